@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from types import ModuleType
 
 from clusterkit.job.keras import PATCHES, patches_of
 from clusterkit.task.patches import hook
@@ -35,7 +34,7 @@ def apply() -> None:
         return
     job, task = _read(text)
     _applied.extend(name for name in patches_of(job, task).split(",") if name in REPAIRS)
-    hook.install(_applied, _load)
+    hook.install(_applied, lambda name: importlib.import_module(f"clusterkit.{name.replace('/', '.')}"))
 
 
 def _read(text: str) -> tuple[JobSpec, Task]:
@@ -48,7 +47,3 @@ def _read(text: str) -> tuple[JobSpec, Task]:
             f"TF_CONFIG does not describe a task of a cluster ({type(error).__name__}): {text:.200}"
         ) from None
     return JobSpec(Program(ProgramKind.SCRIPT, "this program"), counts), task
-
-
-def _load(name: str) -> ModuleType:
-    return importlib.import_module(f"clusterkit.{name.replace('/', '.')}")

@@ -31,8 +31,8 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.job.options import Gathered
 from clusterkit.system import procfs
 from clusterkit.system.process import code_of
-from clusterkit.warm.session import Asked
-from clusterkit.warm.shared import handed_over
+from clusterkit.warm.session import ApiRequest
+from clusterkit.warm.warm_client import handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
 ROOT = Path(__file__).parent.parent.parent
@@ -138,7 +138,7 @@ class Supervisor:
     def _start(self, job: Gathered, output: int) -> subprocess.Popen[bytes]:
         # Nobody else can open the file: the job may have secrets, which must not be on a command line.
         with os.fdopen(os.memfd_create("clusterkit-job", os.MFD_CLOEXEC), "w+b") as asked:
-            pickle.dump(Asked(job, self._lifeline.end, session()), asked)
+            pickle.dump(ApiRequest(job, self._lifeline.end, session()), asked)
             asked.seek(0)
             # -P: whatever lies in the current directory, the supervisor imports what it needs.
             return subprocess.Popen(

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 from clusterkit.cli import run
-from clusterkit.warm.session import Asked
+from clusterkit.warm.session import ApiRequest
 
 
 def main() -> None:
     """Run the job. Options that are in the environment are below those that are asked for."""
-    asked: Asked = pickle.load(sys.stdin.buffer)
+    asked: ApiRequest = pickle.load(sys.stdin.buffer)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
     run(["up", "--quiet", "--no-color"], asked)

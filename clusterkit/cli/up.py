@@ -15,7 +15,7 @@ from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
 if TYPE_CHECKING:
     from clusterkit.job.options import Gathered
     from clusterkit.supervisor.prepare import Prepared
-    from clusterkit.warm.session import Asked
+    from clusterkit.warm.session import ApiRequest
 
 
 @click.command(
@@ -63,7 +63,7 @@ def command(
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 
-    asked: Asked | None = click.get_current_context().obj
+    asked: ApiRequest | None = click.get_current_context().obj
     lifeline, session = (None, None) if asked is None else asked[1:]
     with exit_on_error():
         only = tuple(filter(None, only))  # of which some may have been no task's

@@ -27,7 +27,7 @@ def start(preload: tuple[str, ...], idle: float) -> None:
     """Start the server and wait until TensorFlow is imported."""
     from clusterkit.job.spec import preload_problems
     from clusterkit.warm.choice import launch_to_share
-    from clusterkit.warm.shared import SharedServer, warm_dir
+    from clusterkit.warm.warm_client import SharedServer, warm_dir
     from clusterkit.words.errors import BadJob
 
     with exit_on_error():
@@ -40,7 +40,7 @@ def start(preload: tuple[str, ...], idle: float) -> None:
 @command.command()
 def status() -> None:
     """List the warm servers. Exits with 1 if there are none."""
-    from clusterkit.warm.shared import all_servers
+    from clusterkit.warm.warm_client import all_servers
 
     with exit_on_error():
         found = list(all_servers())
@@ -54,8 +54,8 @@ def status() -> None:
 @command.command()
 def stop() -> None:
     """Stop the warm servers. The runs that they started continue."""
-    from clusterkit.warm.shared import all_servers
-    from clusterkit.warm.shared import stop as end
+    from clusterkit.warm.warm_client import all_servers
+    from clusterkit.warm.warm_client import stop as end
 
     with exit_on_error():
         found = list(all_servers())

@@ -3,31 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
 
 from clusterkit.network.switch.links import Layer
-from clusterkit.network.switch_process import NetworkError, Switch, check
+from clusterkit.network.switch_process import NetworkError, Switch, why_not
 from clusterkit.words.model import Task, TaskType
 
-PORT = 2222  # of every task's server: no two tasks share an address
-CHECKED_WITHIN = 5.0  # seconds; it takes a tenth of one
-__all__ = ["Layer", "NetworkError", "NetworkPlan", "Traffic", "VirtualNetwork", "why_not"]
-
-
-class Traffic(NamedTuple):
-    """What the switch has carried from one task to another since the start, without the traffic over cables."""
-
-    packets: int
-    bytes: int
-    dropped_packets: int
-    dropped_bytes: int
+PORT = 2222  # of every task's server, since each task has its own address
+__all__ = ["Layer", "NetworkError", "NetworkPlan", "VirtualNetwork", "why_not"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +86,8 @@ class VirtualNetwork:
         self._switch.ask("fill", number=number)
 
     def heal(self, number: int) -> None:
-        """Remove the layer or the full disk with that number, if there is one."""
+        """Remove the layer or free the full disk that has this number, if any."""
         self._switch.ask("heal", number=number)
-
-    def counts(self) -> Mapping[tuple[Task, Task], Traffic]:
-        """Return the traffic of each pair (source, destination) that had any through the switch."""
-        answer = self._switch.ask("counts")
-        return {(self._tasks[a], self._tasks[b]): Traffic(*counts) for (a, b), counts in answer}
 
     def stop(self) -> None:
         """End the switch; the namespaces vanish with the last task in them."""
@@ -129,17 +112,6 @@ def endpoints_of(tasks: Sequence[Task]) -> dict[Task, str]:
     """Return the `host:port` on which each task but the evaluator listens."""
     at = addresses_of(tasks)
     return {task: f"{address}:{PORT}" for task, address in at.items() if task.type is not TaskType.EVALUATOR}
-
-
-def why_not(network: bool, disk: bool) -> str | None:
-    """Return why this machine can't create the network or the full disk, as a clause; None if it can. Takes 0.1 s."""
-    features = [*(["network"] if network else []), *(["disk"] if disk else [])]
-    try:
-        return check(*features, within=CHECKED_WITHIN)
-    except subprocess.TimeoutExpired:
-        return f"a trial did not end within {CHECKED_WITHIN:g} s"
-    except OSError as error:
-        return f"the switch can't be started: {error.strerror}"
 
 
 def _scratch_in(directory: Path) -> str:

@@ -7,7 +7,7 @@ STEPS = 5 * 64  # epochs times steps in each
 
 @pytest.mark.cluster(file="job.toml")
 def test_it_trains(cluster):
-    """To the end, without a restart."""
+    """Training ends at the last step, without a restart."""
     result = cluster().wait()
     assert result.last_step == STEPS
     assert result.restarts == 0
@@ -15,7 +15,7 @@ def test_it_trains(cluster):
 
 @pytest.mark.cluster(file="job.toml")
 def test_it_recovers(cluster):
-    """A worker is killed on the way; training resumes from a backup, and ends at the same step."""
+    """A worker is killed; training resumes from a backup, and ends at the same step."""
     result = cluster(fault="kill worker:1 @ step=100").wait()
     assert result.restarts == 1
     assert result.last_step == STEPS

@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=5)
     args = parser.parse_args()
 
-    # First of all: with several workers, TensorFlow refuses it once anything else of TensorFlow was used.
+    # Before anything else: with several workers, TensorFlow refuses to create it later.
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
     # The data: replace it with your own.

@@ -18,8 +18,8 @@ from clusterkit.supervisor.guardian import flush, forwarding
 from clusterkit.system.process import ENDING, code_of
 from clusterkit.system.wakeup import Wakeup
 from clusterkit.warm.choice import marks
-from clusterkit.warm.confinement import told
-from clusterkit.warm.shared import SharedServer
+from clusterkit.warm.confinement import own_attributes
+from clusterkit.warm.warm_client import SharedServer, ask
 
 
 def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
@@ -74,7 +74,7 @@ def _ask(
         cwd = os.open(".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             given = [0, 1, 2, cwd, report, file.fileno(), mine, *([] if lifeline is None else [lifeline])]
-            return place.ask(message, given)
+            return ask(place.socket, message, given)
         finally:
             os.close(cwd)
 
@@ -93,7 +93,7 @@ def _message(place: SharedServer, run: RunDirectory) -> dict[str, Any]:
         "ignored": [n for n in (*ENDING, signal.SIGQUIT) if signal.getsignal(n) is signal.SIG_IGN],
         "log": str(place.log),
         "marks": marks(run),
-        "told": told(),
+        "told": own_attributes(),
     }
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
 
-NO_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 makes of a code object's file name, which tracebacks show
+NO_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 puts in place of a code object's file name, which tracebacks show
 
 
 def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
@@ -37,14 +37,13 @@ def show(kind: type[BaseException], error: BaseException, traceback: TracebackTy
 def call(path: str) -> Any:
     """Load the function with the caller's `sys.path`, and call it."""
     with Path(path).open("rb") as file:
-        # First of all, since the path starts with this file's directory, which holds modules of clusterkit.
+        # First, since the path starts with this file's directory, whose modules would shadow the program's.
         sys.path[:] = pickle.load(file)
         function, args, kwargs = pickle.load(file)
     return function(*args, **kwargs)
 
 
 def returned_file(run: Path, task: str, attempt: int) -> Path:
-    """Return the path of an attempt's return value."""
     return run / "tasks" / task / f"return-{attempt}.pkl"
 
 
@@ -65,7 +64,7 @@ def dumps(value: object) -> bytes:
 
 
 def store(value: Any) -> None:
-    """Write the return value atomically. Exits with a message if it can't be pickled."""
+    """Write the return value atomically; exit with a message if it can't be pickled."""
     task, attempt = os.environ["CLUSTERKIT_TASK"], int(os.environ["CLUSTERKIT_ATTEMPT"])
     try:
         data = dumps(value)
@@ -78,7 +77,6 @@ def store(value: Any) -> None:
 
 
 def main() -> None:
-    """See the module's docstring."""
     sys.excepthook = show
     store(call(sys.argv[1]))
 

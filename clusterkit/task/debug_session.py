@@ -1,4 +1,4 @@
-"""One stop in the debugger as its client sees it: a Unix socket over which lines of JSON go both ways.
+"""The debugger's connection to its client during one stop: lines of JSON over a Unix socket.
 
 Loaded by path: standard library only. To the client: `{"out": text}`, `{"prompt": text}`, `{"matches": [...]}`, and
 `{"left": why}` at the end; an interrupt may cut a line short. From the client: `{"line": text}`,
@@ -20,34 +20,34 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-LONGEST = 1 << 20  # bytes of a line; whoever sends a longer one is disconnected
+LONGEST = 1 << 20  # bytes of a line; a client that sends a longer one is disconnected
 MOST_WAITING = 1000  # lines that may wait for the program; a client that sends more is disconnected
 CHUNK = 1 << 16
-INTERRUPT = {"interrupt": True}  # among the lines, it and no message that is like it
+INTERRUPT = {"interrupt": True}  # compared by identity, so that no client's message is taken for it
 
 
 class Session:
-    """Serves one client at a time; when it hangs up, the session is over. Reads in a thread of its own.
+    """Serves one client, whose messages a thread reads; when the client hangs up, the session is over.
 
-    There, `deserted` is called when nobody can give commands any more, though the program may run until its next stop.
+    The thread then calls `deserted`, while the program may run until its next stop.
     """
 
     def __init__(self, path: str, deserted: Callable[[], None]) -> None:
-        """Listen at this path, for this user. Raises OSError."""
+        """Listen at the path. Raises OSError."""
         self.path = path
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        # Each with how many interrupts came before it. In C: an interrupt can't come in the middle of it.
+        # Messages, each with the number of interrupts before it. In C, so that no interrupt can leave it half changed.
         self.lines = queue.SimpleQueue[tuple[int, dict[str, Any] | None]]()
         self.connected = threading.Event()
         self.closing = False
-        self.interruptible = False  # the debugger's thread is the main one, and takes SIGINT
-        self.interrupts = 0  # of the client's
-        self.raised = 0  # the last of them that the debugger's thread has taken notice of
-        self.in_flight = False  # an interrupt is on its way to it
-        self.taking = False  # it takes a line, which would be lost with what is raised now
-        self.torn = False  # an interrupt came while a message was sent, so that a part of it may be missing
+        self.interruptible = False  # whether the debugger runs in the main thread and handles SIGINT
+        self.interrupts = 0  # those that the client has sent
+        self.raised = 0  # the number of the last one that the debugger's thread has handled
+        self.in_flight = False  # an interrupt has been sent to that thread and not been handled
+        self.taking = False  # that thread takes a line, which would be lost if its signal handler raised now
+        self.torn = False  # an interrupt came while a message was sent, so a part of the message may be missing
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
         self.thread = threading.Thread(target=self._serve, name="clusterkit-debugger", daemon=True)
@@ -55,7 +55,7 @@ class Session:
         self.thread.start()
 
     def send(self, **message: object) -> None:
-        """Send a message, once there is a client. Nothing happens if it has gone."""
+        """Send a message once a client has connected; do nothing if it has gone."""
         self.connected.wait()
         if (client := self.client) is not None:
             line = b"\n" * self.torn + json.dumps(message).encode() + b"\n"
@@ -65,47 +65,46 @@ class Session:
             self.torn = False
 
     def next(self) -> dict[str, Any] | None:
-        """Wait for the client's next message; None once it has gone. Raises KeyboardInterrupt for its interrupts."""
+        """Wait for the client's next message; None once it has gone. Raises KeyboardInterrupt if it interrupts."""
         while True:
             self.taking = True
             number, message = self.lines.get()
             self.taking = False
             if message is None:
-                self.lines.put((number, None))  # for whoever asks again
+                self.lines.put((number, None))  # for the next call
                 return None
             if message is INTERRUPT:
                 if self.raised < number:
                     self.raised = number
                     raise KeyboardInterrupt
-            elif number == self.interrupts:  # else one has come since, and this is what it interrupts
+            elif number == self.interrupts:  # else a later interrupt has cancelled this message
                 return message
 
     def claim(self) -> bool:
-        """Whether the last interrupt is the asking handler's to act upon; else `next` raises it, or has done so."""
+        """Whether the signal handler that asks has to act on the last interrupt; else `next` raises it, or has done."""
         if self.taking or self.raised == self.interrupts:
             return False
         self.raised = self.interrupts
         return True
 
     def close(self, why: str) -> None:
-        """Tell the client that the session is over, and remove the socket."""
+        """Send the client the end of the session, and remove the socket."""
         with self.lock:
             self.closing = True
         until = time.monotonic() + 1.0
-        while self.in_flight and time.monotonic() < until:  # its handler runs in the main thread, which may be this one
+        while self.in_flight and time.monotonic() < until:  # the main thread, perhaps this one, is about to handle it
             time.sleep(0.001)
-        with suppress(OSError):  # first: the client may look for the next stop as soon as it knows
+        with suppress(OSError):  # first, since the client may look for the next stop once this one is over
             os.unlink(self.path)
         self.wake.close()
         self.thread.join(2.0)
         self.woken.close()
         if self.client is not None:
-            self.client.settimeout(1.0)  # it may be stopped
+            self.client.settimeout(1.0)  # the client's process may be stopped
             self.send(left=why)
             self.client.close()
 
     def _serve(self) -> None:
-        """Accept and read until the session is closed."""
         try:
             received = b""
             while not self.closing:
@@ -130,7 +129,7 @@ class Session:
         finally:
             self.listener.close()
             if self.client is not None and not self.closing:
-                with suppress(OSError):  # a client that is disconnected for what it sent is to notice
+                with suppress(OSError):  # so that a client that is disconnected for what it sent notices
                     self.client.shutdown(socket.SHUT_RDWR)
             self.lines.put((self.interrupts, None))
             self.connected.set()
@@ -149,7 +148,7 @@ class Session:
         self.connected.set()
 
     def _take(self, line: bytes) -> None:
-        """Take a message. What is none is ignored."""
+        """Handle a line from the client; ignore it if it is not a message."""
         try:
             message = json.loads(line)
         except (ValueError, RecursionError):
@@ -166,7 +165,7 @@ class Session:
             if self.closing or self.in_flight or not self.interruptible:
                 return
             self.in_flight = True
-        self.interrupts += 1  # what came before and has not begun is dropped
+        self.interrupts += 1  # cancels earlier messages that have not been taken
         self.lines.put((self.interrupts, INTERRUPT))
         main = threading.main_thread().ident
         if main is not None:
@@ -174,7 +173,7 @@ class Session:
 
 
 def listen(path: str) -> socket.socket:
-    """Listen at a path of any length, in a directory that belongs to this user alone. Raises OSError."""
+    """Listen at a path of any length, for this user alone. Raises OSError."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     directory = -1
     try:

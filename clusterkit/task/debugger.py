@@ -1,4 +1,4 @@
-"""When a task is held for the debugger, and how the supervisor learns of it.
+"""Decides when a task is held for the debugger, and reports holds to the supervisor.
 
 Loaded by path when a task first needs it: standard library only. The debugger itself is task/debugger_pdb.py.
 """
@@ -15,21 +15,21 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
-TOLD_WITHIN = 2.0  # seconds for the supervisor to read its pipe
+SEND_WITHIN = 2.0  # seconds for the supervisor to make room in its pipe
 LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters, so that a report fits into one write
-muted: list[bool] = []  # not empty: the user has quit, and no breakpoint holds this process any more
-said: set[str] = set()
+muted: list[bool] = []  # not empty: the user has quit, so no breakpoint holds this process any longer
+printed: set[str] = set()
 
 
 def stop(load: Any, frame: FrameType, header: object = None) -> None:
-    """What `breakpoint()` and `pdb.set_trace()` do: stop at the caller's next line, if that is wanted."""
+    """Do what `breakpoint()` and `pdb.set_trace()` do in this run: stop at the caller's next line, or continue."""
     flags = flags_of()
     if "editor" in flags:
         importlib.import_module("debugpy").breakpoint()
     elif "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
             debugger.header = header
-            debugger.set_trace(frame)  # the last call: what follows would be traced
+            debugger.set_trace(frame)  # the last call, since later ones would be traced
     elif "off" not in flags:
         say_once(f"{short(frame.f_code.co_filename)}:{frame.f_lineno} calls breakpoint()", flags)
 
@@ -41,7 +41,7 @@ def hold_after(load: Any, error: BaseException, traceback: TracebackType | None)
 
 
 def examine(load: Any, error: BaseException | None, traceback: TracebackType) -> None:
-    """What `pdb.post_mortem()` does."""
+    """Do what `pdb.post_mortem()` does in this run."""
     flags = flags_of()
     if "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
@@ -51,13 +51,13 @@ def examine(load: Any, error: BaseException | None, traceback: TracebackType) ->
 
 
 def free_debugger(load: Any) -> Any:
-    """This thread's debugger; None if the user has quit, or has called from its prompt what wants to stop in it."""
+    """Return this thread's debugger; None if the user has quit, or if the breakpoint is in code run from its prompt."""
     debugger = None if muted else load("task/debugger_pdb").own_debugger(load)
     return None if debugger is None or debugger.prompting else debugger
 
 
 def flags_of() -> list[str]:
-    """What is wanted: `hold`, `pdb`, `off`, `editor`, `hosts`."""
+    """Return the run's settings: `hold`, `pdb`, `off`, `editor`, `hosts`."""
     return os.environ.get("CLUSTERKIT_DEBUGGER", "").partition(":")[0].split(",")
 
 
@@ -76,19 +76,19 @@ def say_once(what: str, flags: list[str]) -> None:
         why = (
             "nobody can connect, since the run has no terminal. To wait for `clusterkit debug`, add --breakpoints hold"
         )
-    if why not in said:
-        said.add(why)
+    if why not in printed:
+        printed.add(why)
         print(f"clusterkit: {what}, and the task continues: {why}.", file=sys.stderr, flush=True)
 
 
 def report(kind: str, **fields: object) -> bool:
-    """Tell the supervisor, which may need a moment to read; return whether there is one. Keeps no descriptor open."""
+    """Send a report to the supervisor; return whether it was sent. Keeps no descriptor open."""
     attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
-    # It rejects texts with NUL, which may be in a program's exception, and in the names of code that a program makes.
+    # The supervisor rejects texts with NUL, which may be in a program's exceptions and in names of generated code.
     fields = {name: value.replace("\0", "␀") if isinstance(value, str) else value for name, value in fields.items()}
     message = {"kind": kind, "attempt": int(attempt) if attempt.isdecimal() else 1, **fields}
     line = json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
-    until = time.monotonic() + TOLD_WITHIN
+    until = time.monotonic() + SEND_WITHIN
     while True:
         try:
             pipe = os.open(os.environ.get("CLUSTERKIT_PROGRESS", ""), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -103,20 +103,20 @@ def report(kind: str, **fields: object) -> bool:
 
 
 class Hold:
-    """A hold of the task, whose end the supervisor learns once, from the thread that knows first."""
+    """A hold of the task. Several threads may end it; the supervisor gets one report."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reported = False
 
     def begin(self, **place: object) -> bool:
-        """Report that the task is held; return whether there is a supervisor."""
+        """Report that the task is held; return whether the supervisor gets the report."""
         with self._lock:
             self._reported = report("debugger", held=True, **place)
             return self._reported
 
     def end(self) -> None:
-        """Report that it is not held any more, unless that has been reported."""
+        """Report that the task is not held any longer, unless that has been reported."""
         with self._lock:
             reported, self._reported = self._reported, False
             if reported:
@@ -124,7 +124,7 @@ class Hold:
 
 
 def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[str, Any]:
-    """File, line and function of a frame, or of where a traceback ends."""
+    """Return file, line and function of a frame, or of the end of a traceback."""
     line = frame.f_lineno if frame is not None else 0
     while traceback is not None:
         frame, line, traceback = traceback.tb_frame, traceback.tb_lineno, traceback.tb_next
@@ -134,18 +134,18 @@ def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[s
 
 
 def short(path: str) -> str:
-    """A path as people write it: relative to where the task runs, if it is below."""
+    """Return a path relative to the working directory if it is below that, without its beginning if it is too long."""
     try:
         here = os.path.join(os.getcwd(), "")
-    except OSError:  # it has been deleted
+    except OSError:  # the directory has been deleted
         return path[-LONGEST_PATH:]
     return (path[len(here) :] if path.startswith(here) else path)[-LONGEST_PATH:]
 
 
 def described(error: BaseException | None) -> str:
-    """An exception in one line."""
+    """Return an exception as one line."""
     try:
         text = str(error)
-    except Exception:  # the program's
+    except Exception:  # raised by the program's class
         text = "?"
     return f"{type(error).__name__}: {text}".replace("\n", " ")[:LONGEST_ERROR]

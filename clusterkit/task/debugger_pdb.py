@@ -1,7 +1,7 @@
 """The debugger of a task: Python's pdb, with `clusterkit debug` as its terminal.
 
-Loaded by path when a task is held for the first time: standard library only. Whoever leaves, in whatever way, lets the
-task continue.
+Loaded by path when a task is held for the first time: standard library only. When the user leaves the debugger, in
+whatever way, the task continues.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # code from here has started the program
+OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of the code that starts programs
 MOST_MATCHES = 200
-LONGEST_PIECE = 1 << 16  # characters of what is printed in one message
-turns = threading.Lock()  # one thread at a time is in the debugger
+LONGEST_PIECE = 1 << 16  # characters of output in one message
+turns = threading.Lock()  # held by the thread that is in the debugger
 own = threading.local()  # each thread's debugger
 
 
 def own_debugger(load: Any) -> Debugger:
-    """This thread's debugger. Breakpoints that users set in it are all threads'."""
+    """Return this thread's debugger. A breakpoint that the user sets in it holds for all threads."""
     if not hasattr(own, "debugger"):
         own.debugger = Debugger(load)
     return own.debugger  # type: ignore[no-any-return]
@@ -36,7 +36,7 @@ class Console:
 
     def __init__(self, debugger: Debugger) -> None:
         self.debugger = debugger
-        self.tail = ""  # of a line that is not complete: the prompt, if a line is read next
+        self.tail = ""  # an incomplete line: the prompt, if a line is read next
 
     def write(self, text: str) -> int:
         """Send whole lines, in pieces that a client reads."""
@@ -48,10 +48,10 @@ class Console:
         return len(text)
 
     def flush(self) -> None:
-        """Lines are sent when they are written."""
+        """Do nothing: lines are sent when they are written."""
 
     def readline(self) -> str:
-        """Ask for a line; empty once the client has left."""
+        """Ask the client for a line; return "" once it has left."""
         prompt, self.tail = self.tail, ""
         session = self.debugger.session
         if session is None:
@@ -65,27 +65,27 @@ class Console:
 
 
 class Debugger(pdb.Pdb):
-    """pdb, where leaving is `continue`. The task is held from the first stop until somebody leaves."""
+    """pdb, with `continue` when the user leaves. The task is held from the first stop until then."""
 
     def __init__(self, load: Any) -> None:
         console = Console(self)
         self.policy, self.sessions = load("task/debugger"), load("task/debug_session")
         self.session: Any = None
         self.ending: Any = None  # the session that is about to end
-        self.hold: Any = None  # the task's, as the supervisor knows it
+        self.hold: Any = None  # the hold that the supervisor knows of
         self.prompting = False  # from a stop until a command lets the program run
         self.header: object = None
-        self.raised = ""  # what is examined after it was raised
+        self.raised = ""  # the exception that is examined
         self.leaves = ""  # why the session ends
-        self.foreign = False  # SIGINT came from somebody else
-        self.handler: Any = None  # of SIGINT, the program's
+        self.foreign = False  # SIGINT came from outside the session
+        self.handler: Any = None  # the program's handler of SIGINT
         super().__init__(completekey=None, stdin=console, stdout=console, nosigint=True)  # type: ignore[arg-type]
 
     def examine(self, raised: str, traceback: TracebackType) -> None:
-        """Hold the task where something was raised, until somebody leaves."""
+        """Hold the task where an exception was raised, until the user leaves."""
         self.raised, traced = raised, sys.gettrace()
         sys.settrace(None)
-        if traced != self.trace_dispatch:  # else it knows where it is
+        if traced != self.trace_dispatch:  # else this debugger traces already
             self.reset()
         try:
             self.interaction(None, traceback)
@@ -95,7 +95,7 @@ class Debugger(pdb.Pdb):
             sys.settrace(traced)
 
     def reset(self) -> None:
-        """Begin anew. With breakpoints that users have set, everything is traced, and pdb would stop in itself now."""
+        """Start again, without a trace function: if the user has set breakpoints, pdb would stop in its own code."""
         sys.settrace(None)
         super().reset()
 
@@ -125,7 +125,7 @@ class Debugger(pdb.Pdb):
                 self._end_session()
 
     def _begin_session(self, frame: FrameType | None, traceback: TracebackType | None) -> bool:
-        """Listen, and tell the supervisor; return whether there is one."""
+        """Listen, and report the hold to the supervisor; return whether both succeeded."""
         turns.acquire()
         if self.policy.muted and not self.raised:  # the user has quit while this thread waited for its turn
             turns.release()
@@ -152,7 +152,6 @@ class Debugger(pdb.Pdb):
         return True
 
     def _end_session(self) -> None:
-        """The task is not held any more."""
         self.ending, self.session = self.session, None
         if self.ending is None:
             return
@@ -165,7 +164,7 @@ class Debugger(pdb.Pdb):
         turns.release()
 
     def _cmdloop(self) -> None:
-        """Take commands; an interrupt of the client's ends the one that runs."""
+        """Run commands; an interrupt from the client ends the current one."""
         while True:
             try:
                 self.allow_kbdint = True
@@ -173,13 +172,13 @@ class Debugger(pdb.Pdb):
                 self.allow_kbdint = False
                 return
             except KeyboardInterrupt:
-                self.allow_kbdint = False  # another one waits for the next prompt
+                self.allow_kbdint = False  # the next interrupt waits for the next prompt
                 if self.foreign:
                     raise
                 self.message("--KeyboardInterrupt--")
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
-        """SIGINT: the client's, or somebody else's, which does what it would do without a debugger."""
+        """Handle SIGINT: the client's, or one from elsewhere, which has the effect that it has without a debugger."""
         if self.ending is not None and self.ending.in_flight:
             self.ending.in_flight = False
         elif self.session is None or not self.session.in_flight:
@@ -199,7 +198,7 @@ class Debugger(pdb.Pdb):
                 self.set_trace(frame)
 
     def onecmd(self, line: str) -> Any:
-        """Run a command. Whatever it raises is shown, and never the program's."""
+        """Run a command. An exception from it is shown to the user and does not reach the program."""
         if line == "EOF" and self.commands_defining:
             return True
         try:
@@ -227,40 +226,33 @@ class Debugger(pdb.Pdb):
         self.clear_all_breaks()
         return self._leave("quits")
 
-    def do_EOF(self, arg: str) -> bool:
-        """EOF
-
-        Leave: the task continues until a breakpoint.
-        """
-        return self._leave("continues")
-
     def do_debug(self, arg: str) -> Any:
         """debug code
 
-        Step through an expression or statement, in a debugger of its own; then this prompt is back.
+        Step through an expression or statement in a nested debugger, then return to this prompt.
         """
         try:
             return super().do_debug(arg)
         finally:
             pdb.Pdb._previous_sigint_handler = None  # type: ignore[attr-defined]
-            if self.handler is not None:  # the other one has taken SIGINT
+            if self.handler is not None:  # the nested debugger has replaced the handler of SIGINT
                 signal.signal(signal.SIGINT, self._interrupted)
 
     def do_run(self, arg: str) -> None:
         """run | restart
 
-        Not here: a task is restarted by `clusterkit restart`.
+        Not available: use `clusterkit restart` to restart a task.
         """
         self.error("A task is restarted by `clusterkit restart`.")
 
     def do_interact(self, arg: str) -> None:
         """interact
 
-        Not here: statements work at the prompt.
+        Not available: statements work at the prompt.
         """
         self.error("This needs a terminal of the task's own. Statements work at the prompt: !x = 1")
 
-    do_c = do_cont = do_continue
+    do_c = do_cont = do_EOF = do_continue
     do_q = do_exit = do_quit
     do_restart = do_run
 
@@ -270,17 +262,17 @@ class Debugger(pdb.Pdb):
         return True
 
     def stop_here(self, frame: FrameType) -> bool:
-        """Whether to stop in this frame: clusterkit's own are not the program's."""
+        """Whether to stop in this frame: never in clusterkit's own code."""
         return not is_ours(frame) and bool(super().stop_here(frame))
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
-        """The stack and the index of the current frame, without the frames below the program's."""
+        """Return the stack and the index of the current frame, without the frames that started the program."""
         stack, index = super().get_stack(f, t)
         below = next((n for n, (frame, _) in enumerate(stack) if not is_ours(frame)), 0)
         return stack[below:], max(0, index - below)
 
     def matches(self, asked: list[Any]) -> list[str]:
-        """What a word can be completed to, given the line and where the word begins and ends."""
+        """Return the completions of a word, given the line and where the word begins and ends."""
         try:
             line, begin, end = asked
             word = line[begin:end]
@@ -290,11 +282,10 @@ class Debugger(pdb.Pdb):
             if not begin:
                 found = [*found, *self.completedefault(word, line, begin, end)]
             return sorted({str(one) for one in found})[:MOST_MATCHES]
-        except Exception:  # of the program's objects, or what the client sent
+        except Exception:  # from the program's objects, or because of what the client sent
             return []
 
 
 def is_ours(frame: FrameType) -> bool:
-    """Whether the code is clusterkit's, which has started the program."""
     path = frame.f_code.co_filename
     return os.path.isabs(path) and os.path.realpath(path).startswith(OURS)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 
-PLAIN_MODULES = frozenset(sys.modules)  # what a plain start has imported too
+PLAIN_MODULES = frozenset(sys.modules)  # those that a plain start has imported too
 
 import ctypes  # noqa: E402
 import faulthandler  # noqa: E402
@@ -39,9 +39,9 @@ def die_with_parent(parent: int) -> None:
 
 
 def reset_signals(kept: Collection[int] = IGNORED) -> None:
-    """Unblock all signals, and reset all but those `kept` to their default actions, whatever the caller ignored.
+    """Unblock all signals, and reset those that are ignored, except `kept`, to their default actions.
 
-    SIGINT too, until the program begins: it ends the task instead of raising in clusterkit's code.
+    Until the program begins, SIGINT ends the task instead of raising KeyboardInterrupt in clusterkit's code.
     """
     for number in signal.valid_signals().difference(kept):
         if signal.getsignal(number) in (signal.SIG_IGN, signal.default_int_handler):
@@ -50,13 +50,13 @@ def reset_signals(kept: Collection[int] = IGNORED) -> None:
 
 
 def restore_interrupts() -> None:
-    """Make SIGINT raise KeyboardInterrupt, unless it has a handler. In an import of ours it might only be printed."""
+    """Make SIGINT raise KeyboardInterrupt, unless it has a handler. An import of ours might only print that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def install_stack_dumps(fd: int) -> None:
-    """On STACKS_SIGNAL, write every thread's stack to `fd`, also while the main thread is inside C code."""
+    """On STACKS_SIGNAL, write every thread's stack to `fd`, even while the main thread runs C code."""
     try:
         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # leaves the low numbers to the program, as in a plain start
         os.close(fd)
@@ -66,12 +66,12 @@ def install_stack_dumps(fd: int) -> None:
 
 
 def pin_to_cores(env: Mapping[str, str]) -> None:
-    """Restrict this process to the task's cores. Threads and children, of which there are none yet, inherit that."""
+    """Restrict this process to the task's cores. Later threads and children inherit that."""
     if not (cores := env.get("CLUSTERKIT_CORES")):
         return
     try:
         os.sched_setaffinity(0, map(int, cores.split(",")))
-    except OSError as error:  # the cores were taken away since the run began
+    except OSError as error:  # the cores have been taken away since the run began
         os.write(2, f"clusterkit: this task can't run on the cores {cores}: {error.strerror}.\n".encode())
         os._exit(1)
 
@@ -132,7 +132,7 @@ def run_file(path: str, main: ModuleType) -> None:
 
 
 def is_archive(path: str) -> bool:
-    """Whether the import system can import from the file, as from those of zipapp and pex."""
+    """Whether Python can import modules from the file, as from those that zipapp and pex make."""
     for hook in sys.path_hooks:
         try:
             hook(path)
@@ -164,7 +164,7 @@ def run_module(name: str) -> None:
 
 
 def set_first_path(directory: str) -> None:
-    """Replace this file's directory in `sys.path` by the program's; with -P there is neither."""
+    """Replace this file's directory in `sys.path` by the program's; with -P the path contains neither."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = directory
 
@@ -179,7 +179,7 @@ def forget_shadowed_modules(directory: str) -> None:
 
 
 def fresh_main() -> ModuleType:
-    """Replace this `__main__` module by an empty one, whose code is next, and takes interrupts from now on."""
+    """Replace this `__main__` module by an empty one for the program, which gets KeyboardInterrupt from now on."""
     import builtins
 
     restore_interrupts()
@@ -215,14 +215,13 @@ def run(how: str, target: str) -> None:
         set_last_exception(error, traceback)
         sys.excepthook = hook  # type: ignore[assignment]
 
-    # Raised again, so that the interpreter itself ends as after any uncaught exception: of SIGINT after
-    # KeyboardInterrupt.
+    # Raised again, so that the interpreter ends as after any uncaught exception: by SIGINT after KeyboardInterrupt.
     sys.excepthook = already_shown
     raise error
 
 
 def set_last_exception(error: BaseException, traceback: TracebackType | None) -> None:
-    """Set `sys.last_value` and its kin, as the interpreter does for an uncaught exception."""
+    """Set `sys.last_value` and the like, as the interpreter does for an uncaught exception."""
     error.__traceback__ = traceback
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
     if sys.version_info >= (3, 12):
@@ -230,7 +229,7 @@ def set_last_exception(error: BaseException, traceback: TracebackType | None) ->
 
 
 def show(error: BaseException, traceback: TracebackType | None) -> None:
-    """Call `sys.excepthook` as the interpreter does for an uncaught exception, also if the hook itself raises."""
+    """Call `sys.excepthook` as the interpreter does for an uncaught exception, even if the hook itself raises."""
     if not hasattr(sys, "excepthook"):
         print("sys.excepthook is missing", file=sys.stderr)
         sys.__excepthook__(type(error), error, traceback)
@@ -248,7 +247,6 @@ def show(error: BaseException, traceback: TracebackType | None) -> None:
 
 
 def main() -> None:
-    """See the module's docstring."""
     parent, how, target = int(sys.argv[1]), sys.argv[3], sys.argv[4]
     is_server = how in ("serve", "share")
     stacks, *namespaces = map(int, sys.argv[2].split(","))
@@ -276,14 +274,14 @@ def main() -> None:
 
 
 def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
-    """Run a fork server. Returns in each fork: how to run what, and the descriptor for its stack dumps."""
+    """Run a fork server. Returns in each fork: how to run which program, and the descriptor for its stack dumps."""
     restore_interrupts()  # imported modules may check it
     server = load("warm/fork_server" if how == "serve" else "warm/warm_server")
     return tuple(server.serve(sys.modules[__name__], channel, options))
 
 
 def load(name: str) -> ModuleType:
-    """Load a file of clusterkit, such as `task/join`, by its path, and not as one of the task's modules. Cached."""
+    """Load a file of clusterkit, such as `task/join`, by its path, not as one of the task's modules. Cached."""
     if name in LOADED:
         return LOADED[name]
     from importlib.util import module_from_spec, spec_from_file_location

@@ -49,12 +49,11 @@ def join(namespaces: Sequence[int]) -> None:
 
 
 def enter(descriptor: int) -> None:
-    """Enter one namespace."""
     checked("setns", descriptor, 0)
 
 
 def enter_mounts(descriptor: int) -> None:
-    """Enter a mount namespace, which changes the working directory to its root, and restore that.
+    """Enter a mount namespace, which changes the working directory to its root; then return to the old one.
 
     By path, since a descriptor would refer to a directory outside the namespace.
     """
@@ -72,14 +71,12 @@ def bounding_set() -> set[int]:
 
 
 def capget() -> tuple[int, ...]:
-    """Return this thread's capabilities, as the kernel's six integers."""
     data = (ctypes.c_uint32 * 6)()
     checked("capget", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), data)
     return tuple(data)
 
 
 def capset(capabilities: Sequence[int]) -> None:
-    """Set this thread's capabilities."""
     checked("capset", (ctypes.c_uint32 * 2)(CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)(*capabilities))
 
 

@@ -1,4 +1,4 @@
-"""Chooses how a run starts warm: with which fork server, from which warm server, or not at all."""
+"""Chooses how a run starts: warm, with which fork server or from which warm server, or cold."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from clusterkit.warm.launching import Launch
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.session import Session
-from clusterkit.warm.shared import SharedServer, WarmServerError, warm_dir
+from clusterkit.warm.warm_client import SharedServer, WarmServerError, warm_dir
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
-OTHERS_IDLE = 20.0  # seconds without a run after which a session's servers exit, except its first
+OTHERS_IDLE = 20.0  # seconds without a run after which a session's servers other than the first exit
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
-# In a pickle a short string follows its opcode and its length, one byte each.
+# In a pickle, a short string follows its opcode and its length, of one byte each.
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     """Return the fork server that suits most tasks; None, or the reason, if all tasks start cold.
 
-    A command is forked from a server that imports nothing. That costs less than a fresh interpreter, which a cold
-    start needs to tie the command to the supervisor.
+    A command is forked from a server that imports nothing. That costs less than the fresh interpreter with which a
+    cold start ties the command to the supervisor.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
@@ -78,7 +78,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """Return the variables by which a stray server of the run is found, as a task is."""
+    """Return the variables by which an orphaned server of the run is found, as orphaned tasks are."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),
@@ -87,7 +87,7 @@ def marks(paths: RunPaths) -> dict[str, str]:
 
 
 def launch_to_share(preload: Sequence[str]) -> Launch:
-    """Return the warm server for all runs with this interpreter and environment. Its log lies beside its socket."""
+    """Return the warm server for all runs with this interpreter and environment. Its log is beside its socket."""
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.pop("TF_CONFIG", None)
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
@@ -96,7 +96,7 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
 def warm_places(launch: Launch | None, session: Session | None, lifeline: int | None) -> Iterator[SharedServer | str]:
     """Yield the warm servers from which a run with this launch can start: the user's, then the session's.
 
-    Starts the session's server if necessary, and yields a sentence if that fails. `lifeline` is a pipe to the session.
+    Starts the session's server if necessary; if that fails, yields a sentence. `lifeline` is a pipe to the session.
     """
     if launch is None or not launch.preload.tensorflow or launch.python != sys.executable:
         return
@@ -115,7 +115,9 @@ def _session_place(launch: Launch, session: Session, ended: int) -> SharedServer
     try:
         session.make_directory()
         own = launch.preload.path if launch.preload.modules else None
-        place = SharedServer(session.directory, _without_marks(launch), own)
+        # Without the first run's marks, since the server is not a process of that run.
+        env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
+        place = SharedServer(session.directory, replace(launch, env=env), own)
         first = all(path == place.socket for path in session.directory.glob("*.sock"))
         place.start(None if first else OTHERS_IDLE, ended)
     except WarmServerError as error:
@@ -123,13 +125,8 @@ def _session_place(launch: Launch, session: Session, ended: int) -> SharedServer
     return place
 
 
-def _without_marks(launch: Launch) -> Launch:
-    """Remove the first run's marks: the server is not a process of that run."""
-    return replace(launch, env={name: v for name, v in launch.env.items() if not name.startswith("CLUSTERKIT_")})
-
-
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """Return what a program, as `program_files` has found it, sets for its own imports."""
+    """Return the variables that a program, given as `program_files` returns it, sets for its own imports."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
     texts, roots = {str(source.path): source.text for source in program}, import_roots(root)

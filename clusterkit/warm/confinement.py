@@ -1,7 +1,7 @@
-"""What a process inherits from its parent, and a warm server can't adopt from its client: it has to be the same.
+"""Compares the attributes that a run inherits and a warm server can't adopt from its client.
 
-A run that a warm server forks is the server's descendant. Whatever confines the client, or gives it more rights, would
-not reach the tasks. Loaded by path: standard library only.
+A run that a warm server forks is the server's descendant, so nothing that confines the client or gives it more rights
+would reach the tasks. These attributes have to be equal. Loaded by path: standard library only.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ STATUS = {
     "THP_enabled": "another setting of transparent huge pages",
     "Mems_allowed_list": "other memory nodes",
 }
-# The kernel does not show a process's seccomp filters or Landlock rules. They are the same for sure where every
-# process has inherited them from the first one.
-UNSEEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
-# By number of prctl(2), what a process can ask of itself only.
+# The kernel does not show a process's seccomp filters or Landlock rules. They are surely equal only if all processes
+# have inherited them from the first one.
+HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
+# By operation of prctl(2): attributes that a process can query only for itself.
 CONTROLS = {
     27: "other securebits",
     30: "another timer slack",
@@ -53,8 +53,8 @@ CALLS = {"x86_64": (239, 252, 250), "aarch64": (236, 31, 219)}
 MEMORY, DISK, KEYS = "another memory policy", "another I/O priority", "another session keyring"
 
 
-def told() -> dict[str, Any]:
-    """Return what this process has to tell the server about itself, since the server can't see it."""
+def own_attributes() -> dict[str, Any]:
+    """Return the attributes that this process has to send to the server, which can't query them."""
     libc = ctypes.CDLL(None)
     libc.syscall.restype = ctypes.c_long
     found = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
@@ -70,9 +70,9 @@ def told() -> dict[str, Any]:
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return in what a process differs from this one, as `another ...`; None if a child of either is the same.
+    """Return the first difference of a process from this one, as `another ...`, or None.
 
-    `of_client` is what the process has told of itself.
+    `of_client` are the process's `own_attributes`.
     """
     return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
 
@@ -88,11 +88,11 @@ def _differences(pid: int, of_client: Mapping[Any, Any]) -> Iterator[str]:
     for name, what in STATUS.items():
         if ours.get(name) != theirs.get(name):
             yield what
-        elif name in UNSEEN and ours.get(name) not in (None, "0", first.get(name)):
+        elif name in HIDDEN and ours.get(name) not in (None, "0", first.get(name)):
             yield f"{what}, as far as can be seen"
     if _scheduling(int(me)) != _scheduling(pid):
         yield "another scheduling policy"
-    for name, value in told().items():
+    for name, value in own_attributes().items():
         if of_client.get(name) != value:
             yield CONTROLS.get(int(name) if name.isdecimal() else 0, name.replace("personality", "another personality"))
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _NAMES = ("environ", "environb")
-_LOW_LEVEL = ("putenv", "unsetenv")  # they change the C library's environment and not os.environ
+_LOW_LEVEL = ("putenv", "unsetenv")  # these change the C library's environment and not os.environ
 
 
 class Write(NamedTuple):
     """One variable that is set, or deleted if `value` is None.
 
-    `name` is None if the text does not show it; `is_known` is whether it shows the value.
+    `name` is None if the code does not show it; `is_known` says whether it shows the value.
     """
 
     name: str | None
@@ -23,7 +23,7 @@ class Write(NamedTuple):
 
 
 def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the nodes of an expression or a simple statement, and whether each is executed for certain."""
+    """Yield the nodes of an expression or a simple statement, each with whether it is certain to be executed."""
     yield root, sure
     always: list[ast.AST]
     maybe: list[ast.AST]
@@ -54,7 +54,7 @@ def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
 
 
 def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
-    """Yield what this node itself writes, with the targets of an assignment, but without its other children."""
+    """Yield what this node writes, including the targets of an assignment but not other children."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

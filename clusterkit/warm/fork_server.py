@@ -1,7 +1,8 @@
 """The fork server: imports once what all tasks import, then forks a task for each request.
 
-It runs inside entry.py, with the tasks' interpreter: standard library only. It has one thread and serves one socket: a
-request is its length in four bytes, with the descriptors attached, and then JSON; the answer is a line of JSON.
+It runs inside entry.py, with the tasks' interpreter: standard library only. It has one thread and serves one socket. A
+request consists of a length in four bytes, with descriptors attached, and JSON of that length; an answer is a line of
+JSON.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ from typing import Any, NamedTuple
 
 CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the system call's number
 CLONE_PARENT = 0x8000
-AT_ONCE = 8  # requests that are taken before the first of them is answered
+AT_ONCE = 8  # requests that may be unanswered at the same time
 
 
 class Begun(NamedTuple):
-    """A task that is being forked: the pipe that its pid comes from, and its parent, if it has one that is to end.
+    """A task that is being forked: the pipe from which its pid is read, and the process in between, if any.
 
     `error` is an errno if the fork has failed.
     """
@@ -46,7 +47,7 @@ class Forked(NamedTuple):
 
 
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
-    """Import, report that on the descriptor `lifeline`, then answer requests. Returns in each fork only.
+    """Import modules, report the result on the descriptor `lifeline`, and answer requests. Returns only in forks.
 
     `descriptor` is the socket. The options are `lifeline`, `tensorflow` (whether to import it and Keras), `preload`
     (other modules) and `path` (the program's directory).
@@ -64,7 +65,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
 
 
 def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> Forked:
-    """Answer requests until the socket closes. Returns in each fork only."""
+    """Answer requests until the socket closes. Returns only in forks."""
     entry.load("task/join")  # once, and not in each fork that needs it
     with socket.socket(fileno=descriptor) as channel:
         if forked := Server(entry, channel).work():
@@ -75,10 +76,10 @@ def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> Forked
 
 
 def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[str, Any], list[int]] | None:
-    """Read a request and its descriptors; None if the peer has closed.
+    """Read a request and its descriptors; None if the peer has closed the socket.
 
-    Raises TimeoutError after `within` seconds, and ValueError if the request is no JSON. Without a request the
-    descriptors are closed.
+    Raises TimeoutError after `within` seconds, and ValueError for invalid JSON. Unless it returns a request, it closes
+    the descriptors.
     """
     began = time.monotonic()
     channel.settimeout(within)
@@ -104,17 +105,17 @@ def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[s
 
 
 class Server:
-    """Forks a task for each request on a socket. It takes the next ones while a task is being made on another core."""
+    """Forks a task for each request on a socket. It takes further requests while another core makes a task."""
 
     def __init__(self, entry: ModuleType, channel: socket.socket) -> None:
         self.entry = entry
         self.channel = channel
         self.begun: list[Begun] = []  # in the order of the requests
-        # Found once, since to look at all signals takes half the time of a fork.
+        # Found once, since going through all signals takes half the time of a fork.
         self.handled = [one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)]
 
     def work(self) -> Forked | None:
-        """Answer requests until the socket closes. Returns what to run in each fork, and None in the end."""
+        """Answer requests until the socket closes. Returns the program in each fork, and None at the end."""
         while True:
             if self.begun and (len(self.begun) == AT_ONCE or not self.has_request()):
                 answer(self.channel, self.begun.pop(0))
@@ -124,13 +125,13 @@ class Server:
                 return forked
 
     def has_request(self) -> bool:
-        """Whether the next request is there, or the end."""
+        """Whether the next request has arrived, or the socket is closed."""
         poll = select.poll()
         poll.register(self.channel, select.POLLIN)
         return bool(poll.poll(0))
 
     def fork(self, request: dict[str, Any], descriptors: list[int]) -> Forked | None:
-        """Begin to fork a task. Returns None in the server, and what to run in the task."""
+        """Begin to fork a task. Returns None in the server, and the program in the task."""
         is_direct = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
         try:
             reader, writer = os.pipe()
@@ -154,7 +155,7 @@ class Server:
     def continue_as_task(
         self, is_direct: bool, request: Mapping[str, Any], descriptors: list[int], reader: int, writer: int
     ) -> Forked:
-        """Turn a fork into the task; on an error exit, since a fork must not run on as a second server."""
+        """Turn a fork into the task; on an error, exit, so that the fork does not continue as a second server."""
         try:
             if not is_direct:
                 fork_again(writer)
@@ -170,7 +171,7 @@ class Server:
     def announce(self, how: str, writer: int) -> None:
         """Lead a new process group with default signal handling, then report the pid to the server."""
         os.setsid()
-        if how == "command":  # a signal that a Python handler took between here and exec would be lost
+        if how == "command":  # with a Python handler, a signal between here and exec would be lost
             for number in self.handled:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -181,7 +182,7 @@ class Server:
 
 
 def fork_again(writer: int) -> None:
-    """Return in a child, and end this process, so that the supervisor, a subreaper, inherits the child."""
+    """Fork and end this process; return in the child, which the supervisor, a subreaper, inherits."""
     try:
         pid = quiet_fork()
     except OSError as error:
@@ -192,10 +193,10 @@ def fork_again(writer: int) -> None:
 
 
 def fork_sibling() -> int:
-    """Fork a child of the supervisor, which takes half the time; return 0 in the child. Raises OSError.
+    """Fork a child of the supervisor, in half the time of two forks; return 0 in the child. Raises OSError.
 
-    Python and the C library do not notice such a fork and release no locks in it. So it is only for commands, which
-    exec at once, and only if no imported module could have threads that hold a lock.
+    Python and the C library do not notice such a fork, and release no locks in it. So it is only for commands, which
+    exec at once, and only if no imported module can have threads that hold a lock.
     """
     libc = ctypes.PyDLL(None, use_errno=True)
     pid = int(libc.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
@@ -205,21 +206,21 @@ def fork_sibling() -> int:
 
 
 def answer(channel: socket.socket, begun: Begun) -> None:
-    """Tell the pid of a task, which the supervisor has inherited by then, or why there is none."""
+    """Send the pid of a task, which the supervisor has inherited by then, or the error number of a failed fork."""
     try:
         if begun.error is not None:
             raise OSError(begun.error, "fork")
         if begun.middle is not None:
             os.waitpid(begun.middle, 0)
-        told = {"pid": read_pid(begun.reader)}
+        result = {"pid": read_pid(begun.reader)}
     except OSError as error:
-        told = {"errno": error.errno or errno.EAGAIN}
+        result = {"errno": error.errno or errno.EAGAIN}
     with suppress(ConnectionError):
-        channel.sendall(json.dumps(told).encode() + b"\n")
+        channel.sendall(json.dumps(result).encode() + b"\n")
 
 
 def read_pid(reader: int) -> int:
-    """Read the pid that `announce` has written. Raises OSError if it is minus an error number, or missing."""
+    """Read the pid that `announce` has written. Raises OSError for a negative error number, or if there is none."""
     with os.fdopen(reader, "rb") as answer:
         pid = int(answer.read() or 0)
     if pid <= 0:
@@ -237,7 +238,7 @@ def quiet_fork() -> int:
 def become(
     entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
 ) -> Forked:
-    """Turn this fork into what a fresh interpreter is when it starts the task's program. A command is executed here."""
+    """Give this fork the state of a fresh interpreter that starts the task's program; execute a command here."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.fchdir(cwd)
@@ -247,7 +248,7 @@ def become(
     is_command = request["how"] == "command"
     if not is_command:
         fresh.show_as(argv, env)
-    # The supervisor opens the gate once this is its child and it knows the pid.
+    # The supervisor opens the gate once this process is its child and it knows the pid.
     if not os.read(gate, 1):
         os._exit(1)  # the supervisor has given up on this fork
     os.close(gate)

@@ -1,4 +1,4 @@
-"""Makes a fork look like a fresh process: its environment, streams, state of modules, and entries in /proc.
+"""Makes a fork look like a fresh process: its environment, streams, modules' state and entries in /proc.
 
 The fork server loads this file by path: standard library only.
 """
@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
-_KEPT: list[mmap.mmap] = []  # memory that /proc reads, which must stay where it is
+_KEPT: list[mmap.mmap] = []  # memory that /proc reads, which must not be freed
 
 
 def replace_environment(env: Mapping[str, str]) -> None:
-    """Replace all environment variables, also those that C code sees."""
+    """Replace all environment variables, for Python and C code."""
     for name in [name for name in os.environ if name not in env]:
         del os.environ[name]
     for name, value in env.items():
@@ -43,7 +43,7 @@ def refresh_streams() -> None:
 
 
 def refresh_modules() -> None:
-    """Reset what modules have stored at import and each process needs anew: seeds, ids, keys, times."""
+    """Reset what modules have stored at import and each process needs for itself: seeds, ids, keys, times."""
     importlib.invalidate_caches()
     if numpy_random := sys.modules.get("numpy.random"):  # Python's own generator does this by itself
         numpy_random.seed()
@@ -60,14 +60,14 @@ def refresh_modules() -> None:
 
 
 def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Make /proc, and so `ps` and the search for strays, show this command line and environment.
+    """Make /proc, and so `ps` and the search for orphans, show this command line and environment.
 
     The kernel reads them from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). A
-    kernel without that option shows the fork server's.
+    kernel without that option shows those of the fork server.
     """
     arguments = b"".join(os.fsencode(arg) + b"\0" for arg in argv)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
-    # Private, since /proc does not show these from shared memory (FOLL_ANON in the kernel).
+    # Private, since /proc does not read them from shared memory (FOLL_ANON in the kernel).
     memory = mmap.mmap(-1, len(arguments) + len(variables) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.write(arguments + variables)
     _KEPT.append(memory)

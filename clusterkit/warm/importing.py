@@ -1,4 +1,4 @@
-"""What a fork server imports, and whether tasks can be forked from it then. Loaded by path: standard library only."""
+"""Imports modules in a fork server, and checks that it can fork afterwards. Loaded by path: standard library only."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> str | None:
-    """Import TensorFlow and the modules to preload; return why no task can be forked, or None."""
+    """Import TensorFlow and the modules to preload; return why forks would not work, or None."""
     has_first_path = not getattr(sys.flags, "safe_path", False)
     if has_first_path:
         del sys.path[0]  # this file's directory
@@ -36,17 +36,17 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
         return f"the import failed: {type(error).__name__}: {error}"
     sys.stdout.flush()
     sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # else every fork would print again what C code has buffered
+    ctypes.CDLL(None).fflush(None)  # else every fork would print what C code has buffered
     if problem := why_unsafe():
         return problem
-    # So that the garbage collectors of forks do not write to, and thereby copy, pages that they share. What is garbage
-    # stays: a few objects, and to find them takes a tenth of the imports' time.
+    # So that the forks' garbage collectors do not write to shared pages, which would copy them. Why not collect first:
+    # that takes a tenth of the imports' time, and finds few objects.
     gc.freeze()
     return None
 
 
 def imported_modules() -> dict[str, str]:
-    """Return the imported top-level modules except `__main__`, each with the directory it comes from, or ""."""
+    """Return the imported top-level modules except `__main__`, each with its directory, or ""."""
     places = {}
     for name, module in list(sys.modules.items()):
         if "." not in name and name != "__main__":

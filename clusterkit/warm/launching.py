@@ -1,4 +1,4 @@
-"""Starts fork servers: how each begins, and by what it is reached."""
+"""Starts fork servers: the settings, the process, and the descriptors to reach it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class Launch:
     env: Mapping[str, str]
     preload: Preload
     log: str
-    own: Mapping[str, str | None] = field(default_factory=dict)  # what the program sets or deletes before its imports
+    own: Mapping[str, str | None] = field(default_factory=dict)  # variables that the program sets before its imports
 
     @property
     def whole_env(self) -> dict[str, str]:
-        """The server's environment, which its imports see."""
+        """The server's environment, as its imports see it."""
         return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
 
 
 class Inherited(NamedTuple):
-    """A fork server that this process or a warm server has started: its pid, and the descriptors to reach it."""
+    """A started fork server: its pid, and the descriptors to reach it. This process or a warm server is its parent."""
 
     pid: int
     channel: int
@@ -39,7 +39,7 @@ class Inherited(NamedTuple):
 
 
 def begin(launch: Launch) -> Inherited:
-    """Start a fork server, as a child of this thread, and leave it to its imports. Raises OSError."""
+    """Start a fork server as a child of this thread, without waiting for its imports. Raises OSError."""
     channel, other = socket.socketpair()
     lifeline, held = os.pipe2(os.O_CLOEXEC)
     try:

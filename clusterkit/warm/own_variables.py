@@ -15,17 +15,17 @@ from clusterkit.warm.environ_writes import Write, executed, is_environ, writes
 from clusterkit.warm.servable import for_itself, tensorflows
 
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
-_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that read none of these variables
+_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that do not read these variables
 File = tuple[str, bytes]  # path and text
-Find = Callable[[str, str], Iterable[File]]  # from an imported name and the importer's path to the files executed
+Find = Callable[[str, str], Iterable[File]]  # from an imported name and the importer's path to the executed files
 
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
     """The variables that a program sets, or deletes (None), before TensorFlow is imported.
 
-    `defaults` are the names that it sets only if they are not set already; `unclear` is a clause that names a line
-    whose effect the text does not show.
+    `defaults` are the names that it sets only if they are not set; `unclear` is a clause that names a line with an
+    effect that the code does not show.
     """
 
     values: Mapping[str, str | None]
@@ -38,7 +38,7 @@ class OwnVariables:
 
 
 def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
-    """Read these files, which are executed in order, the last as `__main__`, and the files that they import."""
+    """Read these files, which are executed in this order, the last as `__main__`, and the files that they import."""
     reader = _Reader(find)
     try:
         any(reader.file(file, file is program[-1], True) for file in program)
@@ -53,9 +53,9 @@ class _Here(NamedTuple):
 
 
 class _Reader:
-    """Reads code up to the import of TensorFlow. Methods that read code return whether that is reached for certain.
+    """Reads code up to the import of TensorFlow. Methods that read code return whether that import is certain.
 
-    `sure` is whether the code is executed for certain.
+    `sure` says whether the code is certain to be executed.
     """
 
     def __init__(self, find: Find) -> None:
@@ -67,7 +67,7 @@ class _Reader:
         self.seen: set[str] = set()
         self.functions: defaultdict[str, list[tuple[Sequence[ast.stmt], _Here]]] = defaultdict(list)
         self.maybe_imported = False  # whether TensorFlow may have been imported
-        self.others_imported = False  # whether another installed module has been, such as NumPy
+        self.others_imported = False  # whether another installed module, such as NumPy, has been imported
 
     def file(self, file: File, is_main: bool, sure: bool) -> bool:
         path, text = file
@@ -118,7 +118,7 @@ class _Reader:
         return self.expression(node, here, sure)
 
     def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, here: _Here, sure: bool) -> bool:
-        """Store the body: code that names a function may call it, or of a class the methods that Python calls."""
+        """Store the body for code that names it, and so may call the function, or the special methods of the class."""
         if any(self.expression(decorator, here, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):
@@ -169,7 +169,7 @@ class _Reader:
         return False
 
     def named(self, name: str) -> bool:
-        """Read the functions with this name, one of which may be called."""
+        """Read the functions with this name, since one of them may be called."""
         imports = [self.block(body, here, False) for body, here in self.functions.pop(name, ())]
         self.maybe_imported |= any(imports)
         return bool(imports) and all(imports)

@@ -1,4 +1,4 @@
-"""Decides which tasks a fork server can serve: those that would have read the same variables and modules at import."""
+"""Decides which tasks a fork server can serve: those with the same variables and modules at import."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from clusterkit.job.keras import LEGACY, YES
 
 # Variables that are read while the interpreter starts, or while TensorFlow, Keras, NumPy and their dependencies are
-# imported, as a trace of every getenv() has shown. A fork gets all others in time, such as CUDA_VISIBLE_DEVICES,
-# TF_CONFIG, XLA_FLAGS and GRPC_*.
+# imported, as a trace of every getenv() has shown. All others, such as CUDA_VISIBLE_DEVICES, TF_CONFIG, XLA_FLAGS and
+# GRPC_*, are read later, when a fork has its own.
 _AT_IMPORT = re.compile(
     r"TF_(?!CONFIG$|NUM_INTRAOP_THREADS$|NUM_INTEROP_THREADS$|GRPC_|FLAG_|XLA_FLAGS$|DETERMINISTIC_"
     r"|FORCE_GPU_ALLOW_GROWTH$).*"
@@ -19,7 +19,7 @@ _AT_IMPORT = re.compile(
     r"|LD_.*|MALLOC_.*|GLIBC_TUNABLES|PYTHON.*|KERAS_.*|PROTOCOL_BUFFERS_.*|ABSL_.*|GLOG_.*|HDF5_.*|GCS_.*"
     r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*|JOBLIB_.*|LOKY_.*|MPL.*|MATPLOTLIBRC|PILLOW_.*|PSUTIL_.*|WRAPT_.*"
 )
-# Variables that have been read before a program's first line runs, so it can't set them for its own imports.
+# Variables that are read before a program's first line runs, so it can't set them for its own imports.
 _NOT_FOR_ITSELF = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
 _TENSORFLOWS = re.compile(r"TF_.*|TF2_.*|XLA_.*|KERAS_.*|CUDA_.*|NVIDIA_.*|ROCM_.*|HIP_.*|GCS_.*")
 
@@ -44,7 +44,7 @@ class Preload:
 
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are read at import. The one that selects Keras 2 is normalized, or left out if off."""
+    """Return the variables that are read at import. The one that selects Keras 2 is normalized, or omitted if off."""
     counts = {name: value for name, value in env.items() if _AT_IMPORT.fullmatch(name)}
     legacy = {LEGACY: YES[0]} if counts.pop(LEGACY, None) in YES else {}
     return {**counts, **legacy}

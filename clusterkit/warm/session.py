@@ -1,9 +1,8 @@
-"""The session: a Python process with warm servers for its runs alone, which end when it ends."""
+"""The session: a Python process with warm servers for its own runs, which end when it ends."""
 
 from __future__ import annotations
 
 import os
-import select
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -13,14 +12,15 @@ from typing import NamedTuple
 
 from clusterkit.client.control_socket import make_private, temporary_for
 from clusterkit.job.options import Gathered
-from clusterkit.warm.shared import WarmServerError, warm_dir
+from clusterkit.warm.fork_client import first_readable
+from clusterkit.warm.warm_client import WarmServerError, warm_dir
 
 FILE_NAME = 24  # bytes of the longest file name in the directory, with its slash
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A process, with the directory of its warm servers, which the first one creates, and that of the user's."""
+    """A Python process, with the directories of its own warm servers and of the user's."""
 
     pid: int
     directory: Path
@@ -33,7 +33,7 @@ class Session:
         return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the directory, or check that it is private to this user, since command lines show its name.
+        """Create the directory, or check that it is private to this user: another user may learn its name from `ps`.
 
         Raises WarmServerError.
         """
@@ -45,7 +45,7 @@ class Session:
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
-        """Remove the directory at the end of the process. Its servers, which notice that end, do the same."""
+        """Remove the directory when the process ends. Its servers, which notice that, do the same."""
         with suppress(OSError):
             for path in self.directory.iterdir():
                 path.unlink(missing_ok=True)
@@ -53,11 +53,11 @@ class Session:
 
     @contextmanager
     def watched(self, lifeline: int) -> Iterator[int | None]:
-        """Open a pidfd of the process, readable once that has ended; None if it has already.
+        """Open a pidfd of the process, readable once it has ended; None if it has ended already.
 
         `lifeline`, a pipe to the process, shows that the pid has not been reused.
-        Why not the pipe itself, which each run has: a server that outlives the run needs one that the process holds
-        open for good, and that every fork of the process has to close.
+        Why not use the pipe: each run has its own, and a server outlives the run. A pipe for the server would have to
+        stay open for the whole life of the process, and be closed in each of its forks.
         """
         try:
             pidfd = os.pidfd_open(self.pid)
@@ -65,15 +65,13 @@ class Session:
             yield None
             return
         try:
-            cut = select.poll()
-            cut.register(lifeline, select.POLLIN)
-            yield None if cut.poll(0) else pidfd
+            yield pidfd if first_readable((lifeline,), 0) is None else None
         finally:
             os.close(pidfd)
 
 
-class Asked(NamedTuple):
-    """What a Python process asks for: a job, whose run must not outlive it and so gets a pipe to it, in its session."""
+class ApiRequest(NamedTuple):
+    """A job that a Python process runs. `lifeline` is a pipe to the process, which the run must not outlive."""
 
     job: Gathered
     lifeline: int

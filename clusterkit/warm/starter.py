@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import glob
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from clusterkit.check.imports import program_of
+from clusterkit.client.paths import RunPaths
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
-from clusterkit.warm.launching import Inherited, Launch
-from clusterkit.warm.run_server import TRIES, ForkServer, ForkServerLost, ForkServerReady
+from clusterkit.warm.choice import launch_for
+from clusterkit.warm.fork_client import TRIES, ForkServer, ForkServerLost, ForkServerReady
+from clusterkit.warm.launching import Inherited, Launch, begin
 from clusterkit.warm.servable import differing, shadowed
 from clusterkit.words.events import Crashed, Noted
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
 Post = Callable[[Noted | Crashed], None]
 
 
 class Warmth(NamedTuple):
-    """How a run's fork servers start; without `launch` it has none. `inherited`: the first one runs already."""
+    """How a run's fork servers start; without `launch` it has none. `inherited` is the first, if it already runs."""
 
     launch: Launch | None = None
     inherited: Inherited | None = None
@@ -28,7 +34,7 @@ class WarmStarter:
     """A run's fork servers, of which one is alive at a time.
 
     `changed` is called, in any thread, when a server is ready or lost. The thread that starts tasks then has to call
-    `settle`.
+    `replace_lost`.
     """
 
     def __init__(self, warmth: Warmth, post: Post, changed: Callable[[], None]) -> None:
@@ -43,15 +49,15 @@ class WarmStarter:
             self._start_server(TRIES)
 
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
-        """Whether the attempt should wait for the first server. Attempts do not wait for later ones."""
+        """Whether the attempt should wait for the first server. No attempt waits for later ones."""
         server = self._server
         waits = self._first and server is not None and not server.ready and not server.gone
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
-        """Return the server that can fork the attempt now, or None, with the reason if there is a server.
+        """Return the server that can fork the attempt now, or None, and why the attempt has to start cold, if known.
 
-        Raises FileNotFoundError if the current directory has been deleted, and the attempt is to start there.
+        Raises FileNotFoundError if the attempt is to start in the current directory, and that has been deleted.
         """
         server = self._server
         if server is None or server.gone:
@@ -59,7 +65,7 @@ class WarmStarter:
         why_cold = self._difference(plan, env) or self._shadows(plan)
         return (server if server.ready and not why_cold else None), why_cold
 
-    def settle(self) -> None:
+    def replace_lost(self) -> None:
         """If the server is lost, start another one, unless its tries are used up."""
         server = self._server
         if server is None or not server.gone:
@@ -70,12 +76,16 @@ class WarmStarter:
         if server.tries > 0:
             self._start_server(server.tries)
 
-    def renew(self, launch: Launch | str | None, changed: Sequence[Path]) -> None:
-        """The program is another one from now on, which `launch` suits, and these of its files have changed.
+    def renew(self, job: JobSpec, paths: RunPaths, files: Sequence[str]) -> None:
+        """Use the program's new version, of which these files have changed. Call it when none of its tasks runs.
 
-        A server that has imported one of them, or that suits it no longer, is replaced, and attempts wait for that.
+        A server that has imported one of them, or that no longer suits the program, is replaced, and attempts wait for
+        the new one.
         """
-        old, server = self._launch, self._server
+        changed = [program_of(job)[1] / name for name in files]
+        for file in changed:
+            _remove_bytecode(file)
+        old, server, launch = self._launch, self._server, launch_for(job, paths)
         if isinstance(launch, str):
             if old is not None:
                 self._post(Noted(f"Tasks start cold: {launch}."))
@@ -89,7 +99,7 @@ class WarmStarter:
         self._start_server(TRIES)
 
     def stop(self) -> None:
-        """End the server, if there is one."""
+        """End the server, if any."""
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -98,7 +108,7 @@ class WarmStarter:
         if self._launch is None:
             return
         try:
-            self._server = ForkServer.start(self._launch, self._report, tries)
+            self._server = ForkServer(begin(self._launch), self._report, tries)
         except OSError as error:
             self._report(ForkServerLost(f"it could not start: {error.strerror}", was_ready=False, again=False))
 
@@ -121,9 +131,9 @@ class WarmStarter:
         return None
 
     def _shadows(self, plan: TaskPlan) -> str | None:
-        """Return why the program's directory prevents a fork. Not cached: files may appear between two attempts."""
+        """Return why the program's directory prevents a fork. Not cached, since files may appear between attempts."""
         assert self._server is not None
-        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # it imports nothing from its directory
+        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # imports nothing from its directory
             return None
         cwd = _directory(plan)
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
@@ -139,7 +149,7 @@ def _directory(plan: TaskPlan) -> Path:
 
 
 def _why_renewed(old: Launch | None, new: Launch | None) -> str:
-    """Why a server with the one launch does not suit a program that needs the other; empty if it does."""
+    """Return why a server with the old launch does not suit a program that needs the new one; "" if it does."""
     if old is None or new is None:
         return "" if old is new else "the changed program starts in another way"
     same = (old.python, old.preload, old.own) == (new.python, new.preload, new.own)
@@ -147,7 +157,7 @@ def _why_renewed(old: Launch | None, new: Launch | None) -> str:
 
 
 def _imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
-    """Why the server has an old version of one of these files; empty if it has none of them."""
+    """Return why the server has an old version of one of these files; "" if it has none of them."""
     if not server.ready and launch is not None and launch.preload.modules:
         return "what it preloads may have changed"
     for file in changed:
@@ -157,8 +167,15 @@ def _imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None
     return ""
 
 
+def _remove_bytecode(file: Path) -> None:
+    """Remove a module's cached bytecode, which Python uses if a changed file has the same size and the same second."""
+    for cached in glob.glob(f"{glob.escape(file.stem)}.*.pyc", root_dir=file.parent / "__pycache__"):
+        with suppress(OSError):
+            (file.parent / "__pycache__" / cached).unlink()
+
+
 def _modules_in(directory: Path) -> list[str]:
-    """Return the names that `import` finds in a directory, without namespace packages, which it tries last."""
+    """Return the modules in a directory, without namespace packages, which `import` tries last."""
     try:
         with os.scandir(directory) as entries:
             return [

@@ -1,8 +1,8 @@
 """The warm server: imports once for many runs. For each run it forks a guardian, a supervisor and a fork server.
 
-It runs inside entry.py as the fork server does: standard library only. The fork server of a run has to be a fork of
-this process and a descendant of the run's supervisor. So all three are forked from here, each the child of the one
-before, and the guardian and the supervisor then exec. From then on the run does not depend on this process.
+It runs inside entry.py as the fork server does: standard library only. A run's fork server has to be a fork of this
+process and a descendant of the run's supervisor. So this process forks all three, each as the child of the one before,
+and then the guardian and the supervisor exec. From then on the run does not depend on this process.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 Continuation = Callable[[], Any]  # what a fork has to call
-FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # ENDING of system/process.py, which it can't import
+FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # ENDING of system/process.py, which can't be imported here
 PR_SET_CHILD_SUBREAPER = 36
 REQUEST_WITHIN = 5.0  # seconds for a connected client to begin its request
 READ_WITHIN = 1.0  # seconds for the rest of the request, while other clients wait
@@ -43,10 +43,10 @@ class WarmServer:
         self.last_used = time.monotonic()
         self.runs: dict[int, int] = {}  # from pidfd to pid of each run's guardian
         self.made = 0
-        self.clients: dict[int, tuple[socket.socket, float]] = {}  # by descriptor, with the deadline for the request
+        self.clients: dict[int, tuple[socket.socket, float]] = {}  # by descriptor, with the deadline of the request
 
     def work(self) -> Continuation:
-        """Answer clients until the server exits. Returns in forks only."""
+        """Answer clients until the server exits. Returns only in forks."""
         with selectors.DefaultSelector() as selector:
             selector.register(self.listener, selectors.EVENT_READ)
             if (owner := self.options.get("owner")) is not None:
@@ -74,7 +74,7 @@ class WarmServer:
         return self.exit()
 
     def timeout(self) -> float:
-        """Return the seconds until a client's deadline or the end of the idle time; at most a day, as epoll may."""
+        """Return the seconds until a client's deadline or the end of the idle time; at most a day, for epoll."""
         now, idle = time.monotonic(), self.idle_left()
         times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
         return min([86400.0, *times])
@@ -101,8 +101,7 @@ class WarmServer:
         os._exit(0)
 
     def reap_run(self, pidfd: int) -> None:
-        """Reap the guardian of a run that has ended."""
-        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # it does not wait, since a debugger may hold the process
+        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # not blocking, since a debugger may hold the process
         os.close(pidfd)
         self.last_used = time.monotonic()
 
@@ -115,7 +114,7 @@ class WarmServer:
     def serve_client(self, client: socket.socket) -> Continuation | None:
         """Answer one client. Returns None in the server, and a continuation in a fork."""
         continuation, descriptors = None, list[int]()
-        # The client may be gone, or ask for nonsense.
+        # The client may be gone, or have sent an invalid request.
         with client, suppress(OSError, ValueError, TypeError, KeyError, MemoryError):
             pid, uid = peer_of(client)
             request = self.fork_server.receive(client, READ_WITHIN) if uid == os.getuid() else None
@@ -142,12 +141,12 @@ class WarmServer:
             self.exit()
         return None
 
-    def why_refused(self, pid: int, told: object) -> str | None:
+    def why_refused(self, pid: int, attributes: object) -> str | None:
         """Return why the client's run can't start from this server, as a clause; None if it can."""
         if module_files() != self.imported_files:
             self.problem = "files that it has imported have changed"
             return self.problem
-        what = self.confinement.difference(pid, told)
+        what = self.confinement.difference(pid, attributes)
         return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
@@ -204,7 +203,7 @@ class WarmServer:
         return functools.partial(self.become_fork_server, message, supervisor, other.detach(), alive)
 
     def become_fork_server(self, message: dict[str, Any], supervisor: int, channel: int, lifeline: int) -> Any:
-        """Serve one run, like a fork server that has imported everything itself."""
+        """Serve one run, like a fork server that has done the imports itself."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
         self.entry.reset_signals()
@@ -222,7 +221,7 @@ class WarmServer:
 
 
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
-    """Import, then answer clients on the listening socket `descriptor`. Returns in forks only.
+    """Import modules, then answer clients on the listening socket `descriptor`. Returns only in forks.
 
     The options are `tensorflow`, `preload`, `path` (another directory to import from, or None), `socket` (its path),
     `idle` (seconds without a run after which the server exits, or None) and `owner` (a pidfd of the process to which
@@ -230,7 +229,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # detaches the server, which otherwise a run's guardian would kill as its descendant
+        os._exit(0)  # detaches the server: a run's guardian would kill it as its own descendant
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)
@@ -239,7 +238,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
 
 
 def module_files() -> dict[str, tuple[int, int]]:
-    """Return the files of all imported modules and the .pth files of the path, with modification time and size."""
+    """Return modification time and size of the files of imported modules and of the .pth files in the path."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     paths = [path for path in modules if path]
     for directory in sys.path:
@@ -270,7 +269,7 @@ def adopt_settings(message: Mapping[str, Any]) -> None:
 
 
 def exec_role(message: Mapping[str, Any], role: str, kept: list[int], other: int) -> NoReturn:
-    """Become the guardian or the supervisor by exec. `other` is the pid of its child: supervisor or fork server."""
+    """Become the guardian or the supervisor by exec. `other` is the pid of its child, the supervisor or fork server."""
     for descriptor in kept:
         os.set_inheritable(descriptor, True)
     argv = [*message["command"], role, str(other), *map(str, kept)]
@@ -278,16 +277,14 @@ def exec_role(message: Mapping[str, Any], role: str, kept: list[int], other: int
 
 
 def become_subreaper(entry: ModuleType) -> None:
-    """Become the parent of orphaned descendants; this persists across exec."""
+    """Become the parent of orphaned descendants, also after exec."""
     entry.ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def peer_of(client: socket.socket) -> tuple[int, int]:
-    """Return the pid and the user id of a client."""
     raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     return int.from_bytes(raw[:4], sys.byteorder), int.from_bytes(raw[4:8], sys.byteorder)
 
 
 def send(client: socket.socket, answer: Mapping[str, Any]) -> None:
-    """Send a line of JSON."""
     client.sendall(json.dumps(answer).encode() + b"\n")

@@ -17,8 +17,8 @@ import pytest
 from clusterkit.backends.local.family import Ended, Family
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system.process import Child
+from clusterkit.warm.fork_client import ForkServer, ForkServerReady
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.run_server import ForkServer, ForkServerReady
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
 

@@ -18,8 +18,8 @@ import pytest
 from clusterkit.backends.local.family import Family
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system.process import Child, exit_of, reap, signal_group
+from clusterkit.warm.fork_client import ForkServer, ForkServerReady
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.run_server import ForkServer, ForkServerReady
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit

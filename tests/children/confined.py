@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 sys.path.insert(0, sys.argv[1])
-from clusterkit.warm.confinement import CALLS, told  # noqa: E402
+from clusterkit.warm.confinement import CALLS, own_attributes  # noqa: E402
 
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -93,5 +93,5 @@ try:
 except OSError as error:
     print(json.dumps(f"not possible here: {error}"), flush=True)
 else:
-    print(json.dumps(told()), flush=True)
+    print(json.dumps(own_attributes()), flush=True)
 sys.stdin.read()

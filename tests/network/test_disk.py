@@ -1,4 +1,4 @@
-"""The disk that is full for the tasks alone."""
+"""A disk that is full for the tasks alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WRITES = (
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A directory with something in it, whose name has all that options of a mount would trip over."""
+    """A directory with a file, whose name has every character that is special in mount options."""
     place = tmp_path / "da,ta:1=2 \\é"
     (place / "below").mkdir(parents=True)
     (place / "old").write_text("old")
@@ -46,7 +46,7 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def disk(tmp_path: Path, data: Path) -> Iterator[VirtualNetwork]:
-    """A disk that can be full, on the host's network."""
+    """A disk that can be filled, without a virtual network."""
     made = VirtualNetwork(NetworkPlan([TASK], 1, network=False, disk=data), tmp_path / "log", {})
     yield made
     made.stop()
@@ -54,7 +54,7 @@ def disk(tmp_path: Path, data: Path) -> Iterator[VirtualNetwork]:
 
 @pytest.fixture
 def guest(disk: VirtualNetwork, data: Path) -> Iterator[Guest]:
-    """A process that sees that disk, and has a file open there."""
+    """A process that sees the disk, and has a file open there."""
     guest = Guest(disk.namespaces(TASK))
     guest.does(f"os.chdir({os.fspath(data)!r}); before = open('old', 'a')")
     yield guest
@@ -67,7 +67,7 @@ def contents(place: Path) -> dict[str, str]:
 
 
 def enters(guest: Guest, data: Path) -> None:
-    """Go to the directory as it is now, as a path that is opened does."""
+    """Enter the directory as it is mounted now."""
     guest.does(f"os.chdir({os.fspath(data)!r})")
 
 

@@ -1,4 +1,4 @@
-"""The virtual network's end, whoever is killed, and its life without root's rights."""
+"""The end of a virtual network, whichever process is killed, and a network without root's rights."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def holders(inodes: Iterable[int], run: Path) -> set[int]:
 
 
 def opened(switch: int) -> set[int]:
-    """All network namespaces that the switch holds: of the tasks, and the one in which their cables end."""
+    """All network namespaces that the switch has open: those of the tasks, and the hub."""
     return {int(link[5:-1]) for link in procfs.links(switch) if link.startswith("net:[")}
 
 
@@ -99,7 +99,7 @@ def test_nothing_is_left_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.
 
 @pytest.fixture
 def nobodys() -> Iterator[Path]:
-    """A directory of nobody's, or of whoever runs the tests."""
+    """A directory of user nobody, or of the user who runs the tests."""
     place = Path(tempfile.mkdtemp())
     if os.geteuid() == 0:
         os.chown(place, NOBODY, NOBODY)
@@ -108,7 +108,7 @@ def nobodys() -> Iterator[Path]:
 
 
 def as_nobody(place: Path, *words: str) -> list[str]:
-    """A command that runs words without any right, where TUN devices can be opened by everybody."""
+    """A command that runs words without any rights, on a machine where every user can open TUN devices."""
     if os.geteuid() != 0:
         return list(words)
     node = place / "tun"

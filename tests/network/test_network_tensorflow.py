@@ -1,4 +1,4 @@
-"""TensorFlow's jobs over a virtual network: as many hosts as there are tasks."""
+"""TensorFlow jobs over a virtual network, with a host for each task."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JOBS: dict[str, tuple[tuple[str, ...], Path]] = {
 
 
 def start(up: Start, job: str, step: int, gate: Path, *words: str) -> Up:
-    """A job of 60 steps that waits at one of them for the gate."""
+    """A job of 60 steps that waits for the gate at one step."""
     tasks, workload = JOBS[job]
     held = (CHILDREN / "held.py", str(step), gate, workload, "--steps", "60")
     return up("--network", "virtual", "--restart-backoff", "0", *tasks, *held, *words)

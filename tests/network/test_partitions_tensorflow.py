@@ -1,4 +1,4 @@
-"""Jobs as on many hosts: cut off from each other for a while, and out of reach of everybody else."""
+"""Jobs in a virtual network: tasks that are cut off for a while, and that no other host can reach."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORKER_1 = bytes([10, 77, 0, 3])  # of a job with a chief and two workers
 
 
 def sent(capture: Path, source: bytes) -> list[float]:
-    """When the host with this address sent something that has content: wall times of packets in a pcap file."""
+    """Wall times at which the host with this address sent packets with data, from a pcap file."""
     data, position, times = capture.read_bytes(), 24, []
     while position + 16 <= len(data):
         seconds, micros, length, _ = struct.unpack_from("=IIII", data, position)
@@ -45,10 +45,10 @@ def sent(capture: Path, source: bytes) -> list[float]:
 
 
 @pytest.mark.parametrize("seconds", [6, pytest.param(20, marks=soak)])
-def test_a_parameter_server_job_goes_on_without_a_worker_that_is_cut_off(
+def test_a_parameter_server_job_continues_without_a_worker_that_is_cut_off(
     cluster: Clusters, tmp_path: Path, seconds: int
 ) -> None:
-    """The other worker makes the steps meanwhile; after the heal the one that was cut off is used again."""
+    """The other worker makes the steps meanwhile; after the heal the first one is used again."""
     steps = 300 + 60 * seconds
     run = cluster(
         "workloads/ps_train.py",
@@ -77,7 +77,7 @@ def test_a_parameter_server_job_goes_on_without_a_worker_that_is_cut_off(
 
 
 @pytest.mark.parametrize("seconds", [pytest.param(12, marks=long), pytest.param(20, marks=soak)])
-def test_a_gang_that_is_cut_apart_starts_again(cluster: Clusters, seconds: int) -> None:
+def test_a_partitioned_gang_restarts(cluster: Clusters, seconds: int) -> None:
     """TensorFlow gives up, the gang restarts, its members find each other after the heal, and nothing is lost."""
     run = cluster(
         "workloads/mwms_train.py",
@@ -97,7 +97,7 @@ def test_a_gang_that_is_cut_apart_starts_again(cluster: Clusters, seconds: int) 
 
 @pytest.fixture
 def stranger() -> Iterator[tuple[int, str]]:
-    """A host of its own beside this machine: its first process, and this machine's address as it knows it."""
+    """Another host beside this machine: its first process, and this machine's address there."""
     if os.geteuid() != 0 or shutil.which("ip") is None:
         pytest.skip("a second host needs root and the command ip")
     script = "read _"

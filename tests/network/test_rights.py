@@ -1,4 +1,4 @@
-"""A virtual network for people without rights, and what they are told where they can't have one."""
+"""A virtual network for users without rights, and the message if it is not available."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DROP = ("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups")
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory of nobody's."""
+    """A directory of user nobody."""
     path = Path(tempfile.mkdtemp())
     shutil.copy(CHILDREN / "peers.py", path)
     shutil.chown(path, NOBODY, NOBODY)
@@ -42,7 +42,7 @@ def place() -> Iterator[Path]:
 
 
 def call(place: Path, first: str, drop: tuple[str, ...], *words: str) -> subprocess.CompletedProcess[str]:
-    """`clusterkit` as somebody, after root has prepared the world for that one alone."""
+    """Run `clusterkit` as another user, in namespaces that root has prepared."""
     libraries = [str(ROOT), *dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))]
     env = {**os.environ, "CLUSTERKIT_HOME": str(place / "home"), "PYTHONPATH": os.pathsep.join(libraries)}
     same = "/usr/bin/python{}.{}".format(*sys.version_info)
@@ -61,7 +61,7 @@ def call(place: Path, first: str, drop: tuple[str, ...], *words: str) -> subproc
 @pytest.mark.parametrize("start", [("--start", "cold"), ("--preload", "json")], ids=["cold", "forked"])
 @pytest.mark.parametrize("bounded", [False, True])
 def test_a_run_works_without_rights(place: Path, start: tuple[str, str], bounded: bool) -> None:
-    """In a user namespace, in which the task is who it was, and has no right that it did not have."""
+    """In a user namespace, in which the task keeps its user and gains no rights."""
     drop = (*DROP, "--bounding-set=-all") if bounded else DROP
     words = ("--network", "virtual", "--fault", "disk-full @ 1000s", *start, "peers.py")
     ran = call(place, OPEN, drop, "up", "--workers", "2", *words)
@@ -80,8 +80,8 @@ def test_a_run_works_without_rights(place: Path, start: tuple[str, str], bounded
     assert (rights["CapBnd"] == 0) is bounded
 
 
-def test_why_there_is_none_is_told_before_anything_starts(place: Path) -> None:
-    """In one sentence, with the exit code of what can't be run."""
+def test_a_missing_network_is_reported_before_anything_starts(place: Path) -> None:
+    """In one sentence, with the exit code for a job that can't be run."""
     for command in ("up", "config"):
         ran = call(place, MISSING, (), command, "--workers", "2", "--network", "virtual", "peers.py")
         assert ran.returncode == 2
@@ -89,7 +89,7 @@ def test_why_there_is_none_is_told_before_anything_starts(place: Path) -> None:
         assert not (place / "home" / "runs").exists()
 
 
-def test_a_place_for_packets_that_can_not_be_written_is_told(place: Path) -> None:
+def test_a_capture_file_that_can_not_be_written_is_reported(place: Path) -> None:
     """Before anything starts."""
     ran = call(place, "true", (), "up", "--workers", "2", "--network", "virtual", "--pcap", "no/where", "peers.py")
     assert ran.returncode == 2

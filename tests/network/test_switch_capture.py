@@ -14,7 +14,7 @@ from clusterkit.network.switch.capture import Capture
 
 
 def packets(file: Path) -> list[bytes]:
-    """What the file holds; it has to end where a packet ends."""
+    """The packets in the file, which has to end with a whole one."""
     data, found, position = file.read_bytes(), [], 24
     while position < len(data):
         found.append(data[position + 16 : position + 16 + struct.unpack_from("=I", data, position + 8)[0]])
@@ -23,8 +23,8 @@ def packets(file: Path) -> list[bytes]:
     return found
 
 
-def test_packets_are_kept_back_for_a_second(tmp_path: Path) -> None:
-    """And then are due; the header is due at once."""
+def test_packets_are_buffered_for_a_second(tmp_path: Path) -> None:
+    """Then they are due; the header is due at once."""
     capture = Capture(str(tmp_path / "file"))
     assert capture.wait(1e12) == 0
     capture.flush()
@@ -38,8 +38,8 @@ def test_packets_are_kept_back_for_a_second(tmp_path: Path) -> None:
     capture.close()
 
 
-def test_many_packets_are_written_before_that(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So they don't pile up."""
+def test_many_packets_are_written_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that memory stays bounded."""
     monkeypatch.setattr(module, "FLUSH_SIZE", 100)
     capture = Capture(str(tmp_path / "file"))
     capture.add(bytes(100))
@@ -51,7 +51,7 @@ def test_many_packets_are_written_before_that(tmp_path: Path, monkeypatch: pytes
 def test_a_full_disk_ends_the_capture_with_a_whole_packet(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], room: int, left: int
 ) -> None:
-    """With one line in the log; what comes later is passed over."""
+    """With one line in the log; later packets are ignored."""
     write = os.write
     rest = [room]
 
@@ -74,10 +74,8 @@ def test_a_full_disk_ends_the_capture_with_a_whole_packet(
     assert capsys.readouterr().err == f"The capture {tmp_path / 'file'} ends here: No space left on device.\n"
 
 
-def test_a_later_packet_that_finds_no_room_leaves_the_earlier_ones(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Only the part that was begun is taken back."""
+def test_a_packet_that_does_not_fit_leaves_the_earlier_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the incomplete record is removed."""
     capture = Capture(str(tmp_path / "file"))
     capture.add(b"first")
     capture.flush()

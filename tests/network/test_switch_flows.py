@@ -1,4 +1,4 @@
-"""Flows of the switch: which connections the kernel lists, and what becomes of what their ends send."""
+"""Flows: the connections that the kernel lists, and the replies to what their ends send."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ little = pytest.mark.skipif(sys.byteorder != "little", reason="the table is of a
 
 
 def table(*rows: str) -> str:
-    """What the kernel prints, of which each row tells the places and the state."""
+    """The kernel's table with these rows of addresses and state."""
     rest = "00000000:00000000 00:00000000 00000000     0        0 7441 1 0000000000000000 20 4 30 10 -1\n"
     return HEADER + "".join(f"   {number}: {row} {rest}" for number, row in enumerate(rows))
 
 
 @little
 def test_an_end_is_listed_with_the_flow_towards_it() -> None:
-    """Addresses and ports are as packets have them."""
+    """In the byte order of packets."""
     assert list(parse_table(table("01004D0A:08AE 02004D0A:9C40 01"))) == [FLOW]
 
 
 @little
-def test_an_end_that_also_takes_ipv6_is_listed_too() -> None:
-    """Such as gRPC's servers; but no connection of IPv6, which nothing carries."""
+def test_an_end_that_also_accepts_ipv6_is_listed_too() -> None:
+    """As gRPC's servers do. Connections over IPv6 are left out, since the switch does not carry IPv6."""
     mapped = "0000000000000000FFFF000001004D0A:08AE 0000000000000000FFFF000002004D0A:9C40 01"
     other = "00000000000000000000000001000000:08AE 00000000000000000000000001000000:9C40 01"
     assert list(parse_table(table(mapped, other))) == [FLOW]
@@ -54,23 +54,23 @@ def test_an_end_that_also_takes_ipv6_is_listed_too() -> None:
     [("01", True), ("03", True), ("04", True), ("05", True), ("08", True)]
     + [(state, False) for state in ("02", "06", "07", "09", "0A", "0B")],
 )
-def test_only_ends_that_expect_something_are_listed(state: str, is_live: bool) -> None:
-    """A bare SYN would begin a connection at one that waits for a SYN, or that waits until its ports are free."""
+def test_only_live_ends_are_listed(state: str, is_live: bool) -> None:
+    """A probe, a bare SYN, would open a connection at an end that listens or is in TIME_WAIT."""
     assert bool(list(parse_table(table(f"01004D0A:08AE 02004D0A:9C40 {state}")))) is is_live
 
 
 def test_an_empty_table_has_none() -> None:
-    """Only the line above it."""
+    """It consists of the header alone."""
     assert list(parse_table(table())) == []
 
 
-def test_a_question_is_a_bare_syn() -> None:
-    """With no acknowledgement."""
+def test_a_probe_is_a_bare_syn() -> None:
+    """Without an acknowledgement number."""
     assert segment_of(probe(FLOW)) == (FLOW, SYN, bytes(4))
 
 
-def test_what_comes_is_answered_with_its_own_number() -> None:
-    """A reset that its sender has to take: it has exactly the number which that expects next."""
+def test_a_segment_is_answered_with_its_own_number() -> None:
+    """The sender has to accept the reset, since it has exactly the number that is expected next."""
     doomed = {FLOW, reverse(FLOW)}
     for flow in doomed:
         assert replies(Segment(flow, ACK, NUMBER), doomed) == [forge(reverse(flow), RST, NUMBER)]
@@ -80,17 +80,17 @@ def test_what_comes_is_answered_with_its_own_number() -> None:
 
 @pytest.mark.parametrize("flags", [RST, RST | ACK])
 def test_a_reset_gets_no_answer(flags: int) -> None:
-    """Its sender has no such connection any more."""
+    """Its sender has closed the connection."""
     assert replies(Segment(FLOW, flags, NUMBER), {FLOW, reverse(FLOW)}) == []
 
 
-def test_other_connections_are_let_be() -> None:
-    """Also between the same hosts."""
+def test_other_connections_are_left_alone() -> None:
+    """Even between the same hosts."""
     assert replies(Segment(FLOW[:8] + bytes(4), ACK, NUMBER), {FLOW, reverse(FLOW)}) is None
 
 
-def test_a_connection_that_begins_anew_is_not_answered() -> None:
-    """The same ports may come again; from then on neither direction is doomed."""
+def test_a_new_connection_on_the_same_ports_is_not_reset() -> None:
+    """The same ports may be used again; then neither direction is doomed any longer."""
     doomed = {FLOW, reverse(FLOW)}
     assert replies(Segment(FLOW, SYN, bytes(4)), doomed) is None
     assert doomed == set()

@@ -1,4 +1,4 @@
-"""Links of the switch: what layers make of packets, on a clock that is an argument."""
+"""Links: the effect of layers on packets, with the time as an argument."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.network.switch.links import BACKLOG, BURST, Layer, Link
 
 
 def link(*layers: Layer, seed: int = 1, name: str = "a") -> Link:
-    """A link with layers 0, 1 and so on."""
+    """A link with these layers, numbered from 0."""
     made = Link(seed, name, "b")
     for number, layer in enumerate(layers):
         made.impair(number, layer, 0)
@@ -20,7 +20,7 @@ def link(*layers: Layer, seed: int = 1, name: str = "a") -> Link:
 
 
 def times(on: Link, packets: Sequence[tuple[float, int]]) -> list[float | None]:
-    """When packets leave that come at a time, in its order, with a size; None for those that are lost."""
+    """When packets that arrive at these times, with these sizes, leave; None for lost ones."""
     found: list[float | None] = []
     for number, (now, size) in enumerate(packets):
         taken = on.accept(number.to_bytes(2) * (size // 2), now)
@@ -29,7 +29,7 @@ def times(on: Link, packets: Sequence[tuple[float, int]]) -> list[float | None]:
 
 
 def test_a_link_without_layers_lets_everything_through_at_once() -> None:
-    """And it says so."""
+    """And is clear."""
     plain = link()
     assert plain.is_clear
     assert plain.accept(b"packet", 5)
@@ -49,18 +49,18 @@ def test_a_link_without_layers_lets_everything_through_at_once() -> None:
     ],
 )
 def test_layers_combine(layers: list[Layer], leaves: float | None) -> None:
-    """Delays add up, and any cut is one."""
+    """Delays add up; one cut is enough."""
     assert times(link(*layers), [(1.0, 100)]) == [pytest.approx(leaves)]
 
 
 def test_losses_combine_independently() -> None:
-    """Two halves let a quarter through."""
+    """Two losses of a half let a quarter through."""
     both = link(Layer(loss=0.5), Layer(loss=0.5))
     assert sum(both.accept(b"packet", 0) for _ in range(10_000)) == pytest.approx(2500, abs=150)
 
 
-def test_chance_is_one_number_a_packet_of_the_seed() -> None:
-    """Of the seed, the layer and the direction, whatever other layers do; another seed has others."""
+def test_chance_is_one_number_per_packet_from_the_seed() -> None:
+    """It depends on the seed, the layer and the direction, and not on other layers."""
     expected = random.Random("1/0/a>b")
     lossy = link(Layer(loss=0.3, jitter=0.001, delay=0.01))
     fates = [lossy.accept(b"packet", n) for n in range(200)]
@@ -79,7 +79,7 @@ def test_chance_is_one_number_a_packet_of_the_seed() -> None:
 
 
 def test_jitter_is_around_the_delay() -> None:
-    """Uniform, and of packets that are apart; never into the past."""
+    """It is uniform, and never moves a packet into the past."""
     trembling = link(Layer(delay=0.1, jitter=0.05))
     late = [at - n for n, at in enumerate(times(trembling, [(n, 100) for n in range(500)])) if at is not None]
     assert 0.05 <= min(late) < 0.055
@@ -90,7 +90,7 @@ def test_jitter_is_around_the_delay() -> None:
 
 
 def test_no_packet_overtakes_another() -> None:
-    """Also where jitter is larger than the time between them."""
+    """Even if jitter exceeds the time between packets."""
     trembling = link(Layer(delay=0.1, jitter=0.1))
     packets = [n.to_bytes(2) for n in range(500)]
     assert all(trembling.accept(packet, n / 1000) for n, packet in enumerate(packets))
@@ -98,28 +98,28 @@ def test_no_packet_overtakes_another() -> None:
 
 
 def test_a_rate_spaces_packets_after_a_burst() -> None:
-    """What an idle link has saved is one packet of any size."""
+    """After it was idle, a link lets one packet of any size pass at once."""
     slow = link(Layer(rate=BURST))
     assert times(slow, [(5, BURST // 2)] * 4) == [5, 5, 5.5, 6]
     assert times(slow, [(20, BURST // 2)] * 3) == [20, 20, 20.5]
 
 
-def test_the_smallest_rate_counts_and_a_delay_comes_on_top() -> None:
+def test_the_smallest_rate_counts_and_a_delay_is_added() -> None:
     """Packets are delayed after they have passed the rate."""
     slow = link(Layer(rate=BURST), Layer(rate=10 * BURST, delay=1))
     assert times(slow, [(5, BURST), (5, BURST)]) == [6, 7]
 
 
-def test_what_finds_the_backlog_full_is_lost() -> None:
-    """And there is room again when some of it has passed."""
+def test_packets_beyond_the_backlog_are_lost() -> None:
+    """Until a part of the backlog has passed."""
     slow = link(Layer(rate=BURST))
     count = 1 + BACKLOG // BURST
     assert times(slow, [(5, BURST)] * (count + 2)) == [5.0 + n for n in range(count)] + [None, None]
     assert times(slow, [(6, BURST)]) == [5.0 + count]
 
 
-def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A delay alone would keep whatever comes."""
+def test_waiting_packets_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A delay would otherwise buffer any number of packets."""
     monkeypatch.setattr(module, "MOST_WAITING", 1000)
     far = link(Layer(delay=100))
     assert [far.accept(bytes(400), n) for n in range(3)] == [True, True, False]
@@ -127,8 +127,8 @@ def test_what_waits_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert far.accept(bytes(400), 100)
 
 
-def test_healing_frees_what_waits() -> None:
-    """In its order; nothing stands behind a fault that is over."""
+def test_healing_releases_waiting_packets() -> None:
+    """In order; a healed fault holds up no packet."""
     far = link(Layer(delay=100), Layer(delay=1))
     assert far.accept(b"first", 1)
     assert far.accept(b"second", 2)
@@ -142,8 +142,8 @@ def test_healing_frees_what_waits() -> None:
     assert far.next is None
 
 
-def test_healing_a_rate_lets_the_backlog_go() -> None:
-    """At the rate that is left, if there is one."""
+def test_healing_a_rate_releases_the_backlog() -> None:
+    """At the remaining rate, if any."""
     slow = link(Layer(rate=BURST), Layer(rate=10 * BURST))
     times(slow, [(5, BURST)] * 4)
     list(slow.due(5))
@@ -153,8 +153,8 @@ def test_healing_a_rate_lets_the_backlog_go() -> None:
     assert [at for at, _ in slow._waiting] == [5, 5, 5]
 
 
-def test_a_new_delay_does_not_hold_what_is_under_way() -> None:
-    """A change applies to what comes after it; order is kept."""
+def test_a_new_delay_does_not_affect_packets_under_way() -> None:
+    """A change applies to later packets; order is kept."""
     near = link(Layer(delay=1))
     assert near.accept(b"first", 0)
     near.impair(5, Layer(delay=10), 0.5)

@@ -1,4 +1,4 @@
-"""Packets of the switch: what is read of them, and the segments that are forged."""
+"""Packets: parsing TCP headers, and forging segments."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def packet(protocol: int = 6, options: bytes = b"", flags: int = ACK, fragment: 
     return header + FLOW[8:] + b"SEQ." + b"ACK." + bytes([5 << 4, flags]) + bytes(6) + b"data"
 
 
-def test_a_checksum_is_that_of_the_rfc() -> None:
-    """RFC 1071's own example; and what holds its checksum sums up to nothing, also at an odd length."""
+def test_a_checksum_is_the_one_of_the_rfc() -> None:
+    """RFC 1071's example; data that includes its checksum sums up to 0, also at an odd length."""
     assert checksum(bytes.fromhex("0001f203f4f5f6f7")) == 0xFFFF ^ 0xDDF2
     assert checksum(bytes.fromhex("0001f203f4f5f6f7220d")) == 0
     assert checksum(b"\x01") == checksum(b"\x01\x00")
 
 
 def test_a_segment_is_read() -> None:
-    """With options in the IP header, too."""
+    """Also with options in the IP header."""
     for options in (b"", bytes(8)):
         segment = segment_of(packet(options=options, flags=SYN | ACK))
         assert segment == (FLOW, SYN | ACK, b"ACK.")
@@ -46,25 +46,25 @@ def test_a_segment_is_read() -> None:
         b"\x41" + packet()[1:],
     ],
 )
-def test_what_is_no_segment_is_none(other: bytes) -> None:
+def test_an_invalid_segment_is_none(other: bytes) -> None:
     """Nothing, half a header, UDP, IPv6, a later fragment, options without what follows, a header that is too short."""
     assert segment_of(other) is None
 
 
 def test_the_first_fragment_has_the_header() -> None:
-    """And the bit that forbids fragments is no offset."""
+    """The bit that forbids fragments is not an offset."""
     assert segment_of(packet(fragment=0x2000)) is not None
     assert segment_of(packet(fragment=0x4000)) is not None
 
 
-def test_a_flow_can_be_turned_round() -> None:
-    """Addresses and ports change their places."""
+def test_a_flow_can_be_reversed() -> None:
+    """Addresses and ports are swapped."""
     assert reverse(FLOW) == B + A + struct.pack("!HH", 2222, 40000)
     assert reverse(reverse(FLOW)) == FLOW
 
 
-def test_what_is_forged_has_the_number_and_right_checksums() -> None:
-    """It is a whole packet, with nothing but the headers."""
+def test_a_forged_segment_has_the_number_and_correct_checksums() -> None:
+    """It is a whole packet that consists of the headers."""
     made = forge(FLOW, RST, b"\x01\x02\x03\x04")
     assert len(made) == 40
     assert int.from_bytes(made[2:4]) == 40

@@ -1,4 +1,4 @@
-"""Resets of the switch: whose connections are ended, how often their ends are asked, and when it is over."""
+"""Resets: which connections are ended, how often their ends are probed, and when a reset is over."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAMESPACES = [100, 101, 102]
 
 
 class World:
-    """Three hosts: what each of their kernels lists, what was sent to them, and a clock that is put forward by hand."""
+    """Three hosts: the connections that each kernel lists, the packets sent to them, and a manual clock."""
 
     def __init__(self) -> None:
         self.ways = Ways([0, 0, 0], list("abc"), [f"10.77.0.{n}" for n in (1, 2, 3)], 7, captured=False)
@@ -27,7 +27,7 @@ class World:
         self.resets = Resets(NAMESPACES, self.ways, self.sent.append, self.later)
 
     def later(self, at: float, function: Callable[[float], None]) -> None:
-        """Take a timer."""
+        """Store a timer."""
         heapq.heappush(self.timers, (at, len(self.timers), function))
 
     def flow(self, a: int, b: int, port: int = 1) -> bytes:
@@ -35,18 +35,18 @@ class World:
         return self.ways.addresses[a] + self.ways.addresses[b] + port.to_bytes(2) + (2222).to_bytes(2)
 
     def connects(self, a: int, b: int, port: int = 1) -> bytes:
-        """Both kernels list a connection, each its own end of it."""
+        """Add a connection: each kernel lists its own end."""
         flow = self.flow(a, b, port)
         self.lists[NAMESPACES[b]].add(flow)
         self.lists[NAMESPACES[a]].add(reverse(flow))
         return flow
 
     def listed(self) -> set[bytes]:
-        """What the kernel of the namespace lists into which the switch has gone last."""
+        """The connections in the namespace that the switch entered last."""
         return self.lists[self.entered[-1]]
 
     def next(self) -> list[bytes]:
-        """Put the clock forward to the next timer; what was sent then."""
+        """Advance the clock to the next timer; return the packets sent then."""
         self.sent.clear()
         at, _, function = heapq.heappop(self.timers)
         function(at)
@@ -62,64 +62,64 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def questions(*flows: bytes) -> list[bytes]:
-    """For both ends of each connection, in some order."""
+def probes(*flows: bytes) -> list[bytes]:
+    """The probes to both ends of each connection, in any order."""
     return sorted(probe(both) for flow in flows for both in (flow, reverse(flow)))
 
 
-def test_both_ends_of_every_connection_between_the_two_are_asked(world: World) -> None:
-    """Whoever of them has begun it; others are let be."""
+def test_both_ends_of_every_connection_between_two_hosts_are_probed(world: World) -> None:
+    """Whichever end opened it; other connections are left alone."""
     flows = [world.connects(0, 1, 1), world.connects(0, 1, 2), world.connects(1, 0, 3)]
     world.connects(0, 2, 4)
     world.connects(2, 1, 5)
     assert world.resets.begin([(1, 0), (0, 1)]) == 3
-    assert sorted(world.sent) == questions(*flows)
+    assert sorted(world.sent) == probes(*flows)
     assert world.ways.way(0, 1).doomed == {both for flow in flows for both in (flow, reverse(flow))}
     assert not world.ways.way(0, 2).doomed
 
 
 def test_a_connection_is_reset_once(world: World) -> None:
-    """The second time there is none left, though the kernel may still list it."""
+    """The second time it does not count, though the kernel may still list it."""
     world.connects(0, 1)
     assert world.resets.begin([(0, 1)]) == 1
     assert world.resets.begin([(0, 1)]) == 0
     assert len(world.timers) == 1
 
 
-def test_nothing_goes_on_where_there_is_nothing(world: World) -> None:
+def test_without_connections_nothing_happens(world: World) -> None:
     """No probe, no timer."""
     assert world.resets.begin([(0, 1)]) == 0
     assert not world.sent
     assert not world.timers
 
 
-def test_the_host_that_is_in_most_pairs_tells_of_all(world: World) -> None:
-    """To look at what a kernel lists takes a while."""
+def test_the_host_in_most_pairs_lists_the_connections(world: World) -> None:
+    """Since listing a host's connections takes time."""
     for other in (0, 2):
         world.connects(1, other)
     assert world.resets.begin([(1, 0), (1, 2)]) == 2
     assert world.entered == [NAMESPACES[1]]
 
 
-def test_ends_are_asked_again_and_then_it_is_over(world: World) -> None:
-    """The pair's packets need not pass the switch any longer."""
+def test_ends_are_probed_again_until_the_reset_is_over(world: World) -> None:
+    """Then the pair's packets need not pass the switch any longer."""
     flow = world.connects(0, 1)
     world.resets.begin([(0, 1)])
     for _ in range(PROBES - 2):
-        assert sorted(world.next()) == questions(flow)
+        assert sorted(world.next()) == probes(flow)
         assert not world.ways.way(1, 0).is_clear
-    assert sorted(world.next()) == questions(flow)
+    assert sorted(world.next()) == probes(flow)
     assert world.next() == []
     assert world.ways.way(0, 1).is_clear
     assert world.ways.way(1, 0).is_clear
     assert world.timers == []
 
 
-def test_ports_that_have_begun_anew_are_not_asked(world: World) -> None:
-    """The new connection is none of those that were reset."""
+def test_reused_ports_are_not_probed(world: World) -> None:
+    """The new connection is not reset."""
     old, new = world.connects(0, 1, 1), world.connects(0, 1, 2)
     world.resets.begin([(0, 1)])
     doomed = world.ways.way(0, 1).doomed
     assert replies(Segment(new, SYN, bytes(4)), doomed) is None
-    assert sorted(world.next()) == questions(old)
+    assert sorted(world.next()) == probes(old)
     assert replies(Segment(new, ACK, bytes(4)), doomed) is None

@@ -1,4 +1,4 @@
-"""Ways of the switch: which packets need no closer look, and which need not come to it at all."""
+"""Ways: which packets need no inspection, and which bypass the switch."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from clusterkit.network.switch.ways import Way, Ways
 CUT, SLOW = Layer(cut=True), Layer(delay=5)
 
 
-class Told(Detours):
-    """Detours that are only written down."""
+class RecordedDetours(Detours):
+    """Detours that are only recorded."""
 
     def __init__(self) -> None:
         super().__init__([], [])
@@ -32,14 +32,14 @@ class Told(Detours):
 
 
 @pytest.fixture
-def told() -> Told:
-    """What the ways have asked for."""
-    return Told()
+def told() -> RecordedDetours:
+    """The detours that the ways have requested."""
+    return RecordedDetours()
 
 
 @pytest.fixture
-def ways(told: Told) -> Ways:
-    """Between three hosts."""
+def ways(told: RecordedDetours) -> Ways:
+    """Ways between three hosts."""
     made = three()
     made.detours = told
     return made
@@ -60,22 +60,22 @@ def impair(ways: Ways, pairs: list[Pair], layer: Layer = CUT, number: int = 1) -
 
 
 def heal(ways: Ways, changed: Iterable[Way], number: int = 1) -> None:
-    """Take it away."""
+    """Remove the layer."""
     for way in changed:
         way.link.heal(number, 0)
     ways.update_routes(changed)
 
 
-def test_impaired_pairs_have_a_detour_until_they_are_healed(ways: Ways, told: Told) -> None:
-    """All of them at once, each once; others are let be."""
+def test_impaired_pairs_have_a_detour_until_they_are_healed(ways: Ways, told: RecordedDetours) -> None:
+    """All of them at once, each once; other pairs are left alone."""
     changed = impair(ways, [(0, 1), (1, 0), (2, 1)])
     assert told.calls == [("make", {(0, 1), (1, 2)})]
     heal(ways, changed)
     assert told.calls[1:] == [("end", {(0, 1), (1, 2)})]
 
 
-def test_a_detour_lasts_as_long_as_anything_impairs_the_pair(ways: Ways, told: Told) -> None:
-    """It is not made twice."""
+def test_a_detour_lasts_as_long_as_anything_impairs_the_pair(ways: Ways, told: RecordedDetours) -> None:
+    """It is made once."""
     changed = impair(ways, [(0, 1)], number=1)
     impair(ways, [(0, 1)], number=2)
     heal(ways, changed, number=1)
@@ -84,8 +84,8 @@ def test_a_detour_lasts_as_long_as_anything_impairs_the_pair(ways: Ways, told: T
     assert told.calls[1:] == [("end", {(0, 1)})]
 
 
-def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Ways, told: Told) -> None:
-    """What was delayed would else be overtaken."""
+def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Ways, told: RecordedDetours) -> None:
+    """Else later packets would overtake delayed ones."""
     there, back = impair(ways, [(0, 1)], SLOW)
     there.link.accept(bytes(100), 1)
     there.link.impair(1, Layer(), 1)
@@ -96,8 +96,8 @@ def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Ways, told
     assert [call[0] for call in told.calls] == ["make", "end"]
 
 
-def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Ways, told: Told) -> None:
-    """Both ways know of the same flows, whichever was there first."""
+def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Ways, told: RecordedDetours) -> None:
+    """Both ways share the flows, whichever was created first."""
     there, back = ways.way(0, 1), ways.way(1, 0)
     there.doomed.add(b"flow")
     ways.update_routes([back])
@@ -107,24 +107,24 @@ def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Ways, told: T
     assert told.calls[1:] == [("end", {(0, 1)})]
 
 
-def test_packets_of_clear_ways_need_no_closer_look(ways: Ways) -> None:
-    """The table of the source tells where they go; those of impaired ways are not in it."""
+def test_packets_of_clear_ways_need_no_inspection(ways: Ways) -> None:
+    """The source's table has the devices at the end of clear ways, and of no impaired one."""
     changed = impair(ways, [(0, 1)])
     ways.update_routes([ways.way(0, 2)])
-    assert ways.clear == [{ways.addresses[2]: ways.way(0, 2)}, {}, {}]
+    assert ways.clear == [{ways.addresses[2]: 102}, {}, {}]
     heal(ways, changed)
     assert [len(table) for table in ways.clear] == [2, 1, 0]
 
 
-def test_all_packets_that_are_captured_are_looked_at() -> None:
-    """And there are no detours where there are no cables."""
+def test_all_captured_packets_are_inspected() -> None:
+    """And without cables there are no detours."""
     ways = three(captured=True)
     heal(ways, impair(ways, [(0, 1)]))
     assert ways.clear == [{}, {}, {}]
 
 
 def test_a_packet_is_for_another_host_or_for_none(ways: Ways) -> None:
-    """By its destination; not for its own sender, for a stranger, or of another version."""
+    """By its destination; not if it is for its sender or an unknown address, or of another IP version."""
     a, b, c = ways.addresses
     packet = forge(a + c + bytes(4), 0)
     assert ways.way_of(0, packet) is ways.way(0, 2)

@@ -1,4 +1,4 @@
-"""Tasks in a virtual network: they reach each other and nobody else, are otherwise what they are, and leave nothing."""
+"""Tasks in a virtual network: they reach only each other, are otherwise unchanged, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def switch_of(run: Up) -> int:
 
 
 def known_world(run: Up, task: str) -> dict[str, Any]:
-    """What a task tells of its world, once the supervisor knows of the task; one may run a moment before."""
+    """A task's report about its environment, once the supervisor knows the task, which may start a moment earlier."""
     told = world(run, task)
     run.wait_for("Spawned", task=task)
     return told
@@ -65,7 +65,7 @@ def known_world(run: Up, task: str) -> dict[str, Any]:
 
 @contextmanager
 def kept_networks(run: Up, *tasks: str) -> Iterator[set[str]]:
-    """The network namespaces of tasks. This process keeps them: nobody else gets the number of one that is gone."""
+    """The network namespaces of tasks, which this process keeps open so that their numbers are not reused."""
     nets = set()
     with ExitStack() as stack:
         for task in tasks:
@@ -76,13 +76,13 @@ def kept_networks(run: Up, *tasks: str) -> Iterator[set[str]]:
 
 
 def inside(namespaces: set[str]) -> set[int]:
-    """Other processes that are in one of these network namespaces, or have it open."""
+    """Other processes that are in one of these network namespaces, or have one open."""
     others = (pid for pid in procfs.all_pids() if pid != os.getpid())
     return {pid for pid in others if (procfs.links(pid) | {own("net", pid)}) & namespaces}
 
 
 def own(kind: str, pid: int | str = "self") -> str:
-    """The namespace of a process, of this one where none is told; empty where it can't be seen."""
+    """The namespace of a process, by default this one; empty if it can't be read."""
     with suppress(OSError):
         return str(Path(f"/proc/{pid}/ns/{kind}").readlink())
     return ""
@@ -97,8 +97,8 @@ STARTS = {
 
 
 @pytest.mark.parametrize("start", STARTS)
-def test_tasks_reach_each_other_by_addresses_of_their_own(up: Start, tmp_path: Path, start: str) -> None:
-    """Every one of them, in whatever way it starts; TF_CONFIG tells where, and no task sees another's devices."""
+def test_tasks_reach_each_other_by_their_addresses(up: Start, tmp_path: Path, start: str) -> None:
+    """However they start; TF_CONFIG has the addresses, and no task sees another's devices."""
     run = up("--workers", "3", "--ps", "1", "--evaluator", *VIRTUAL, *STARTS[start], tmp_path / "end")
     tasks = {f"{kind}:{i}": f"10.77.0.{n}" for n, (kind, i) in enumerate([
         ("chief", 0), ("worker", 0), ("worker", 1), ("worker", 2), ("ps", 0), ("evaluator", 0)], 1)}  # fmt: skip
@@ -137,8 +137,8 @@ def test_a_task_is_otherwise_what_it_is_on_the_host(home: Path, up: Start, clust
     warm("stop")
 
 
-def test_a_restarted_task_is_in_the_same_place(up: Start, tmp_path: Path) -> None:
-    """Its address and its namespace are the task's, whatever becomes of the attempts."""
+def test_a_restarted_task_keeps_its_address_and_namespace(up: Start, tmp_path: Path) -> None:
+    """All attempts of a task have its address and namespace."""
     run = up("--workers", "2", "--restart-scope", "task", "--restart-backoff", "0", *VIRTUAL, PEERS, tmp_path / "end")
     before = known_world(run, "worker:1")
     run.kill("worker:1")
@@ -152,7 +152,7 @@ def test_a_restarted_task_is_in_the_same_place(up: Start, tmp_path: Path) -> Non
 
 
 def test_nobody_else_reaches_a_task(up: Start, home: Path, tmp_path: Path) -> None:
-    """Neither this machine nor a host of a stranger's: there is no way to the addresses, and no port listens here."""
+    """Neither this machine nor another host: there is no route to the addresses, and no port listens here."""
     run = up("--workers", "2", *VIRTUAL, PEERS, tmp_path / "end")
     for task in ("worker:0", "worker:1"):
         assert len(known_world(run, task)["reached"]) == 2
@@ -171,7 +171,7 @@ def test_nobody_else_reaches_a_task(up: Start, home: Path, tmp_path: Path) -> No
 
 @pytest.mark.parametrize("victim", ["supervisor", "guardian", "both", "all"])
 def test_nothing_outlives_a_run_that_is_killed(up: Start, home: Path, tmp_path: Path, victim: str) -> None:
-    """No process, and no namespace, for nothing keeps one but the run's own processes; with a namespace its device."""
+    """No process, and no namespace or device, since only the run's processes keep them."""
     run = up("--workers", "2", "--preload", "preloads.good", *VIRTUAL, PEERS, tmp_path / "end")
     with kept_networks(run, "worker:0", "worker:1") as nets:
         tasks = {pid for pids in run.pids().values() for pid in pids}
@@ -193,7 +193,7 @@ def test_nothing_outlives_a_run_that_is_killed(up: Start, home: Path, tmp_path: 
 
 
 def test_a_run_fails_when_its_switch_is_killed(up: Start, tmp_path: Path) -> None:
-    """At once and in a sentence, since no task reaches another any more."""
+    """At once and with a sentence, since tasks can't reach each other any longer."""
     run = up("--workers", "2", *VIRTUAL, PEERS, tmp_path / "end")
     with kept_networks(run, "worker:0", "worker:1") as nets:
         os.kill(switch_of(run), signal.SIGKILL)
@@ -204,8 +204,8 @@ def test_a_run_fails_when_its_switch_is_killed(up: Start, tmp_path: Path) -> Non
         assert inside(nets) == set()
 
 
-def test_what_was_carried_is_captured_to_the_end(up: Start, tmp_path: Path) -> None:
-    """The file is whole when the run is over."""
+def test_packets_are_captured_until_the_end(up: Start, tmp_path: Path) -> None:
+    """The file is complete when the run is over."""
     run = up("--workers", "2", *VIRTUAL, "--pcap", "run.pcap", PEERS, tmp_path / "end", cwd=tmp_path)
     assert [len(world(run, task)["reached"]) for task in ("worker:0", "worker:1")] == [2, 2]
     (tmp_path / "end").touch()
@@ -217,7 +217,7 @@ def test_what_was_carried_is_captured_to_the_end(up: Start, tmp_path: Path) -> N
 
 
 def test_a_detached_run_is_ready_when_its_tasks_listen(ck: Clusterkit, home: Path, tmp_path: Path) -> None:
-    """Each where it is; a port of this machine with the same number is no sign."""
+    """Each at its own address; a port of this machine with the same number does not count."""
     up = subprocess.Popen(
         [sys.executable, "-m", "clusterkit", "up", "-d", "--run-id", "one", "--workers", "2", *VIRTUAL,
          CHILDREN / "listens.py", tmp_path / "go", tmp_path / "end"],
@@ -240,8 +240,8 @@ def test_a_detached_run_is_ready_when_its_tasks_listen(ck: Clusterkit, home: Pat
 
 @pytest.mark.skipif(why_not(network=False, disk=True) is not None, reason="no full disk here")
 @pytest.mark.parametrize("start", STARTS)
-def test_a_disk_that_can_be_full_changes_nothing_before(up: Start, tmp_path: Path, start: str) -> None:
-    """Tasks on the host's network that have mounts of their own start where they would."""
+def test_a_disk_that_is_not_full_changes_nothing(up: Start, tmp_path: Path, start: str) -> None:
+    """Tasks with a mount namespace and without a network start in the same directory."""
     words = ("--workers", "2", "--cwd", tmp_path, "--fault", "disk-full @ 1000s")
     env = {"PYTHONPATH": f"{CHILDREN}{os.pathsep}{ROOT}"}
     run = up(*words, *STARTS[start], tmp_path / "end", env=env)
@@ -256,7 +256,7 @@ def test_a_disk_that_can_be_full_changes_nothing_before(up: Start, tmp_path: Pat
 
 @pytest.mark.parametrize("kind", ["script", "command"])
 def test_a_task_that_can_not_join_does_not_run(tmp_path: Path, kind: str) -> None:
-    """It ends with a sentence: never is it in a network that is not its own."""
+    """It ends with a message: it never runs in a network other than its own."""
     program = tmp_path / "program.py"
     program.write_text("print('it runs')")
     target = [str(program)] if kind == "script" else [sys.executable, str(program)]

@@ -1,4 +1,4 @@
-"""What steps are counted of: stand-ins for Keras's callbacks, optimizers and a coordinator; and where reports go."""
+"""Stand-ins for Keras's callbacks, optimizers and a coordinator, whose steps are counted; and the supervisor's pipe."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ class Reports:
         self.fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
 
     def read(self) -> list[dict[str, Any]]:
-        """What has come."""
+        """The reports that have arrived."""
         try:
             return [json.loads(line) for line in os.read(self.fd, 1 << 16).splitlines()]
         except BlockingIOError:
             return []
 
     def steps(self) -> list[int]:
-        """The steps that have come."""
+        """The steps that have been reported."""
         return [report["step"] for report in self.read() if report["kind"] == "progress"]
 
 
 class Optimizer:
-    """As Keras's, as far as it is read."""
+    """The part of Keras's optimizer that is read."""
 
     def __init__(self, made: int = 0) -> None:
         self.made = made
         self._iterations = SimpleNamespace(numpy=lambda: self.made)
 
 
-def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] = patch.watch_fit) -> Any:
-    """A list of callbacks as Keras's, which this patch has been put on."""
+def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] = patch.watch) -> Any:
+    """A list of callbacks like Keras's, patched."""
 
     class CallbackList:
         def __init__(self) -> None:
@@ -56,7 +56,7 @@ def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] 
 
 
 def coordinator() -> tuple[Any, Any]:
-    """A coordinator and its queue as TensorFlow's, which `watch_coordinator` has been put on."""
+    """A coordinator and its queue like TensorFlow's, patched."""
 
     class ClusterCoordinator:
         def schedule(self, closure: str) -> str:
@@ -67,5 +67,5 @@ def coordinator() -> tuple[Any, Any]:
             return
 
     module = SimpleNamespace(ClusterCoordinator=ClusterCoordinator, _CoordinatedClosureQueue=Queue)
-    patch.watch_coordinator(module, load)
+    patch.watch(module, load)
     return ClusterCoordinator(), Queue()

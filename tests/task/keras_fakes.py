@@ -1,4 +1,4 @@
-"""A trainer made as Keras's is, with its faults or without, and a strategy of several workers."""
+"""A stand-in for Keras's trainer, with its defects or without, and a strategy of several workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FAULTY_AXIS, MENDED_AXIS = 0, None
 
 
 class MultiWorker:
-    """A strategy whose every other worker has what this one has, doubled."""
+    """A strategy whose other worker has twice this one's values."""
 
     def __init__(self, chief: bool = True) -> None:
         self.extended = SimpleNamespace(_in_multi_worker_mode=lambda: True, should_checkpoint=chief)
@@ -26,13 +26,13 @@ class MultiWorker:
 
 
 class Distributed:
-    """A batch of which this worker has a part."""
+    """A batch, of which this worker has a part."""
 
     mine = "my part"
 
 
 def keras(faulty: bool) -> Any:
-    """A module made as Keras's trainer is, with both faults or with none. What an epoch gives has its batches last."""
+    """A module like Keras's trainer, with both defects or none. Each item of an epoch ends with the batches."""
 
     class Trainer:
         built: Any = None

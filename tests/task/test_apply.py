@@ -14,7 +14,7 @@ TWO = {"worker": ["a:1", "b:1"]}
 
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of what was installed; no process's state stays."""
+    """The names of the installed patches; the process's state is restored."""
     names: list[str] = []
     monkeypatch.setattr(hook, "install", lambda wanted, load: names.extend(wanted))
     monkeypatch.setattr(patches, "_applied", [])
@@ -43,7 +43,7 @@ def config(cluster: dict[str, list[str]], kind: str = "worker", index: int = 0) 
 def test_each_task_gets_what_up_gives_it(
     installed: list[str], monkeypatch: pytest.MonkeyPatch, text: str, names: list[str]
 ) -> None:
-    """Once, however often it is asked for."""
+    """Once, however often it is called."""
     monkeypatch.setenv("TF_CONFIG", text)
     patches.apply()
     patches.apply()
@@ -57,7 +57,7 @@ def test_nothing_happens_without_a_cluster(installed: list[str]) -> None:
 
 
 def test_nothing_happens_in_a_task_of_clusterkits(installed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is patched already."""
+    """The task is patched already."""
     monkeypatch.setenv("TF_CONFIG", config(TWO))
     monkeypatch.setenv("CLUSTERKIT_PATCHES", "keras-fit")
     patches.apply()
@@ -67,7 +67,7 @@ def test_nothing_happens_in_a_task_of_clusterkits(installed: list[str], monkeypa
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "{}", '{"cluster": []}', config({"nosuch": ["a:1"]}), config(TWO, "nosuch"), "[" * 100000]
 )
-def test_a_broken_tf_config_is_said(installed: list[str], monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+def test_an_invalid_tf_config_is_reported(installed: list[str], monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """In one sentence."""
     monkeypatch.setenv("TF_CONFIG", text)
     with pytest.raises(ValueError, match="TF_CONFIG does not describe a task of a cluster"):

@@ -1,4 +1,4 @@
-"""What `breakpoint()` does in a program's threads, in odd places, and when its client goes."""
+"""`breakpoint()` in threads, in unusual places, and when its client leaves."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def program(tmp_path: Path, *lines: str) -> Path:
 
 
 class Prompt:
-    """A client of the debugger's socket, at the prompt of a task that is held for the count-th time."""
+    """A client of the debugger's socket, at the prompt of a task's count-th hold."""
 
     def __init__(self, run: Up, count: int) -> None:
         run.wait_for("InDebugger", count=count)
@@ -35,7 +35,7 @@ class Prompt:
         self.read()
 
     def read(self, until: str | None = None) -> str:
-        """What is printed until that is, the next prompt comes, or the end."""
+        """Return the output up to this text, the next prompt, or the end."""
         printed = ""
         for message in messages(self._stream):
             printed += message.get("out", "")
@@ -44,7 +44,7 @@ class Prompt:
         return printed
 
     def tell(self, line: str) -> str:
-        """Enter a line; what is printed then."""
+        """Enter a line; return the output."""
         self.send(line=line)
         return self.read()
 
@@ -60,7 +60,7 @@ class Prompt:
 
 @contextmanager
 def prompt_of(run: Up, count: int = 1) -> Iterator[Prompt]:
-    """The prompt of the task, once it is held for the count-th time."""
+    """Wait for the task's count-th hold, and return its prompt."""
     prompt = Prompt(run, count)
     try:
         yield prompt
@@ -85,15 +85,15 @@ THREADS = (
 
 
 def test_several_threads_call_the_first_breakpoint_at_once(up: Start, tmp_path: Path) -> None:
-    """Each loads what holds a task; nobody can connect, and all continue."""
+    """Each loads the debugger; nobody can connect, and all continue."""
     run = up("--workers", 1, program(tmp_path, *THREADS))
     assert run.wait(40) == 0
     assert [f"thread {number} ends" in run.output for number in range(4)] == [True] * 4, run.output
     assert run.output.count("and the task continues") == 1
 
 
-def test_who_quits_ignores_the_threads_that_wait_for_their_turn_too(up: Start, tmp_path: Path) -> None:
-    """They have called breakpoint() already."""
+def test_quitting_ignores_the_threads_that_wait_for_their_turn_too(up: Start, tmp_path: Path) -> None:
+    """Even if they have called breakpoint() already."""
     run = up("--workers", 1, *HOLD, program(tmp_path, *THREADS))
     with prompt_of(run) as prompt:
         wait_until(lambda: all(f"thread {number} begins" in run.output for number in range(4)), 20, "all threads")
@@ -103,7 +103,7 @@ def test_who_quits_ignores_the_threads_that_wait_for_their_turn_too(up: Start, t
 
 
 def test_an_expression_at_the_prompt_does_not_stop_at_breakpoints(up: Start, tmp_path: Path) -> None:
-    """As in pdb: the prompt stays where it is, and the commands after it work."""
+    """As in pdb: the prompt stays at its place, and later commands work."""
     lines = (
         "import pdb, sys",
         "def five():",
@@ -137,10 +137,10 @@ def test_an_expression_at_the_prompt_does_not_stop_at_breakpoints(up: Start, tmp
 
 
 @pytest.mark.parametrize("options", [HOLD, ()])
-def test_a_breakpoint_in_a_deleted_directory_holds_as_anywhere(
+def test_a_breakpoint_in_a_deleted_directory_holds_the_task(
     up: Start, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
-    """Also in code that has no file; and where nobody can connect, the task says so."""
+    """Also in code without a file; if nobody can connect, the task prints that."""
     lines = (
         "import os, tempfile",
         "os.chdir(tempfile.mkdtemp())",
@@ -159,7 +159,7 @@ def test_a_breakpoint_in_a_deleted_directory_holds_as_anywhere(
 
 
 def test_a_handler_that_the_program_sets_while_it_is_held_stays(up: Start, tmp_path: Path) -> None:
-    """Another one is as it was before."""
+    """Any other handler is restored."""
     lines = (
         "import signal",
         "before = signal.getsignal(signal.SIGINT)",
@@ -184,7 +184,7 @@ def test_a_handler_that_the_program_sets_while_it_is_held_stays(up: Start, tmp_p
 
 
 def test_no_stop_is_in_the_debugger_itself(up: Start, tmp_path: Path) -> None:
-    """With a breakpoint that was set at the prompt every call is traced, also those that lead to the next stop."""
+    """A breakpoint set at the prompt traces every call, also those in the debugger on the way to the next stop."""
     lines = (
         "import pdb",
         "def five():",
@@ -217,7 +217,7 @@ def test_no_stop_is_in_the_debugger_itself(up: Start, tmp_path: Path) -> None:
 
 
 def test_interrupts_work_after_a_debugger_inside_the_debugger(up: Start, tmp_path: Path) -> None:
-    """It takes SIGINT when it continues."""
+    """The inner one handles SIGINT when it continues."""
     run = up("--workers", 1, *HOLD, program(tmp_path, "import time", "breakpoint()", "print('end')"))
     with prompt_of(run) as prompt:
         prompt.tell("debug sum([1])")

@@ -46,7 +46,7 @@ distribute = SimpleNamespace(Server=Server, cluster_resolver=SimpleNamespace(TFC
 
 
 def test_an_interpreter_without_clusterkit_serves(tmp_path: Path) -> None:
-    """It finds the one that started it, and has its own path again before it imports TensorFlow."""
+    """It imports the clusterkit that started it, and has its own path again before it imports TensorFlow."""
     (tmp_path / "tensorflow.py").write_text(STAND_IN)
     progress = tmp_path / "progress"
     os.mkfifo(progress)
@@ -71,7 +71,7 @@ def test_an_interpreter_without_clusterkit_serves(tmp_path: Path) -> None:
 
 
 def test_config_shows_who_serves(clusterkit: Callable[..., Command]) -> None:
-    """Workers and ps; from a job file as well, and without the arguments that are the program's."""
+    """Workers and ps, also from a job file, without the program's arguments."""
     command = clusterkit(
         "config", "--json", "--workers", "1", "--ps", "1", "--evaluator", "--servers", "builtin", ROLES, "--steps", "3"
     )
@@ -89,7 +89,7 @@ def test_config_shows_who_serves(clusterkit: Callable[..., Command]) -> None:
 def test_a_job_without_parameter_servers_has_nobody_to_serve(
     clusterkit: Callable[..., Command], tmp_path: Path
 ) -> None:
-    """So it is refused, as a flag and in a job file."""
+    """So the option is refused, as a flag and in a job file."""
     (tmp_path / "job.toml").write_text(f"program = '{ROLES}'\nworkers = 2\nservers = 'builtin'\n")
     for args in (("--workers", "2", "--servers", "builtin", ROLES), ("-f", str(tmp_path / "job.toml"))):
         command = clusterkit("up", *args)
@@ -99,7 +99,7 @@ def test_a_job_without_parameter_servers_has_nobody_to_serve(
 
 @pytest.mark.parametrize("program", [ROLES, "sh"])
 def test_servers_start_warm_whatever_the_program_imports(program: str) -> None:
-    """They import TensorFlow, be it that the coordinator's program does not seem to, or is no Python."""
+    """They import TensorFlow, even if the coordinator's program does not seem to, or is not Python."""
     options: JobOptions = {"workers": 1, "ps": 1, "program": program}
     asked: list[JobOptions] = [{**options, "servers": "builtin"}, {**options, "servers": "program"}]
     builtin, own = (launch_for(prepare(Gathered(one)).job, RunStore().run("some")) for one in asked)

@@ -1,4 +1,4 @@
-"""`--servers builtin` with real TensorFlow: programs that are only the coordinator's code train, and recover."""
+"""`--servers builtin` with real TensorFlow: programs with only the coordinator's code train and recover."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ JOB = ("--workers", "2", "--ps", "1", "--servers", "builtin", "--progress-regex"
 
 
 def threads(pid: int | str) -> dict[str, list[set[int]]]:
-    """A process's threads by name, each with the cores that it may run on."""
+    """A process's threads by name, each with its allowed cores."""
     found: dict[str, list[set[int]]] = {}
     for thread in Path(f"/proc/{pid}/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
@@ -33,7 +33,7 @@ def threads(pid: int | str) -> dict[str, list[set[int]]]:
 
 
 def named_threads(pid: int | str) -> dict[str, list[set[int]]]:
-    """The same, once there are two that run operations: each names itself when it runs for the first time."""
+    """The same, once two threads run operations: each sets its name when it first runs."""
     wait_until(lambda: len(threads(pid).get("tf_Compute", [])) > 1, 20, lambda: f"two in {threads(pid)}")
     return threads(pid)
 
@@ -42,7 +42,7 @@ def named_threads(pid: int | str) -> dict[str, list[set[int]]]:
 def test_a_coordinators_program_trains_on_cores_of_each_task_and_its_worker_comes_back(
     up: Callable[..., Up], tmp_path: Path
 ) -> None:
-    """Every thread of TensorFlow's is on its task's core, in the second attempt too; the ps is killed as well."""
+    """Every thread of TensorFlow is on its task's core, also in the second attempt; the ps is killed as well."""
     enough = tmp_path / "enough"
     run = up(*JOB, "--cpus-per-task", "1", "--restart-backoff", "0.1", COORDINATES, "500", enough)
     run.wait_for_step(100, 120)
@@ -67,7 +67,7 @@ def test_a_coordinators_program_trains_on_cores_of_each_task_and_its_worker_come
 
 
 def coordinate() -> float:
-    """TensorFlow is imported in the task alone."""
+    """Train; TensorFlow is imported only in the task."""
     from tests.children.coordinates import coordinate
 
     return float(coordinate(500))
@@ -75,7 +75,7 @@ def coordinate() -> float:
 
 @pytest.mark.long
 def test_a_function_that_coordinates_is_called_in_the_chief_alone(home: Path) -> None:
-    """Its value comes back, the servers have none; at the addresses of a virtual network, where there can be one."""
+    """Its value is returned, and servers have none; with a virtual network, if the machine supports it."""
     network: Literal["host", "virtual"] = "host" if why_not(network=True, disk=False) else "virtual"
     with Cluster(
         coordinate, workers=2, ps=1, servers="builtin", network=network, home=home, patience=PATIENCE
@@ -85,7 +85,7 @@ def test_a_function_that_coordinates_is_called_in_the_chief_alone(home: Path) ->
 
 
 def compute() -> dict[str, list[set[int]]]:
-    """Has TensorFlow make its threads, and returns them all."""
+    """Make TensorFlow create its threads, and return them all."""
     import tensorflow as tf
 
     tf.function(lambda: tf.random.normal((400, 400)) @ tf.random.normal((400, 400)))()
@@ -93,7 +93,7 @@ def compute() -> dict[str, list[set[int]]]:
 
 
 def test_tensorflow_has_as_many_threads_as_its_task_has_cores(home: Path) -> None:
-    """One for the inside of operations, which has the process's name, and never less than two that run them."""
+    """One inside operations, named as the process, and at least two that run operations."""
     with Cluster(compute, cpus_per_task=1, home=home, patience=PATIENCE) as cluster:
         seen = cluster.wait().returns["worker:0"]
     counts = {name: len(places) for name, places in seen.items()}

@@ -1,4 +1,4 @@
-"""Keras's callbacks on several workers, with stand-ins: who writes where, what is removed, and a kill in between."""
+"""Keras's callbacks on several workers, with stand-ins: where each writes, what is removed, and a kill meanwhile."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tests.support import load
 
 
 def makedirs(path: str) -> None:
-    """As TensorFlow's."""
+    """Like TensorFlow's."""
     Path(path).mkdir(parents=True, exist_ok=True)
 
 
 def rename(source: str, target: str, overwrite: bool) -> None:
-    """As TensorFlow's."""
+    """Like TensorFlow's."""
     assert overwrite
     Path(source).replace(target)
 
 
 @pytest.fixture(autouse=True)
 def worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This process is worker:1, with the part of TensorFlow that is used."""
+    """This process as worker:1, with the part of TensorFlow that is used."""
     files = SimpleNamespace(
         makedirs=lambda path: Path(path).mkdir(parents=True, exist_ok=True), rmtree=shutil.rmtree, rename=rename
     )
@@ -89,7 +89,7 @@ def backup() -> Any:
 
 @pytest.mark.parametrize("name", ["model.keras", "epoch-{epoch}.weights.h5", "epoch-{epoch}/model.keras"])
 def test_a_worker_writes_beside_the_chiefs_files(tmp_path: Path, name: str) -> None:
-    """In a directory of its own, also where the path has a number in it; at the end of fit it is gone."""
+    """In its own directory, also if the path contains an epoch; the directory is removed at the end of fit."""
     kind = model_checkpoint()
     callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), load)
     made = kind(tmp_path / name)
@@ -102,7 +102,7 @@ def test_a_worker_writes_beside_the_chiefs_files(tmp_path: Path, name: str) -> N
 
 
 def test_two_callbacks_share_the_directory(tmp_path: Path) -> None:
-    """The second one to end finds it removed."""
+    """The second one to end finds the directory removed."""
     kind = model_checkpoint()
     callbacks.write_apart(SimpleNamespace(ModelCheckpoint=kind), load)
     first, second = kind(tmp_path / "a.keras"), kind(tmp_path / "b.keras")
@@ -111,8 +111,8 @@ def test_two_callbacks_share_the_directory(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_keras_2_needs_it_for_its_csv_file_alone(tmp_path: Path) -> None:
-    """Its other callbacks do the same by themselves."""
+def test_keras_2_needs_the_patch_for_its_csv_logger_alone(tmp_path: Path) -> None:
+    """Its other callbacks do that by themselves."""
     checkpoint, logger = model_checkpoint(), type("CSVLogger", (), {"on_train_end": lambda self, logs: None})
     logger.__init__ = lambda self, filename: setattr(self, "filename", filename)  # type: ignore[misc]
     callbacks.log_apart(SimpleNamespace(ModelCheckpoint=checkpoint, CSVLogger=logger), load)
@@ -122,7 +122,7 @@ def test_keras_2_needs_it_for_its_csv_file_alone(tmp_path: Path) -> None:
 
 
 def test_all_workers_restore_what_the_chief_has_saved(tmp_path: Path) -> None:
-    """They save too, elsewhere, and remove only that."""
+    """They save elsewhere, and remove only their own files."""
     place = str(tmp_path / "backup")
     chief = backup()(place)
     chief.state = 4
@@ -146,7 +146,7 @@ def test_all_workers_restore_what_the_chief_has_saved(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["backup", "backup/"])
 def test_the_chief_may_end_while_a_worker_still_saves(tmp_path: Path, place: str) -> None:
-    """The chief removes its backup; the worker's last one is none of it."""
+    """The chief removes its backup, and not the worker's."""
     kind = backup()
     chief = kind(str(tmp_path / "backup"))
     chief._save_model()
@@ -159,8 +159,8 @@ def test_the_chief_may_end_while_a_worker_still_saves(tmp_path: Path, place: str
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
-    """The next attempt restores that, and saves again."""
+def test_a_killed_backup_leaves_the_previous_one(tmp_path: Path) -> None:
+    """The next attempt restores that one, and saves again."""
     kind = backup()
     callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), load)
     made = kind(str(tmp_path / "backup"))
@@ -177,7 +177,7 @@ def test_a_backup_that_is_killed_leaves_the_one_before(tmp_path: Path) -> None:
 
 
 def test_a_backup_that_keeps_two_is_left_alone(tmp_path: Path) -> None:
-    """It has the one before to go back to."""
+    """It can use the previous one."""
     kind = backup()
     callbacks.back_up_whole(SimpleNamespace(BackupAndRestore=kind), load)
     made = kind(str(tmp_path / "backup"), double_checkpoint=True)

@@ -1,4 +1,4 @@
-"""How long a coordinator's workers take for their steps: with a stand-in for TensorFlow's coordinator."""
+"""The times that a coordinator's workers take for their steps, with a stand-in for the coordinator."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[StepsTimed]:
 
 
 def coordinator() -> tuple[type, Any]:
-    """TensorFlow's `Worker`, as far as it is patched, and the queue that its threads share."""
+    """The patched part of TensorFlow's `Worker`, and the queue that its threads share."""
 
     class Queue:
         def mark_finished(self) -> None:
@@ -74,7 +74,7 @@ def coordinator() -> tuple[type, Any]:
 
 
 def test_the_steps_of_each_worker_are_counted_and_timed(clock: Callable[[float], None], sent: list[StepsTimed]) -> None:
-    """A report comes with the first step that ends two seconds after the one before it, and says what is new."""
+    """A report is sent with the first step that ends two seconds after the last report, with the new counts."""
     kind, _ = coordinator()
     fast, slow = kind(0), kind(1)
     for _ in range(3):
@@ -90,7 +90,7 @@ def test_the_steps_of_each_worker_are_counted_and_timed(clock: Callable[[float],
 def test_a_step_that_a_lost_worker_gives_back_does_not_count(
     clock: Callable[[float], None], sent: list[StepsTimed]
 ) -> None:
-    """Nor does the time for which it is waited for."""
+    """Nor does the time that passed."""
     kind, _ = coordinator()
 
     def is_lost() -> None:
@@ -102,7 +102,7 @@ def test_a_step_that_a_lost_worker_gives_back_does_not_count(
     assert [report.workers for report in sent] == [{task("worker:0"): StepTimes(1, 2.5)}]
 
 
-def test_a_closure_that_no_worker_took_is_nobodys(clock: Callable[[float], None], sent: list[StepsTimed]) -> None:
+def test_a_closure_that_no_worker_took_does_not_count(clock: Callable[[float], None], sent: list[StepsTimed]) -> None:
     """Another thread, such as a test's, marks it as finished."""
     kind, queue = coordinator()
     clock(10)
@@ -113,7 +113,7 @@ def test_a_closure_that_no_worker_took_is_nobodys(clock: Callable[[float], None]
 
 
 def test_each_thread_has_its_own_step(sent: list[StepsTimed], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two workers' steps that overlap are not taken for one another."""
+    """Overlapping steps of two workers are not confused."""
     monkeypatch.setattr(patch, "EVERY", 0.0)
     kind, _ = coordinator()
     both_run = threading.Barrier(2, timeout=10)
@@ -132,7 +132,7 @@ def test_each_thread_has_its_own_step(sent: list[StepsTimed], monkeypatch: pytes
 def test_a_step_that_ends_while_another_thread_reports_is_in_the_next_report(
     clock: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The time for which its thread waits for the other one is no part of it."""
+    """The time for which its thread waits for the other one does not count."""
     told: list[str] = []
     times: Any = patch.Times(lambda _, fields: told.append(fields))
 
@@ -150,7 +150,7 @@ def test_a_step_that_ends_while_another_thread_reports_is_in_the_next_report(
 
 
 def test_many_workers_take_several_reports() -> None:
-    """Each of them is small enough to be written in one piece."""
+    """Each is small enough for one write."""
     reports = patch.reports_of(dict.fromkeys(range(250), (10**6, 1e6)))
     assert [len(json.loads(f"{{{report}}}")["workers"]) for report in reports] == [100, 100, 50]
     assert max(map(len, reports)) < 4000

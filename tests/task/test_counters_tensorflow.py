@@ -1,4 +1,4 @@
-"""Keras 3 on parameter servers counts every step and every row, whatever the workers do at the same time."""
+"""Keras 3 on parameter servers counts every step and row, even if workers add at the same time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS = 400
 
 
 def counted(up: Callable[..., Up], *options: str) -> list[int]:
-    """What a variable of TensorFlow's, the optimizer, two metrics and the rows of a third have counted."""
+    """The counts of a TensorFlow variable, the optimizer, two metrics and the rows of a third."""
     run = up(*options, "--workers", "2", "--ps", "1", "--restart", "never", CHILDREN / "ps_counts.py", str(STEPS))
     assert run.wait(120) == 0, run.output[-4000:]
     (numbers,) = re.findall(r"counted ([\d ]+)", run.output)
@@ -33,8 +33,8 @@ def test_two_workers_lose_no_counts(up: Callable[..., Up]) -> None:
 
 
 @pytest.mark.long
-def test_keras_itself_loses_them(up: Callable[..., Up]) -> None:
-    """Where this fails, upstream has fixed it, and the patch can go."""
+def test_plain_keras_loses_counts(up: Callable[..., Up]) -> None:
+    """If this fails, Keras has fixed it, and the patch can be removed."""
     exact, iterations, *_ = counted(up, "--no-patches")
     assert exact == STEPS
     assert iterations < STEPS

@@ -1,4 +1,4 @@
-"""The socket on which a held task waits: whoever connects, and whatever comes, the run continues."""
+"""The socket of a held task: whoever connects, and whatever they send, the run continues."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Start = Callable[..., Up]
 
 
 def held(up: Start) -> tuple[Up, Path]:
-    """A run whose task waits, and the socket on which it does."""
+    """A run with a held task, and its socket."""
     run = up("--workers", 1, *HOLD, BREAKS, "worker:0", 2, 3)
     run.wait_for("InDebugger")
     return run, run.run / "tasks/worker:0/debugger.sock"
@@ -68,7 +68,7 @@ HOSTILE = [
 
 
 def messages(stream: BinaryIO) -> Iterator[dict[str, Any]]:
-    """What the task says, but for a message that an interrupt has torn, which clients leave out, too."""
+    """The task's messages, without one that an interrupt has torn; clients ignore those too."""
     for line in stream:
         if isinstance(message := parse_line(line), dict):
             yield message
@@ -109,7 +109,7 @@ def test_whoever_sends_too_much_or_half_a_line_is_disconnected_and_the_run_conti
     assert len(run.events("Spawned")) == 1
 
 
-def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: Start) -> None:
+def test_an_interrupt_within_a_message_tears_only_that_message(up: Start) -> None:
     """Printing a megabyte fills the socket's buffer, so that an interrupt comes while the message is sent.
 
     Not each does, since reading may let the task go on first: the first of ten that does is looked at.
@@ -143,8 +143,8 @@ def test_an_interrupt_in_the_middle_of_a_message_costs_that_message_alone(up: St
     assert any(shows(line, "*** KeyboardInterrupt\n") for line in seen)
 
 
-def test_no_line_is_lost_that_comes_right_after_an_interrupt(up: Start) -> None:
-    """Whatever the task is doing just then; each interrupt comes while a line is computed, or while one is awaited."""
+def test_a_line_right_after_an_interrupt_is_not_lost(up: Start) -> None:
+    """Whatever the task does then: interrupts come while a line is executed, or while one is awaited."""
     run, path = held(up)
     with connected(path) as client, client.makefile("rb") as stream:
         for number in range(300):
@@ -157,7 +157,7 @@ def test_no_line_is_lost_that_comes_right_after_an_interrupt(up: Start) -> None:
 
 
 def test_a_client_that_goes_while_the_program_runs_has_left_the_task(up: Start, tmp_path: Path) -> None:
-    """The program runs until its next stop, but nobody holds the task: its time limits count."""
+    """The program runs until its next stop, but is not held: its time limits count."""
     program = tmp_path / "program.py"
     program.write_text("import time\nbreakpoint()\nfor _ in range(1):\n    print('works')\n    time.sleep(600)\n")
     run = up("--workers", 1, "--timeout", "10s", *HOLD, program)
@@ -171,12 +171,12 @@ def test_a_client_that_goes_while_the_program_runs_has_left_the_task(up: Start, 
 
 
 def unread(client: socket.socket) -> int:
-    """How many bytes wait to be read."""
+    """The number of bytes that wait to be read."""
     return int.from_bytes(fcntl.ioctl(client, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def waits(task: int) -> int:
-    """How often the main thread of a task has begun to wait for something."""
+    """How often a task's main thread has started to wait."""
     return int(procfs.status_of(task, "voluntary_ctxt_switches") or 0)
 
 

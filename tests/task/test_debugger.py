@@ -1,4 +1,4 @@
-"""When a task is held, and what it reports of that."""
+"""Holds of a task, and its reports about them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SUSPICIOUS = '\0\x01\r\n\x1b[2J\x7f\x85\u2028\u202e\ud800\udce9\U0001f600\\u0000
 
 @pytest.fixture
 def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the supervisor would read."""
+    """The reports that the supervisor would read."""
     path = tmp_path / "progress"
     path.touch()
     monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(path))
@@ -31,7 +31,7 @@ def pipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def held_after(error: Exception, pipe: Path) -> InDebugger:
-    """What the supervisor learns when a task is held after an exception, in a frame with suspicious names."""
+    """The report of a hold after an exception, in a frame with unusual names."""
     frame = sys._getframe()
     place = {**debugger.place_of(frame, None), "file": f"/a/{SUSPICIOUS}", "function": SUSPICIOUS}
     assert debugger.report("debugger", held=True, error=debugger.described(error), **place)
@@ -43,20 +43,20 @@ def held_after(error: Exception, pipe: Path) -> InDebugger:
 
 
 @pytest.mark.parametrize("text", ["", *SUSPICIOUS, SUSPICIOUS, SUSPICIOUS * 100, "\0" * 1000])
-def test_a_hold_is_known_whatever_an_exception_says(pipe: Path, text: str) -> None:
-    """A report that is rejected would leave a task that waits, and nobody who knows."""
+def test_a_hold_is_reported_whatever_the_exception_says(pipe: Path, text: str) -> None:
+    """If the report were rejected, the task would wait and nobody would know."""
     report = held_after(ValueError(text), pipe)
     assert report.error.startswith("ValueError: ")
     assert "\0" not in report.error + report.file + report.function
 
 
-def test_nul_is_shown_as_its_picture(pipe: Path) -> None:
-    """As elsewhere."""
+def test_nul_is_shown_as_a_symbol(pipe: Path) -> None:
+    """As in other messages."""
     assert held_after(ValueError("a\0b"), pipe).error == "ValueError: a␀b"
 
 
 def test_a_path_is_known_in_a_directory_that_has_been_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What asks for it is a breakpoint, which is not to raise."""
+    """A breakpoint needs the path, and must not raise."""
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
     (tmp_path / "gone").rmdir()
@@ -64,7 +64,7 @@ def test_a_path_is_known_in_a_directory_that_has_been_deleted(tmp_path: Path, mo
 
 
 def test_output_of_any_length_is_sent_in_messages_that_a_client_reads() -> None:
-    """What is longer is dropped there."""
+    """The client drops longer ones."""
     sent: list[str] = []
     debugging = Debugger(load)
     debugging.session = SimpleNamespace(send=lambda out: sent.append(out))

@@ -1,4 +1,4 @@
-"""debugpy in a task, spoken to as an editor does: the Debug Adapter Protocol over a socket."""
+"""debugpy in a task, with a client that speaks the Debug Adapter Protocol as an editor does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Editor:
         self._kept: list[dict[str, Any]] = []  # what came while an answer was waited for
 
     def close(self) -> None:
-        """Go away."""
+        """Disconnect."""
         self._file.close()
         self._socket.close()
 
@@ -65,7 +65,7 @@ class Editor:
         return body
 
     def messages(self) -> Iterator[dict[str, Any]]:
-        """What comes in."""
+        """The messages that arrive."""
         while True:
             size = 0
             while (line := self._file.readline().strip()) or not size:
@@ -74,19 +74,19 @@ class Editor:
             yield json.loads(self._file.read(size))
 
     def attach(self) -> None:
-        """Say hello, as Visual Studio Code does."""
+        """Attach, as Visual Studio Code does."""
         self.ask("initialize", clientID="vscode", adapterID="debugpy", pathFormat="path", linesStartAt1=True)
         self.ask("attach", wait=False, justMyCode=True, connect={"host": "127.0.0.1"})
         self.event("initialized")
 
 
 def line_of(text: str) -> int:
-    """The line of the program that has this text."""
+    """The number of the program's line with this text."""
     return next(number for number, line in enumerate(BREAKS.read_text().splitlines(), 1) if text in line)
 
 
 def test_an_editor_attaches_sets_a_breakpoint_looks_and_continues(up: Start) -> None:
-    """The program waits for it; the limits stand still meanwhile."""
+    """The program waits for it; time limits stand still meanwhile."""
     run = up(
         "--workers", 2, "--stall-timeout", "1s", "--timeout", "8s", "--debugpy", "worker:0", "--debugpy-wait",
         BREAKS, "worker:7", 0, 30,
@@ -117,8 +117,8 @@ def test_an_editor_attaches_sets_a_breakpoint_looks_and_continues(up: Start) -> 
     assert "behind, which clusterkit killed" not in run.output
 
 
-def test_an_editor_that_goes_leaves_the_program_to_itself(up: Start, tmp_path: Path) -> None:
-    """It runs on, and the supervisor learns that nobody holds it."""
+def test_the_program_continues_when_an_editor_disconnects(up: Start, tmp_path: Path) -> None:
+    """It continues, and the supervisor learns that it is not held."""
     program, go = tmp_path / "program.py", tmp_path / "go"
     program.write_text(f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.01)\n")
     run = up("--workers", 1, "--debugpy", "worker:0", "--debugpy-wait", program)
@@ -138,7 +138,7 @@ def test_an_editor_that_goes_leaves_the_program_to_itself(up: Start, tmp_path: P
 
 @needs_root
 def test_another_user_of_the_machine_can_not_attach(up: Start, tmp_path: Path) -> None:
-    """An editor runs code in the task, so whoever connects has to be this user; who is refused disturbs nobody."""
+    """An editor runs code in the task, so only this user may connect; a refused connection has no effect."""
     program = tmp_path / "program.py"
     program.write_text("print('begun')\n")
     run = up("--workers", "1", "--debugpy", "worker:0", "--debugpy-wait", program)
@@ -163,7 +163,7 @@ def test_another_user_of_the_machine_can_not_attach(up: Start, tmp_path: Path) -
 def test_a_debugpy_that_can_not_be_guarded_does_not_start(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In a version that opens its port in another way, everybody could attach."""
+    """If a version opens its port in another way, every user could attach."""
     monkeypatch.setenv("CLUSTERKIT_DEBUGPY", "0")
     thread = SimpleNamespace(run=lambda: None)
     pydevd = SimpleNamespace(PyDB=SimpleNamespace(_WaitForConnectionThread=thread), create_server_socket=print)
@@ -175,7 +175,7 @@ def test_a_debugpy_that_can_not_be_guarded_does_not_start(
 
 
 def test_an_editor_is_told_of_an_address_that_it_can_connect_to(monkeypatch: pytest.MonkeyPatch) -> None:
-    """debugpy returns when its thread has bound the port, and may not listen yet."""
+    """debugpy returns once its thread has bound the port, perhaps before it listens."""
 
     def bind(address: tuple[str, int], **_: bool) -> tuple[str, int]:
         bound.bind(address)
@@ -196,7 +196,7 @@ def test_an_editor_is_told_of_an_address_that_it_can_connect_to(monkeypatch: pyt
 
 
 def test_a_program_need_not_wait_and_a_port_can_be_chosen(up: Start) -> None:
-    """Without an editor it runs as it would."""
+    """Without an editor it runs normally."""
     with socket.socket() as held:  # bound and not listening: nobody else is given the port, and debugpy can share it
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
@@ -208,7 +208,7 @@ def test_a_program_need_not_wait_and_a_port_can_be_chosen(up: Start) -> None:
 
 
 def test_a_port_that_is_taken_does_not_stop_the_task(up: Start) -> None:
-    """It says so."""
+    """The task prints a message."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         run = up("--workers", 1, "--debugpy", f"worker={taken.getsockname()[1]}", BREAKS, "worker:7", 2, 4)
         assert run.wait(30) == 0
@@ -216,7 +216,7 @@ def test_a_port_that_is_taken_does_not_stop_the_task(up: Start) -> None:
 
 
 def test_without_debugpy_nothing_is_started(up: Start, tmp_path: Path) -> None:
-    """One clear error."""
+    """With one clear error."""
     (tmp_path / "bare").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
     (tmp_path / "bare").chmod(0o755)
     run = up("--debugpy", "worker:0", "--python", tmp_path / "bare", BREAKS, "worker:0", 2, 4)

@@ -1,4 +1,4 @@
-"""How a program trains, as its task reports it: the strategies, the cluster, and whether several tasks do it."""
+"""A task's reports of how it trains: the strategies, the cluster, and whether several tasks train together."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class StrategyBase:
 
 
 class MirroredStrategy(StrategyBase):
-    """One for the devices of a task."""
+    """A strategy for the devices of one task."""
 
 
 class _CollectiveAllReduceStrategyExperimental(StrategyBase):
-    """One that has another name for its users."""
+    """A strategy with another public name."""
 
 
 class ParameterServerStrategyV2(StrategyBase):
-    """Another one."""
+    """Another strategy with a different public name."""
 
 
 class _DefaultDistributionStrategy(StrategyBase):
-    """What TensorFlow uses where there is none."""
+    """TensorFlow's strategy outside any scope."""
 
 
 class Extended:
@@ -73,11 +73,11 @@ class Extended:
 
 
 class ParameterServerStrategyV2Extended(Extended):
-    """One that does not say whether it spans tasks."""
+    """An implementation without `_in_multi_worker_mode`."""
 
 
 def server_def(*sizes: int) -> Any:
-    """A cluster of jobs of so many tasks."""
+    """A cluster of jobs with these numbers of tasks."""
     return SimpleNamespace(
         cluster=SimpleNamespace(job=[SimpleNamespace(tasks=dict.fromkeys(range(s), "")) for s in sizes])
     )
@@ -125,9 +125,9 @@ def fresh(kind: type) -> Any:
 
 
 def test_each_strategy_is_reported_once_by_the_name_that_users_know(told: Told) -> None:
-    """TensorFlow's own default is none."""
+    """TensorFlow's default does not count."""
     base = fresh(StrategyBase)
-    patch.watch_strategies(SimpleNamespace(StrategyBase=base, StrategyExtendedV2=fresh(Extended)), load)
+    patch.watch(SimpleNamespace(StrategyBase=base, StrategyExtendedV2=fresh(Extended)), load)
     for kind in (
         *(_DefaultDistributionStrategy, MirroredStrategy, MirroredStrategy),
         *(_CollectiveAllReduceStrategyExperimental, ParameterServerStrategyV2),
@@ -146,9 +146,9 @@ def test_each_strategy_is_reported_once_by_the_name_that_users_know(told: Told) 
 def test_what_a_strategy_for_several_tasks_runs_is_distributed(
     told: Told, kind: type[Extended], spans: bool | None, distributed: bool
 ) -> None:
-    """Reported once, however many steps there are, which run as before."""
+    """Reported once for any number of steps, which run as before."""
     extended = fresh(Extended)
-    patch.watch_strategies(SimpleNamespace(StrategyBase=fresh(StrategyBase), StrategyExtendedV2=extended), load)
+    patch.watch(SimpleNamespace(StrategyBase=fresh(StrategyBase), StrategyExtendedV2=extended), load)
     one = type(kind.__name__, (extended,), {})(spans)
     assert [one.call_for_each_replica(lambda n: n + 1, args=(n,)) for n in range(3)] == [1, 2, 3]
     assert [report["distributed"] for report in told] == [True] * distributed
@@ -156,20 +156,20 @@ def test_what_a_strategy_for_several_tasks_runs_is_distributed(
 
 @pytest.mark.parametrize("name", ["enable_collective_ops", "set_server_def", "update_server_def"])
 def test_a_cluster_that_is_joined(told: Told, name: str) -> None:
-    """The largest one counts; one task alone is no cluster."""
+    """The largest one counts; one task alone is not a cluster."""
     kind = fresh(Context)
-    patch.watch_context(SimpleNamespace(Context=kind), load)
+    patch.watch(SimpleNamespace(Context=kind), load)
     joins = getattr(kind(), name)
     assert [joins(server_def(*sizes)) for sizes in ((1,), (1, 2, 1), (2,))] == ["joined"] * 3
     assert [report["cluster"] for report in told] == [4]
     joins(None)
 
 
-def test_a_server_and_a_coordinator(told: Told) -> None:
-    """A server is in its cluster; a coordinator has others train for it."""
+def test_a_server_and_a_coordinator_are_reported(told: Told) -> None:
+    """A server joins its cluster; a coordinator's workers train."""
     server, coordinator = fresh(Server), fresh(ClusterCoordinator)
-    patch.watch_server(SimpleNamespace(Server=server), load)
-    patch.watch_coordinator(SimpleNamespace(ClusterCoordinator=coordinator), load)
+    patch.watch(SimpleNamespace(Server=server), load)
+    patch.watch(SimpleNamespace(ClusterCoordinator=coordinator), load)
     server(server_def(1, 1))
     assert [coordinator().schedule(n) for n in range(3)] == [0, 1, 2]
     assert [(report["cluster"], report["distributed"]) for report in told] == [(2, False), (2, True)]
@@ -180,19 +180,19 @@ def test_a_server_and_a_coordinator(told: Told) -> None:
     [(_DefaultDistributionStrategy(), ["fit"]), (MirroredStrategy(), ["scoped fit"]), (None, [])],
 )
 def test_fit_in_a_scope_and_outside(told: Told, strategy: Any, training: list[str]) -> None:
-    """Of something that is no model of Keras's nothing is known."""
+    """Nothing is reported if it is not a model of Keras."""
     kind = fresh(CallbackList)
-    patch.watch_fit(SimpleNamespace(CallbackList=kind), load)
+    patch.watch(SimpleNamespace(CallbackList=kind), load)
     assert [kind(strategy).on_train_begin() for _ in range(2)] == ["begun"] * 2
     assert [report["training"] for report in told] == training
 
 
 def test_a_loop_of_the_programs_own(told: Told) -> None:
-    """An optimizer or a gradient is a sign of it, and a fit says more; DTensor's mesh is a kind of strategy."""
+    """An optimizer or a gradient tape shows it, a fit outweighs it; DTensor's mesh counts as a strategy."""
     optimizers, tapes, meshes = (type(name, (Server,), {}) for name in ("BaseOptimizer", "GradientTape", "Mesh"))
-    patch.watch_optimizers(SimpleNamespace(BaseOptimizer=optimizers), load)
-    patch.watch_tapes(SimpleNamespace(GradientTape=tapes), load)
-    patch.watch_meshes(SimpleNamespace(Mesh=meshes), load)
+    patch.watch(SimpleNamespace(BaseOptimizer=optimizers), load)
+    patch.watch(SimpleNamespace(GradientTape=tapes), load)
+    patch.watch(SimpleNamespace(Mesh=meshes), load)
     for kind in (optimizers, tapes, meshes, meshes):
         kind("x")
     patch.found[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))
@@ -217,7 +217,7 @@ def test_a_loop_of_the_programs_own(told: Told) -> None:
 def test_a_program_that_may_train_otherwise_reports_no_training(
     told: Told, monkeypatch: pytest.MonkeyPatch, name: str, module: Any
 ) -> None:
-    """Horovod, JAX, PyTorch, Keras on something else: they have their own ways to find their peers."""
+    """Horovod, JAX, PyTorch, Keras with another backend: they find their peers in other ways."""
     monkeypatch.setitem(sys.modules, name, module)
     patch.found[0].loop()
     patch.found[0].fit(SimpleNamespace(distribute_strategy=_DefaultDistributionStrategy()))
@@ -225,7 +225,7 @@ def test_a_program_that_may_train_otherwise_reports_no_training(
 
 
 def test_modules_that_are_imported_and_not_used_say_nothing(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow's users have JAX and PyTorch beside it."""
+    """Programs may import JAX and PyTorch beside TensorFlow."""
     jax = SimpleNamespace(global_state=SimpleNamespace(client=None))
     torch = SimpleNamespace(is_available=lambda: True, is_initialized=lambda: False)
     for name, module in {"jax._src.distributed": jax, "torch.distributed": torch}.items():
@@ -254,7 +254,7 @@ def test_modules_that_are_imported_and_not_used_say_nothing(told: Told, monkeypa
 def test_a_main_that_nothing_calls(
     told: Told, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, text: str | None, uncalled: bool
 ) -> None:
-    """Looked for when a program ends that has done nothing else, and has a file."""
+    """Checked when a program with a file ends that has trained nothing."""
     main = ModuleType("__main__")
     if text is not None:
         main.__file__ = str(tmp_path / "program.py")
@@ -265,7 +265,7 @@ def test_a_main_that_nothing_calls(
 
 
 def test_a_program_that_trained_is_not_looked_at(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its main() may have been called by something that is hard to see."""
+    """Something that is hard to see may have called its main()."""
     monkeypatch.setattr(patch, "has_uncalled_main", lambda: True)
     patch.found[0].loop()
     patch.found[0].end()
@@ -273,7 +273,7 @@ def test_a_program_that_trained_is_not_looked_at(told: Told, monkeypatch: pytest
 
 
 def test_the_end_is_watched_from_the_first_patch_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is one record for all patches of a process."""
+    """All patches of a process share one record."""
     registered: list[object] = []
     monkeypatch.setattr(patch, "found", [])
     monkeypatch.setattr(atexit, "register", registered.append)

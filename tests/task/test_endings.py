@@ -1,4 +1,4 @@
-"""A coordinator's end: the functions that it drops are removed from its servers later, and in time."""
+"""A coordinator's end: the functions that it drops are removed from its servers later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests import support
 
 
 class Context:
-    """TensorFlow's context as far as it concerns functions; removing one is a round trip to every server."""
+    """The part of TensorFlow's context for functions; removing one takes a round trip to every server."""
 
     def __init__(self) -> None:
         self._handle: object = object()
@@ -40,7 +40,7 @@ class Context:
 
 @pytest.fixture
 def context() -> Any:
-    """A context that is patched."""
+    """A patched context."""
     kind = type("Context", (Context,), {})
     endings.remove_functions_later(SimpleNamespace(Context=kind), support.load)
     return kind()
@@ -56,7 +56,7 @@ def test_functions_that_a_program_drops_at_its_end_are_not_removed(context: Any)
 
 
 def test_functions_are_removed_before_others_are_added_or_looked_for(context: Any) -> None:
-    """So that a program that drops many does not keep them, and may use a name again."""
+    """So that a program that drops many does not keep them, and can reuse a name."""
     for _ in range(3):
         context.add_c_function("f")
         context.remove_function("f")
@@ -67,8 +67,8 @@ def test_functions_are_removed_before_others_are_added_or_looked_for(context: An
     assert len(context.removed) == 3
 
 
-def test_a_function_that_can_not_be_removed_keeps_no_other_one(context: Any) -> None:
-    """Such as when a server is gone."""
+def test_a_failed_removal_does_not_keep_other_functions(context: Any) -> None:
+    """For example if a server is gone."""
     context.add_c_function("f")
     context.remove_function("unknown")
     context.remove_function("f")
@@ -77,7 +77,7 @@ def test_a_function_that_can_not_be_removed_keeps_no_other_one(context: Any) -> 
 
 
 def test_functions_of_a_context_that_was_replaced_are_forgotten(context: Any) -> None:
-    """They went with it; the new one may have others with their names."""
+    """They were deleted with it; the new one may have others with the same names."""
     context.add_c_function("f")
     context.remove_function("f")
     context._handle = object()
@@ -86,18 +86,18 @@ def test_functions_of_a_context_that_was_replaced_are_forgotten(context: Any) ->
 
 
 def test_the_context_of_the_installed_tensorflow_is_as_the_patch_expects() -> None:
-    """It has every method that is patched, each with the context first."""
+    """It has every patched method, each with the context as first argument."""
     spec = find_spec("tensorflow")
     assert spec is not None
     assert spec.submodule_search_locations
     text = Path(spec.submodule_search_locations[0], "python/eager/context.py").read_text()
     kinds = [node for node in ast.parse(text).body if isinstance(node, ast.ClassDef) and node.name == "Context"]
     methods = {node.name: node.args.args[0].arg for node in kinds[0].body if isinstance(node, ast.FunctionDef)}
-    assert {methods.get(name) for name in ("remove_function", *endings.LOOKS)} == {"self"}
+    assert {methods.get(name) for name in ("remove_function", *endings.LOOKUPS)} == {"self"}
 
 
 def test_the_end_of_a_program_is_reported_before_its_coordinator_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its process may hang in that; one that does not, continues."""
+    """Its process may hang in the deletion; otherwise it continues."""
     told, registered = list[tuple[str, ...]](), list[tuple[Any, ...]]()
     monkeypatch.setattr(atexit, "register", lambda *call: registered.append(call))
     steps = SimpleNamespace(steps=SimpleNamespace(write=lambda *report: told.append(report)))

@@ -41,7 +41,7 @@ def start(how: ProgramKind, target: str, *args: str, cwd: Path) -> Child:
 
 
 def finish(child: Child, cwd: Path) -> Finished:
-    """Wait for the end; how it came and what was written."""
+    """Wait for the end; return the exit status and the output."""
     select.select([child.pidfd], [], [])
     ended = exit_of(child)
     assert ended is not None
@@ -55,7 +55,7 @@ def through_the_entry(how: ProgramKind, target: str, *args: str, cwd: Path) -> F
 
 
 def plainly(how: ProgramKind, target: str, *args: str, cwd: Path) -> Finished:
-    """Run a program as a person does."""
+    """Run a program as a user does."""
     words = ["-m", target] if how is ProgramKind.MODULE else [target]
     with (cwd / "plain.txt").open("wb") as out:
         code = subprocess.call(
@@ -67,7 +67,7 @@ def plainly(how: ProgramKind, target: str, *args: str, cwd: Path) -> Finished:
 
 
 def same(how: ProgramKind, target: str, *args: str, cwd: Path) -> Finished:
-    """Run a program in both ways, which must not differ, and return what came of it."""
+    """Run a program in both ways, check that the results are equal, and return them."""
     plain = plainly(how, target, *args, cwd=cwd)
     assert through_the_entry(how, target, *args, cwd=cwd) == plain
     return plain
@@ -100,7 +100,7 @@ def test_a_module_notices_no_difference(module: str, here: Path) -> None:
 
 
 def test_a_script_elsewhere_notices_no_difference(here: Path) -> None:
-    """A path of several parts, an absolute one and a symbolic link lead to the same `sys.path` and `__file__`."""
+    """A relative path, an absolute one and a symbolic link lead to the same `sys.path` and `__file__`."""
     deep = here / "some" / "where"
     deep.mkdir(parents=True)
     (deep / "program.py").write_text("import sys\nprint(sys.argv, sys.path, __file__)\n1 / 0\n")
@@ -109,13 +109,13 @@ def test_a_script_elsewhere_notices_no_difference(here: Path) -> None:
         same(ProgramKind.SCRIPT, target, cwd=here)
 
 
-def test_a_script_that_is_gone_is_told_as_python_tells_it(here: Path) -> None:
-    """Exit code 2, and the interpreter's own sentence."""
+def test_a_missing_script_is_reported_as_python_reports_it(here: Path) -> None:
+    """With exit code 2 and the interpreter's message."""
     assert same(ProgramKind.SCRIPT, "gone.py", cwd=here)[0] == Exit(code=2)
 
 
 def test_an_archive_runs_as_python_runs_it(here: Path) -> None:
-    """A zip file with a `__main__.py`, as zipapp and pex make them, is a program too."""
+    """A zip file with a `__main__.py`, as zipapp and pex make it, is a program too."""
     with zipfile.ZipFile(here / "app.pyz", "w") as archive:
         archive.writestr(
             "__main__.py", "import inside, sys\nprint(inside.x, __name__, __file__, sys.argv, sys.path)\n1 / 0\n"
@@ -125,7 +125,7 @@ def test_an_archive_runs_as_python_runs_it(here: Path) -> None:
 
 
 def test_a_command_is_started_as_it_is(here: Path) -> None:
-    """Another program gets its arguments and no descriptor more; one that can't be executed is a clear failure."""
+    """It gets its arguments and no extra descriptor; one that can't be executed fails with a clear message."""
     script = 'echo "$@"; for fd in 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$fd ] && echo $fd; done; exit 3'
     ended, output = through_the_entry(ProgramKind.COMMAND, "sh", "-c", script, "sh", "a b", "c", cwd=here)
     assert (ended, output) == (Exit(code=3), b"a b c\n")
@@ -138,8 +138,8 @@ def test_a_command_is_started_as_it_is(here: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["read", "sleep", "spin"])
-def test_stacks_are_written_on_request_and_the_program_goes_on(how: str, tmp_path: Path) -> None:
-    """Also while the main thread is inside C code; what it was at is not disturbed."""
+def test_stacks_are_written_on_request_and_the_program_continues(how: str, tmp_path: Path) -> None:
+    """Also while the main thread runs C code, which is not disturbed."""
     os.mkfifo(tmp_path / "pipe")
     child = start(ProgramKind.SCRIPT, str(CHILDREN / "busy.py"), how, cwd=tmp_path)
     wait_until(lambda: b"busy" in (tmp_path / "entry.txt").read_bytes(), 10, "the program runs")
@@ -161,7 +161,7 @@ def _whole(file: Path) -> str | None:
 
 
 def test_a_task_dies_with_its_parent(tmp_path: Path) -> None:
-    """The kernel ends the task when whoever spawned it is killed."""
+    """The kernel ends the task when the process that started it is killed."""
     words = [sys.executable, str(CHILDREN / "parent.py"), ENTRY, str(CHILDREN / "busy.py")]
     with subprocess.Popen(words, stdout=subprocess.PIPE, cwd=tmp_path) as parent:
         assert parent.stdout is not None
@@ -171,8 +171,8 @@ def test_a_task_dies_with_its_parent(tmp_path: Path) -> None:
     wait_until(lambda: procfs.is_zombie(pid), 10, "the task is gone")
 
 
-def test_a_task_dies_whose_parent_was_gone_before_it_could_ask(tmp_path: Path) -> None:
-    """A parent that is not the one that the task was told of is no parent."""
+def test_a_task_dies_if_its_parent_is_gone_already(tmp_path: Path) -> None:
+    """If its parent is not the expected one, the task ends."""
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     program = tmp_path / "program.py"
@@ -185,7 +185,7 @@ def test_a_task_dies_whose_parent_was_gone_before_it_could_ask(tmp_path: Path) -
 
 @pytest.mark.parametrize("flag", ["-I", "-P"])
 def test_an_interpreter_with_a_safe_path_keeps_it(flag: str, here: Path) -> None:
-    """Where the interpreter puts no directory of the program first, neither does the entry."""
+    """If the interpreter does not put the program's directory first, neither does the entry."""
     (here / "program.py").write_text("import sys\nprint(sys.path, sys.argv)\n")
     with (here / "stacks.txt").open("wb") as stacks:
         entry = [ENTRY, str(os.getpid()), str(stacks.fileno()), "script"]
@@ -198,7 +198,7 @@ def test_an_interpreter_with_a_safe_path_keeps_it(flag: str, here: Path) -> None
 def test_threads_that_load_a_file_at_once_all_get_the_same_complete_module(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of several threads may call the first breakpoint."""
+    """As when several threads call the first breakpoint."""
     (tmp_path / "room").mkdir()
     (tmp_path / "room" / "slow.py").write_text("import time\n\ntime.sleep(0.2)\ncomplete = object()\n")
     monkeypatch.setattr(entry_module, "ENTRY", str(tmp_path / "task" / "entry.py"))

@@ -1,4 +1,4 @@
-"""Methods that patches wrap: called in order, with the same arguments, and shown as the plain ones."""
+"""Methods that patches wrap: called in order, with the same arguments, and shown with the original name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.task.patches import hook
 
 
 class Greeter:
-    """What is patched."""
+    """A class to patch."""
 
     def greet(self, name: str, *, word: str = "hello") -> str:
         """A plain method."""
@@ -20,7 +20,7 @@ class Greeter:
 
 @pytest.mark.parametrize(("patch", "order"), [(hook.before, ["call", "plain"]), (hook.after, ["plain", "call"])])
 def test_a_call_before_or_after_a_method_gets_its_arguments(patch: Any, order: list[str]) -> None:
-    """By position or by name; the method returns what it did, and shows itself as the plain one."""
+    """By position or by name; the method returns the same result, and keeps its name."""
     seen = list[str]()
 
     class Own(Greeter):
@@ -42,7 +42,7 @@ def test_a_call_before_or_after_a_method_gets_its_arguments(patch: Any, order: l
 
 
 def test_a_method_that_raises_calls_nothing_afterwards() -> None:
-    """What it raises leaves the patched one, too."""
+    """The patched method raises the same."""
     called = list[str]()
     own: Any = type("Own", (Greeter,), {})
     hook.after(own, "greet", lambda *_: called.append("call"))

@@ -1,4 +1,4 @@
-"""Keras 3 on several workers learns what it learns in one process: the same weights, metrics and predictions."""
+"""Keras 3 on several workers has the same weights, metrics and predictions as in one process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Arrays = dict[str, np.ndarray]
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """What a single process learns in these cases."""
+    """The results of a single process in these cases."""
 
     @cache
     def learn(*names: str) -> Path:
@@ -54,13 +54,13 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 
 
 def read(directory: Path, name: str) -> Arrays:
-    """What a case gave: each weight, and all that `fit`, `evaluate` and `predict` returned."""
+    """The results of a case: each weight, and all that `fit`, `evaluate` and `predict` returned."""
     with np.load(directory / f"{name}.npz") as arrays:
         return dict(arrays)
 
 
 def differences(first: Path, other: Path, case: str, limit: Limit = NO_LIMIT) -> Iterator[str]:
-    """Where two differ by more than the order of sums explains, or one is no number."""
+    """The places where two results differ by more than rounding, or one is not a number."""
     ours, theirs = read(first, case), read(other, case)
     assert ours.keys() == theirs.keys(), f"{case}: {ours.keys() ^ theirs.keys()}"
     for name, value in ours.items():
@@ -88,7 +88,7 @@ whole = [
 def test_workers_learn_what_one_process_learns(
     alone: Callable[..., Path], up: Callable[..., Up], tmp_path: Path, workers: int, names: tuple[str, ...]
 ) -> None:
-    """Of the same seed, rows, order and global batch; every worker, in every case."""
+    """With the same seed, rows, order and global batch; every worker, in every case."""
     run = up("--workers", workers, "--restart", "never", PROGRAM, tmp_path / "out", *names)
     assert run.wait(600) == 0, run.output[-4000:]
     places = sorted((tmp_path / "out").iterdir())
@@ -107,10 +107,10 @@ def test_workers_learn_what_one_process_learns(
     assert run.output.count("The metric ") == names.count("metric_class_that_keeps_a_maximum")
 
 
-def test_one_task_computes_what_a_plain_python_does(
+def test_one_task_computes_what_plain_python_does(
     alone: Callable[..., Path], up: Callable[..., Up], tmp_path: Path
 ) -> None:
-    """Bit for bit: nothing is patched in a job of one process."""
+    """Bit for bit, since nothing is patched in a job of one process."""
     run = up("--workers", "1", "--restart", "never", PROGRAM, tmp_path / "out", *ALONE)
     assert run.wait(300) == 0, run.output[-4000:]
     for name in ALONE:
@@ -120,8 +120,8 @@ def test_one_task_computes_what_a_plain_python_does(
 
 
 @pytest.mark.parametrize("subject", [pytest.param(each, marks=pytest.mark.long) for each in SUBJECTS])
-def test_the_cases_are_no_mere_beginnings(alone: Callable[..., Path], subject: str) -> None:
-    """Where there is a curve, it moves; rows that are counted are seen once in each epoch."""
+def test_the_cases_train(alone: Callable[..., Path], subject: str) -> None:
+    """Every curve changes, and every counted row is seen once per epoch."""
     for name in every(subject):
         learnt = read(alone(*every(subject)), name)
         if "loss" in learnt and learnt["loss"].size > 1:

@@ -1,4 +1,4 @@
-"""Which Keras a job trains with, and what is said where it can't."""
+"""Which Keras a job trains with, and the messages if it can't."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OLD_KERAS, NO_OPTIMIZERS = KERAS < OLDEST_FOR_FIT, KERAS < OLDEST_FOR_OPTIMIZERS
     "start", [pytest.param("warm", marks=pytest.mark.matrix), pytest.param("cold", marks=pytest.mark.long)]
 )
 def test_keras_2_fits_under_parameter_servers(up: Start, start: str) -> None:
-    """The job chooses what `tf.keras` is and what is imported from it, cold and warm."""
+    """The job chooses the version of `tf.keras`, cold and warm."""
     run = up(*PS_JOB, "--start", start, "--keras", "2", PS_FIT)
     assert run.wait(120) == 0, run.output[-4000:]
     assert b"tf_keras.src.engine.sequential tf_keras.src.layers.core.dense" in run.log("chief:0")
@@ -34,7 +34,7 @@ def test_keras_2_fits_under_parameter_servers(up: Start, start: str) -> None:
 
 @pytest.mark.matrix
 def test_fit_under_parameter_servers_is_refused_with_keras_3(up: Start) -> None:
-    """In one sentence, with the line of the program, and no traceback of Keras's."""
+    """In one sentence, with the line of the program, and no traceback from Keras."""
     run = up(*PS_JOB, PS_FIT)
     assert run.wait(120) == 1
     line = 1 + PS_FIT.read_text().splitlines().index("model.fit(dataset(), epochs=2, steps_per_epoch=5, verbose=0)")
@@ -45,8 +45,8 @@ def test_fit_under_parameter_servers_is_refused_with_keras_3(up: Start) -> None:
     assert run.result["cause"]["task"] == "chief:0"
 
 
-def test_a_worker_in_the_coordinators_code_is_told_so(up: Start) -> None:
-    """Before it tries to coordinate, and waits for itself."""
+def test_a_worker_in_the_coordinators_code_is_refused(up: Start) -> None:
+    """Before it tries to coordinate and waits for itself."""
     run = up(*PS_JOB, PS_FIT, "everyone")
     assert run.wait(120) == 1
     cause = run.result["cause"]["task"]
@@ -73,8 +73,8 @@ def test_fit_on_several_workers_is_refused_with_an_old_keras(up: Start, tmp_path
 
 @pytest.mark.skipif(OLD_KERAS, reason="an old Keras is not patched")
 @pytest.mark.long
-def test_without_the_mends_keras_3_fails_as_it_does(up: Start, tmp_path: Path) -> None:
-    """Where this test fails, upstream has fixed it: then clusterkit steps aside by itself."""
+def test_without_the_patches_keras_3_fails(up: Start, tmp_path: Path) -> None:
+    """If this test fails, Keras has fixed it; then the patches do nothing."""
     run = up(
         "--workers", "2", "--restart", "never", "--no-patches", CHILDREN / "keras_table.py", tmp_path, "rows_of_arrays"
     )

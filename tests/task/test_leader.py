@@ -1,4 +1,4 @@
-"""A worker of a gang connects to the leader once the leader listens, and TensorFlow loses no second over it."""
+"""A worker of a gang connects once the leader listens, so that TensorFlow loses no second."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LEADER = "/job:worker/replica:0/task:0"
 
 
 def server_def(task: str = "worker:1", leads: str = LEADER, first: str = "10.0.0.1:2222") -> Any:
-    """TensorFlow's definition of a worker's server, as far as it matters here."""
+    """The part of TensorFlow's definition of a worker's server that is read."""
     kind, _, index = task.partition(":")
     coordination = SimpleNamespace(service_leader=leads)
     config = SimpleNamespace(experimental=SimpleNamespace(coordination_config=coordination))
@@ -28,7 +28,7 @@ def server_def(task: str = "worker:1", leads: str = LEADER, first: str = "10.0.0
 
 
 class Moments:
-    """Connections that fail until the leader listens, on a clock that only pauses move."""
+    """Connections that fail until the leader listens, on a clock that only `sleep` advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, listens_at: float) -> None:
         self.now, self.listens_at = 0.0, listens_at
@@ -37,11 +37,11 @@ class Moments:
         monkeypatch.setattr(leader, "socket", SimpleNamespace(create_connection=self.connect))
 
     def sleep(self, seconds: float) -> None:
-        """Time passes."""
+        """Advance the clock."""
         self.now += seconds
 
     def connect(self, address: tuple[str, int], timeout: float) -> Any:
-        """Refuse as long as nobody listens."""
+        """Refuse until the leader listens."""
         self.asked.append(address)
         if self.now < self.listens_at:
             raise ConnectionRefusedError
@@ -49,7 +49,7 @@ class Moments:
 
 
 def patched(listens: Callable[[], float]) -> Any:
-    """A context whose call notes when it was made."""
+    """A patched context that records the time of its call."""
 
     class Context:
         """TensorFlow's."""
@@ -58,7 +58,7 @@ def patched(listens: Callable[[], float]) -> Any:
             self.enabled: list[float] = []
 
         def enable_collective_ops(self, server_def: object) -> str:
-            """What starts the server and connects."""
+            """Record the call, which starts the server and connects."""
             self.enabled.append(listens())
             return "result"
 
@@ -67,7 +67,7 @@ def patched(listens: Callable[[], float]) -> Any:
 
 
 def test_a_worker_connects_as_soon_as_the_leader_listens(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not before: TensorFlow would try again a second later."""
+    """Not before, since TensorFlow would retry a second later."""
     moments = Moments(monkeypatch, listens_at=0.035)
     context = patched(lambda: moments.now)
     assert context.enable_collective_ops(server_def()) == "result"
@@ -76,7 +76,7 @@ def test_a_worker_connects_as_soon_as_the_leader_listens(monkeypatch: pytest.Mon
 
 
 def test_a_worker_does_not_wait_for_a_leader_forever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TensorFlow has a limit, and a message, of its own."""
+    """TensorFlow has its own limit and message."""
     moments = Moments(monkeypatch, listens_at=1e9)
     context = patched(lambda: moments.now)
     context.enable_collective_ops(server_def())
@@ -93,7 +93,7 @@ def test_a_worker_does_not_wait_for_a_leader_forever(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_the_address_of_the_leader(definition: Any, address: tuple[str, int] | None) -> None:
-    """Nobody waits for itself, nor where no service is configured."""
+    """No task waits for itself, or without a configured service."""
     assert leader.leader_of(definition) == address
 
 
@@ -101,7 +101,7 @@ def test_the_address_of_the_leader(definition: Any, address: tuple[str, int] | N
     "definition", [None, server_def(leads="/job:ps/replica:0/task:0"), server_def(leads="?"), server_def(first="x")]
 )
 def test_a_definition_of_another_form_is_left_alone(definition: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is for TensorFlow to refuse it."""
+    """TensorFlow refuses it."""
     moments = Moments(monkeypatch, listens_at=1e9)
     context = patched(lambda: moments.now)
     assert context.enable_collective_ops(definition) == "result"
@@ -109,7 +109,7 @@ def test_a_definition_of_another_form_is_left_alone(definition: Any, monkeypatch
 
 
 def test_the_strategy_of_the_installed_tensorflow_calls_what_is_patched() -> None:
-    """With a definition in which the leader's name is of the form that is read."""
+    """With a definition in which the leader's name has the expected form."""
     spec = find_spec("tensorflow")
     assert spec is not None
     assert spec.submodule_search_locations

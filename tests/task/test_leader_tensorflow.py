@@ -1,4 +1,4 @@
-"""With real TensorFlow: no worker dials a leader that does not listen, after which it would do nothing for a second."""
+"""With real TensorFlow: no worker connects to a leader before it listens, which would cost a second."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.own_servers, pytest.mark.long,
 
 
 def test_the_servers_of_workers_start_after_the_leaders(up: Callable[..., Up]) -> None:
-    """By TensorFlow's own log, although the leader is a second late."""
+    """According to TensorFlow's log, although the leader is a second late."""
     run = up("--workers", "3", CHILDREN / "late_leader.py")
     assert run.wait(90) == 0, run.output
     started = [began(run, f"worker:{index}") for index in range(3)]

@@ -1,4 +1,4 @@
-"""The order of unseeded data: the same in all workers where data is sharded, another one in each where it is not."""
+"""The order of data without seeds: the same in all workers if it is sharded, else another one in each."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.support import load
 
 @pytest.fixture(autouse=True)
 def a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker of three, with a chief, in a process of its own."""
+    """One of three workers, with a chief, in a separate process."""
     be(monkeypatch, "worker", 1)
     monkeypatch.setenv("CLUSTERKIT_SEED", "run-1")
 
 
 def be(monkeypatch: pytest.MonkeyPatch, kind: str, index: int) -> None:
-    """Be this task, and have asked for no seed yet."""
+    """Make this process the task, which has requested no seed yet."""
     cluster = {"chief": ["c:1"], "worker": ["a:1", "b:1"]}
     monkeypatch.setenv("TF_CONFIG", json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}}))
     order._places.clear()
@@ -34,21 +34,21 @@ def seeds(*places: str) -> list[int]:
 
 
 def test_all_workers_have_the_same_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else they do between them; a later attempt has them, too."""
+    """Whatever else they do in between; a later attempt has the same."""
     mine = seeds("a", "a", "b")
     be(monkeypatch, "chief", 0)
     assert seeds("only the chief's", "a", "b", "a")[1:] == [mine[0], mine[2], mine[1]]
 
 
 def test_each_place_and_each_time_has_a_seed_of_its_own() -> None:
-    """Two shuffles of one program are independent of each other."""
+    """Two shuffles in one program are independent."""
     drawn = seeds(*"abc" * 200)
     assert len(set(drawn)) == len(drawn)
     assert all(0 <= seed < 2**31 for seed in drawn), "TensorFlow takes no more"
 
 
 def test_another_run_has_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the same program; outside clusterkit the cluster's addresses stand for the run."""
+    """Also of the same program; outside clusterkit the cluster's addresses replace the run's seed."""
     first = seeds("a")
     monkeypatch.setenv("CLUSTERKIT_SEED", "run-2")
     order._places.clear()
@@ -68,7 +68,7 @@ def test_a_workers_place_counts_the_chief(monkeypatch: pytest.MonkeyPatch, kind:
 
 
 class Dataset:
-    """A dataset as far as the patch looks at it: its class, its inputs, how many iterators were made."""
+    """The part of a dataset that the patch reads: class, inputs, number of iterators."""
 
     def __init__(self, *inputs: Any) -> None:
         self.inputs, self.iterators = inputs, 0
@@ -100,8 +100,8 @@ class _BatchDataset(Dataset): ...
     ],
     ids=["no shuffle", "not sharded", "shuffled and sharded", "sharded and shuffled"],
 )
-def test_what_is_not_sharded_is_read_in_an_order_of_the_workers_own(dataset: Dataset, first: int) -> None:
-    """The third worker takes the third iterator of the same sequence, and so on in each epoch."""
+def test_each_worker_has_another_order_of_data_that_is_not_sharded(dataset: Dataset, first: int) -> None:
+    """The third worker uses the third iterator of the sequence, and so on in each epoch."""
     seeds("some shuffle")
     kind = type("Kind", (Dataset,), {})
     order.iterate_apart(SimpleNamespace(DatasetV2=kind), load)
@@ -109,8 +109,8 @@ def test_what_is_not_sharded_is_read_in_an_order_of_the_workers_own(dataset: Dat
     assert [next(iter(dataset)) for _ in range(3)] == [first, 2 * first, 3 * first]
 
 
-def test_nothing_is_read_apart_where_all_shuffles_have_seeds() -> None:
-    """The program knows what it does."""
+def test_iteration_is_unchanged_if_all_shuffles_have_seeds() -> None:
+    """Then the program decides."""
     kind = type("_ShuffleDataset", (Dataset,), {})
     order.iterate_apart(SimpleNamespace(DatasetV2=kind), load)
     assert next(iter(kind())) == 1
@@ -118,7 +118,7 @@ def test_nothing_is_read_apart_where_all_shuffles_have_seeds() -> None:
 
 @pytest.mark.parametrize(("policy", "first"), [("AUTO", 1), ("DATA", 1), ("FILE", 1), ("OFF", 3)])
 def test_a_distributed_dataset_is_sharded_unless_that_is_off(policy: str, first: int) -> None:
-    """What `experimental_distribute_dataset` makes."""
+    """A dataset from `experimental_distribute_dataset`."""
     seeds("some shuffle")
     kind = type("DistributedDataset", (Dataset,), {})
     order.iterate_apart(SimpleNamespace(DistributedDataset=kind), load)
@@ -129,8 +129,8 @@ def test_a_distributed_dataset_is_sharded_unless_that_is_off(policy: str, first:
 
 
 @pytest.mark.parametrize("seeded", [False, True])
-def test_batches_of_a_pydataset_are_shuffled_alike(monkeypatch: pytest.MonkeyPatch, seeded: bool) -> None:
-    """Each time in another order; by Python's own generator if the program has set TensorFlow's seed."""
+def test_batches_of_a_pydataset_are_shuffled_in_the_same_order(monkeypatch: pytest.MonkeyPatch, seeded: bool) -> None:
+    """Each time in another order; with Python's generator if the program has set TensorFlow's seed."""
     context = SimpleNamespace(executing_eagerly=lambda: True, global_seed=lambda: 1 if seeded else None)
     monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", context)
 

@@ -1,4 +1,4 @@
-"""Patches: modules are patched as they are imported, what is not faulty is left alone, and refusals say what to do."""
+"""Patches: modules are patched when they are imported, and versions without the defects are left alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def load(name: str) -> ModuleType:
 
 
 def test_a_module_is_patched_when_it_is_imported(place: Path) -> None:
-    """Once, complete, and with the loader that it would have without."""
+    """Once, completely, and with its usual loader."""
     before = list(sys.meta_path)
     hook.install(["value"], load)
     faulty: Any = importlib.import_module("faulty")
@@ -48,7 +48,7 @@ def test_a_module_is_patched_when_it_is_imported(place: Path) -> None:
     assert importlib.reload(faulty).VALUE == 1, "what the program loads anew is its own affair"
 
 
-def test_a_look_at_a_module_does_not_use_up_the_mend(place: Path) -> None:
+def test_find_spec_alone_does_not_use_up_the_patch(place: Path) -> None:
     """`find_spec` alone loads nothing."""
     hook.install(["value"], load)
     spec = importlib.util.find_spec("faulty")
@@ -58,7 +58,7 @@ def test_a_look_at_a_module_does_not_use_up_the_mend(place: Path) -> None:
 
 
 def test_a_fork_that_has_the_module_already_is_patched_at_once(place: Path) -> None:
-    """As in a warm start; nothing is left in the path of imports."""
+    """As in a warm start; no finder is left in `sys.meta_path`."""
     faulty, before = importlib.import_module("faulty"), list(sys.meta_path)
     hook.install(["value"], load)
     assert faulty.VALUE == 2
@@ -66,22 +66,22 @@ def test_a_fork_that_has_the_module_already_is_patched_at_once(place: Path) -> N
 
 
 def test_a_module_of_another_version_is_left_alone(place: Path) -> None:
-    """What is not there can't be patched, and is no reason to fail."""
+    """A missing attribute is not an error."""
     (place / "faulty.py").write_text("OTHER = 1\n")
     hook.install(["value"], load)
     assert importlib.import_module("faulty").OTHER == 1
 
 
-def test_what_is_not_there_fails_as_without(place: Path) -> None:
-    """A module that nobody has."""
+def test_a_missing_module_fails_as_usual(place: Path) -> None:
+    """With the usual ImportError."""
     (place / "faulty.py").unlink()
     hook.install(["value"], load)
     with pytest.raises(ModuleNotFoundError, match="No module named 'faulty'"):
         importlib.import_module("faulty")
 
 
-def test_every_mend_has_its_file_and_function() -> None:
-    """The names in the table are looked up in the tasks only."""
+def test_every_patch_has_its_file_and_function() -> None:
+    """The names in the table are otherwise looked up only in tasks."""
     for places in hook.PATCHES.values():
         for file, function in places.values():
             assert callable(getattr(load(f"task/patches/{file}"), function))
@@ -94,7 +94,7 @@ def no_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_keras_is_patched_when_a_model_asks_for_the_strategy(capsys: pytest.CaptureFixture[str]) -> None:
-    """Not before; then the model is built from a part, numbers are reduced as they are, and the chief says it once."""
+    """Not before; then the model is built from a part, numbers are not reduced, and the chief prints one line."""
     trainer, strategy = keras(faulty=True), MultiWorker()
     plain = trainer.reduce_per_replica, trainer.TensorFlowTrainer.distribute_strategy
     keras_fit.watch(trainer, load)
@@ -114,7 +114,7 @@ def test_keras_is_patched_when_a_model_asks_for_the_strategy(capsys: pytest.Capt
 
 @pytest.mark.parametrize("steps", [(0,), (0, 1)], ids=["until Keras 3.10", "since"])
 def test_a_model_is_built_whatever_an_epoch_gives(steps: tuple[int, ...]) -> None:
-    """With the batches come the numbers of the first step and the last, or of the first alone."""
+    """Before the batches come the numbers of the first and last step, or only of the first."""
 
     def build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
         for *numbers, batches in iterator or ():
@@ -132,8 +132,8 @@ def test_a_model_is_built_whatever_an_epoch_gives(steps: tuple[int, ...]) -> Non
     assert model.built == "my part"
 
 
-def test_a_keras_without_the_faults_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
-    """As soon as upstream is fixed: the very same functions, and no line."""
+def test_a_keras_without_the_defects_is_left_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """As soon as Keras is fixed: the same functions, and no message."""
     trainer = keras(faulty=False)
     plain = trainer.reduce_per_replica, trainer.TensorFlowTrainer._maybe_symbolic_build
     keras_fit.watch(trainer, load)
@@ -142,8 +142,8 @@ def test_a_keras_without_the_faults_is_left_alone(capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == ""
 
 
-def test_a_keras_that_is_made_otherwise_is_left_alone() -> None:
-    """A probe that fails is no proof of a fault."""
+def test_a_keras_with_other_code_is_left_alone() -> None:
+    """A probe that fails does not prove a defect."""
     trainer = keras(faulty=True)
     trainer.reduce_per_replica = plain = len
     del trainer.TensorFlowTrainer._maybe_symbolic_build
@@ -160,8 +160,8 @@ def test_a_notice_is_printed_once_by_the_chief(capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err == "clusterkit: something is different\n"
 
 
-def test_only_the_chief_says_it(capsys: pytest.CaptureFixture[str]) -> None:
-    """The others have the same mend, and nothing to add."""
+def test_only_the_chief_prints_the_message(capsys: pytest.CaptureFixture[str]) -> None:
+    """The others have the same patch, and print nothing."""
     trainer = keras(faulty=True)
     keras_fit.watch(trainer, load)
     assert trainer.TensorFlowTrainer(MultiWorker(chief=False)).distribute_strategy

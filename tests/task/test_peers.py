@@ -28,13 +28,13 @@ def listener(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
 
 
 def reached(listener: socket.socket) -> list[tuple[str, socket.AddressFamily]]:
-    """The addresses at which it can be reached, each with the family of the client's socket."""
+    """The addresses of the listener, each with the family of the client's socket."""
     host = listener.getsockname()[0]
     four = [("127.0.0.1", socket.AF_INET), ("::ffff:127.0.0.1", socket.AF_INET6)]
     return [*(four if host != "::1" else []), *([("::1", socket.AF_INET6)] if ":" in host else [])]
 
 
-def test_a_connection_of_ones_own_is_known(listener: socket.socket) -> None:
+def test_a_connection_of_this_user_is_known(listener: socket.socket) -> None:
     """Over IPv4 and IPv6, and with an IPv6 socket to an IPv4 address, as Java's are."""
     for host, family in reached(listener):
         with socket.socket(family) as client:
@@ -49,7 +49,7 @@ def test_a_connection_of_ones_own_is_known(listener: socket.socket) -> None:
 
 @needs_root
 def test_a_connection_of_another_user_is_known(listener: socket.socket) -> None:
-    """Whichever address it goes to."""
+    """At each address."""
     for host, family in reached(listener):
         with connected((host, listener.getsockname()[1]), family):
             accepted, _ = listener.accept()
@@ -59,8 +59,8 @@ def test_a_connection_of_another_user_is_known(listener: socket.socket) -> None:
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_who_has_hung_up_is_nobody(listener: socket.socket, cut: bool) -> None:
-    """The kernel lists such a socket as root's, though what was sent can still be read."""
+def test_a_closed_connection_has_no_owner(listener: socket.socket, cut: bool) -> None:
+    """The kernel lists such a socket as root's, though its data can still be read."""
     for host, family in reached(listener):
         client = socket.socket(family)
         client.connect((host, listener.getsockname()[1]))
@@ -75,10 +75,8 @@ def test_who_has_hung_up_is_nobody(listener: socket.socket, cut: bool) -> None:
 
 
 @given(text=st.text(max_size=200), host=st.text(max_size=12))
-def test_a_table_that_makes_no_sense_says_nothing(
-    tmp_path_factory: pytest.TempPathFactory, text: str, host: str
-) -> None:
-    """Nobody is let in then."""
+def test_an_invalid_table_has_no_owner(tmp_path_factory: pytest.TempPathFactory, text: str, host: str) -> None:
+    """Then nobody is admitted."""
     table = tmp_path_factory.getbasetemp() / "table"
     table.write_text(text, errors="surrogateescape")
 

@@ -23,7 +23,7 @@ def no_repairs(monkeypatch: pytest.MonkeyPatch) -> None:
     ("version", "refused"), [("3.0.0", True), ("3.9.2", True), ("3.10.0", False), ("3.15.1", False)]
 )
 def test_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch, version: str, refused: bool) -> None:
-    """Several workers would learn something else than one process, and nobody would say so."""
+    """Several workers would train another model than one process, without a warning."""
     monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(__version__=version))
     trainer = keras(faulty=True)
     keras_fit.watch(trainer, load)
@@ -51,7 +51,7 @@ def test_an_optimizer_of_an_old_keras_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def sentence_for(trainer: Any, strategy: object) -> str:
-    """The sentence with which a model of this strategy ends its program; it begins with the place there."""
+    """The message with which a model of this strategy ends its program."""
     with pytest.raises(SystemExit) as stopped:
         _ = trainer.TensorFlowTrainer(strategy).distribute_strategy
     sentence = str(stopped.value)
@@ -60,7 +60,7 @@ def sentence_for(trainer: Any, strategy: object) -> str:
 
 
 def test_a_keras_whose_internals_are_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would train something else than one process, and nobody would say so."""
+    """It would train another model than one process, without a warning."""
     monkeypatch.setattr(keras_fit, "REPAIRS", ("rows",))
     monkeypatch.setitem(sys.modules, "keras", SimpleNamespace(__version__="3.99.0"))
     trainer = keras(faulty=True)
@@ -72,7 +72,7 @@ def test_a_keras_whose_internals_are_not_known_is_refused(monkeypatch: pytest.Mo
 
 
 def test_fit_under_parameter_servers_is_refused() -> None:
-    """With the place in the program, and both ways out; other strategies are not looked at."""
+    """With the line of the program, and both alternatives; other strategies are not affected."""
 
     class ParameterServer: ...
 
@@ -87,20 +87,12 @@ def test_fit_under_parameter_servers_is_refused() -> None:
     assert "ClusterCoordinator" in sentence
 
 
-@pytest.mark.parametrize(
-    ("refuse", "name"),
-    [
-        (refusals.refuse_strategy, "ParameterServerStrategyV2"),
-        (refusals.refuse_coordinator, "ClusterCoordinator"),
-    ],
-)
-def test_a_worker_that_makes_the_coordinators_things_is_told_so(
-    refuse: Any, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which task, where in the program, and what to do instead."""
+@pytest.mark.parametrize("name", ["ParameterServerStrategyV2", "ClusterCoordinator"])
+def test_a_worker_that_creates_the_coordinators_objects_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the task, the line of the program, and what to do instead."""
     module = SimpleNamespace(**{name: type(name, (), {})})
     monkeypatch.setenv("CLUSTERKIT_TASK", "worker:1")
-    refuse(module, load)
+    refusals.refuse_coordination(module, load)
     with pytest.raises(SystemExit) as stopped:
         getattr(module, name)()
     sentence = str(stopped.value)

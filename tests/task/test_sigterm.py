@@ -1,4 +1,4 @@
-"""Whether anything handles SIGTERM: what a task reports, with stand-ins for TensorFlow's classes."""
+"""A task's reports whether SIGTERM is handled, with stand-ins for TensorFlow's classes."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Task:
         self.handler = type("PreemptionCheckpointHandler", (), {})
         self.signals = SimpleNamespace(signal=signal.signal)
         self._pipe = pipe
-        sigterm.watch_strategy(SimpleNamespace(CollectiveAllReduceStrategy=self.strategy), load)
-        sigterm.watch_preemption(SimpleNamespace(PreemptionCheckpointHandler=self.handler), load)
+        sigterm.watch_tensorflow(SimpleNamespace(CollectiveAllReduceStrategy=self.strategy), load)
+        sigterm.watch_tensorflow(SimpleNamespace(PreemptionCheckpointHandler=self.handler), load)
         sigterm.watch_handlers(self.signals, load)
 
     def reports(self) -> list[bool]:
-        """What has come."""
+        """The reports that have arrived."""
         try:
             return [json.loads(line)["handled"] for line in os.read(self._pipe, 1 << 16).splitlines()]
         except BlockingIOError:
@@ -49,31 +49,29 @@ def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Task]:
     yield Task(pipe)
     signal.signal(signal.SIGTERM, before)
     os.close(pipe)
-    if steps.steps.descriptor is not None:
-        os.close(steps.steps.descriptor)
 
 
-def test_nothing_is_reported_before_the_notifier_is_there(patched: Task) -> None:
+def test_nothing_is_reported_before_the_notifier_exists(patched: Task) -> None:
     """Until then SIGTERM ends the process."""
     assert patched.reports() == []
 
 
 def test_a_strategy_alone_handles_nothing(patched: Task) -> None:
-    """Its notifier takes the signal, and nobody waits for it."""
+    """Its notifier takes the signal, but nothing waits for the notifier."""
     patched.strategy()
     assert patched.reports() == [False]
 
 
-def test_who_waits_for_the_notifier_handles_it(patched: Task) -> None:
-    """And no later report says otherwise."""
+def test_waiting_for_the_notifier_counts_as_handling(patched: Task) -> None:
+    """No later report differs."""
     patched.strategy()
     patched.handler()
     patched.strategy()
     assert patched.reports() == [False, True, True]
 
 
-def test_the_programs_own_handlers(patched: Task) -> None:
-    """Set and taken away; ignoring it is handling it; other signals are nothing to report. The result is as without."""
+def test_the_programs_handlers_are_reported(patched: Task) -> None:
+    """Set and removed; ignoring counts as handling; other signals are not reported. Results are unchanged."""
     patched.strategy()
     assert patched.signals.signal(signal.SIGTERM, print) is signal.SIG_DFL
     assert patched.signals.signal(signal.SIGTERM, signal.SIG_IGN) is print
@@ -84,8 +82,8 @@ def test_the_programs_own_handlers(patched: Task) -> None:
     assert patched.reports() == [True]
 
 
-def test_a_wrong_call_fails_as_without(patched: Task) -> None:
-    """With Python's own exceptions."""
+def test_an_invalid_call_fails_as_usual(patched: Task) -> None:
+    """With Python's exceptions."""
     with pytest.raises(TypeError):
         patched.signals.signal(signal.SIGTERM, "no handler")
     wrong: Any = patched.signals.signal

@@ -1,4 +1,4 @@
-"""How far a program's start is, as its task reports it: each stage once, and nothing that could stop the program."""
+"""A task's reports of the stages of its start: each once, without an effect on the program."""
 
 from __future__ import annotations
 
@@ -11,32 +11,33 @@ from typing import Any
 
 import pytest
 
-from clusterkit.task.patches import stages
-from clusterkit.task.patches.stages import Stages
+from clusterkit.task.patches import stages, steps
+from clusterkit.task.patches.steps import Steps
 from tests.support import load
 from tests.task.counted import Reports
 
 
 @pytest.fixture
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports]:
-    """A pipe to a supervisor, and a task that has reached nothing."""
+    """A pipe to a supervisor, and a task that has reached no stage."""
     made = Reports(tmp_path / "progress")
     monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
     monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
-    monkeypatch.setattr(stages, "stages", Stages())
+    monkeypatch.setattr(stages, "reached", set())
+    monkeypatch.setattr(steps, "steps", Steps())
     yield made
     os.close(made.fd)
 
 
 def told(reports: Reports) -> list[str]:
-    """The stages that have come in."""
+    """The stages that have been reported."""
     found = reports.read()
     assert all((one["kind"], one["attempt"]) == ("stage", 3) for one in found)
     return [one["stage"] for one in found]
 
 
 class Server:
-    """TensorFlow's, and everything else with a constructor."""
+    """TensorFlow's server, or any class with a constructor."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         """Take anything."""
@@ -59,13 +60,13 @@ class CallbackList(Server):
 
 
 def make_coordinator() -> None:
-    """Three steps are scheduled."""
+    """Schedule three steps."""
     coordinator = Coordinator("strategy")
     assert [coordinator.schedule(number) for number in range(3)] == [0, 1, 2]
 
 
 def begin_fit() -> None:
-    """Two fits begin."""
+    """Begin two fits."""
     assert [CallbackList().on_train_begin() for _ in range(2)] == ["result", "result"]
 
 
@@ -73,18 +74,18 @@ def begin_fit() -> None:
     ("watch", "module", "use", "reached"),
     [
         (stages.watch_import, {}, lambda: None, ["imported"]),
-        (stages.watch_server, {"Server": Server}, lambda: (Server("def"), Server()), ["serving"]),
-        (stages.watch_strategy, {"CollectiveAllReduceStrategy": Server}, Server, ["connected"]),
-        (stages.watch_coordinator, {"ClusterCoordinator": Coordinator}, make_coordinator, ["connected", "prepared"]),
-        (stages.watch_fit, {"CallbackList": CallbackList}, begin_fit, ["prepared"]),
+        (stages.watch, {"Server": Server}, lambda: (Server("def"), Server()), ["serving"]),
+        (stages.watch, {"CollectiveAllReduceStrategy": Server}, Server, ["connected"]),
+        (stages.watch, {"ClusterCoordinator": Coordinator}, make_coordinator, ["connected", "prepared"]),
+        (stages.watch, {"CallbackList": CallbackList}, begin_fit, ["prepared"]),
     ],
     ids=["import", "server", "strategy", "coordinator", "fit"],
 )
-def test_each_stage_is_told_once(
+def test_each_stage_is_reported_once(
     watch: Callable[..., None], module: dict[str, type], use: Callable[[], object], reached: list[str],
     reports: Reports, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """What is patched does what it did, as often as it is called."""
+    """The patched methods have their usual results, however often they are called."""
     for kind in module.values():  # keeps what the patch replaces
         for name in vars(kind).copy():
             if name in {"__init__", "schedule", "on_train_begin"}:
@@ -94,19 +95,19 @@ def test_each_stage_is_told_once(
     assert told(reports) == reached
 
 
-def test_a_fork_of_the_task_says_nothing(reports: Reports) -> None:
-    """A worker of a data loader makes no progress of the task's."""
+def test_a_fork_of_the_task_reports_nothing(reports: Reports) -> None:
+    """For example a worker process of a data loader."""
     if (pid := os.fork()) == 0:
-        stages.stages.reach("imported")
+        stages.reach(load, "imported")
         os._exit(0)
     assert os.waitpid(pid, 0)[1] == 0
     assert told(reports) == []
-    stages.stages.reach("imported")
+    stages.reach(load, "imported")
     assert told(reports) == ["imported"]
 
 
 def test_a_supervisor_that_is_gone_or_late_does_not_matter(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody reads, the pipe is full, there is none: the program goes on at once, with as many descriptors open."""
+    """If nobody reads, or the pipe is full or missing, the program continues at once, with no descriptor left open."""
     pipe = os.environ["CLUSTERKIT_PROGRESS"]
     assert ends_of(pipe) == 1
     filler = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
@@ -115,17 +116,17 @@ def test_a_supervisor_that_is_gone_or_late_does_not_matter(reports: Reports, mon
             os.write(filler, bytes(1 << 16))
     except BlockingIOError:
         pass
-    stages.stages.reach("imported")
+    stages.reach(load, "imported")
     os.close(filler)
-    monkeypatch.setenv("CLUSTERKIT_PROGRESS", pipe + "-that-is-not-there")
-    stages.stages.reach("serving")
-    monkeypatch.delenv("CLUSTERKIT_PROGRESS")
-    stages.stages.reach("connected")
+    monkeypatch.setattr(steps.steps, "path", pipe + "-that-is-not-there")
+    stages.reach(load, "serving")
+    monkeypatch.setattr(steps.steps, "path", None)
+    stages.reach(load, "connected")
     assert ends_of(pipe) == 1
 
 
 def ends_of(pipe: str) -> int:
-    """How many descriptors of this process are of a pipe; whoever serves pytest's worker opens others for a moment."""
+    """The number of this process's descriptors for a pipe; pytest's worker may open others for a moment."""
     count = 0
     for link in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # such as the listing's own

@@ -1,4 +1,4 @@
-"""Steps of programs that report none: with stand-ins for Keras's callbacks, optimizers and a coordinator."""
+"""Steps of programs that report none, with stand-ins for Keras's callbacks, optimizers and a coordinator."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.task.counted import Optimizer, Reports, callbacks, coordinator
 
 @pytest.fixture
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports]:
-    """A pipe to a supervisor, and counting that begins anew; without the thread, whose looks the tests make."""
+    """A pipe to a supervisor, and a new count; without the thread, for which the tests read the optimizers."""
     made = Reports(tmp_path / "progress")
     monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
     monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
@@ -32,12 +32,10 @@ def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports
         monkeypatch.delitem(sys.modules, name, raising=False)
     yield made
     os.close(made.fd)
-    if patch.steps.descriptor is not None:
-        os.close(patch.steps.descriptor)
 
 
 def test_fit_is_counted_from_the_optimizers_step_on(reports: Reports) -> None:
-    """Which a restored model brings; over the epochs, and by the attempt's number."""
+    """A restored model has steps already; counted over all epochs, with the attempt's number."""
     fit = callbacks(SimpleNamespace(optimizer=Optimizer(40)))
     assert fit.on_train_begin() == "result"
     for epoch in range(2):
@@ -51,7 +49,7 @@ def test_fit_is_counted_from_the_optimizers_step_on(reports: Reports) -> None:
 
 
 def test_several_fits_are_counted_together(reports: Reports) -> None:
-    """Of a model for each fold, of one model twice, and of one that was compiled again."""
+    """Of several models, of one model twice, and of one that was compiled again."""
     first, second = Optimizer(0), Optimizer(0)
     for optimizer in (first, second, second, Optimizer(5)):
         fit = callbacks(SimpleNamespace(optimizer=optimizer))
@@ -89,7 +87,7 @@ def test_several_steps_in_one_call(reports: Reports) -> None:
 def test_the_total_is_known_where_keras_knows_it(
     reports: Reports, params: Any, initial_epoch: int, made: int, totals: list[int | None]
 ) -> None:
-    """From the epochs and the steps of each that are left, at the beginning of every epoch."""
+    """From the remaining epochs and the steps of each, at the beginning of every epoch."""
     fit = callbacks(SimpleNamespace(optimizer=Optimizer(made)), params)
     fit.on_train_begin()
     for epoch in range(initial_epoch, 3):
@@ -101,7 +99,7 @@ def test_the_total_is_known_where_keras_knows_it(
 
 
 def test_the_total_of_a_fit_on_parameter_servers(reports: Reports) -> None:
-    """Its steps are those of the closures, from the one on at which the coordinator began."""
+    """Its steps are the closures, counted from the step at which the coordinator began."""
     made, queue = coordinator()
     optimizer = Optimizer(100)  # a program keeps its own, too
     patch.register(optimizer)
@@ -117,7 +115,7 @@ def test_the_total_of_a_fit_on_parameter_servers(reports: Reports) -> None:
 
 
 def test_evaluations_and_predictions_are_phases(reports: Reports) -> None:
-    """So that they are not taken for a stall."""
+    """So that they do not count as a stall."""
     fit = callbacks()
     fit.on_test_begin()
     fit.on_test_end()
@@ -128,7 +126,7 @@ def test_evaluations_and_predictions_are_phases(reports: Reports) -> None:
 
 
 def test_an_evaluator_has_the_step_that_it_evaluated(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the evaluation is over; nothing without an optimizer's count, nor where the program says it itself."""
+    """After the evaluation; nothing without an optimizer's count, or if the program reports by itself."""
 
     evaluation = callbacks(SimpleNamespace(optimizer=Optimizer(0)), watch=patch.watch_evaluations)
     assert evaluation.on_test_end() == "result"
@@ -147,7 +145,7 @@ def test_an_evaluator_has_the_step_that_it_evaluated(reports: Reports, monkeypat
 
 
 def test_a_coordinators_finished_closures_are_its_steps(reports: Reports) -> None:
-    """From the optimizer's step at the first one on; those of an evaluation are none; threads finish them."""
+    """From the optimizer's step at the first closure; those of an evaluation do not count; threads finish them."""
     made, queue = coordinator()
     optimizer = Optimizer(100)
     patch.register(optimizer)
@@ -181,8 +179,8 @@ def test_fit_under_a_coordinator_counts_what_is_done_and_not_what_is_scheduled(r
     assert reports.steps() == [10, 20]
 
 
-def test_the_optimizer_that_moves_is_followed(reports: Reports) -> None:
-    """A loop of the program's own, perhaps with several; one that is gone or says nothing is none."""
+def test_the_optimizer_that_makes_steps_is_followed(reports: Reports) -> None:
+    """In the program's own loop, perhaps with several; deleted ones and those without a count are ignored."""
     moving, still, gone = Optimizer(), Optimizer(7), Optimizer(9)
     strange: Any = Optimizer()
     strange._iterations = None
@@ -199,7 +197,7 @@ def test_the_optimizer_that_moves_is_followed(reports: Reports) -> None:
 
 
 def test_nothing_is_sent_once_the_program_reports_by_itself(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own steps win; a program that only imports the module has reported nothing yet."""
+    """Its own steps take precedence; a program that only imports the module has not reported yet."""
     own = SimpleNamespace(reported=False)
     monkeypatch.setitem(sys.modules, "clusterkit.training.progress", own)
     patch.steps.count(1)
@@ -209,7 +207,7 @@ def test_nothing_is_sent_once_the_program_reports_by_itself(reports: Reports, mo
 
 
 def test_a_fork_reports_nothing(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a process of the program's, and not the task."""
+    """It is a process of the program, not the task."""
     monkeypatch.setattr(patch.steps, "pid", os.getpid() + 1)
     patch.steps.count(1)
     patch.steps.send_phase("evaluation", True)
@@ -217,8 +215,8 @@ def test_a_fork_reports_nothing(reports: Reports, monkeypatch: pytest.MonkeyPatc
     assert reports.read() == []
 
 
-def test_reports_are_not_sent_more_often_than_every_pause(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """But the last one always is."""
+def test_reports_have_a_minimum_interval(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """But the last step is always reported."""
     monkeypatch.setattr(patch, "REPORT_EVERY", 3600.0)
     patch.steps.sent_at = time.monotonic()
     for step in range(1, 1000):
@@ -228,7 +226,7 @@ def test_reports_are_not_sent_more_often_than_every_pause(reports: Reports, monk
 
 
 def test_nobody_waits_for_a_full_pipe_or_a_supervisor_that_is_gone(reports: Reports) -> None:
-    """Reports are dropped, training is not held up."""
+    """Reports are dropped, and training is not delayed."""
     for step in range(1, 20000):
         patch.steps.count(step)
     os.close(reports.fd)
@@ -236,10 +234,10 @@ def test_nobody_waits_for_a_full_pipe_or_a_supervisor_that_is_gone(reports: Repo
     reports.fd = os.open(os.devnull, os.O_RDONLY)
 
 
-def test_loops_of_a_program_that_uses_the_library_are_its_own_to_report(
+def test_a_program_that_uses_the_library_reports_its_own_loops(
     reports: Reports, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A restored optimizer, and closures since a restart, are no steps of theirs; `fit` is counted nevertheless."""
+    """A restored optimizer, and closures since a restart, may count differently; `fit` is counted nevertheless."""
     monkeypatch.setitem(sys.modules, "clusterkit.training", SimpleNamespace())
     restored = Optimizer(119)
     fit = callbacks(SimpleNamespace(optimizer=restored))
@@ -256,7 +254,7 @@ def test_loops_of_a_program_that_uses_the_library_are_its_own_to_report(
 
 
 def test_the_thread_is_started_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Several of the coordinator's threads may finish the first closures; none of them waits."""
+    """Several of the coordinator's threads may finish the first closures."""
     os.mkfifo(tmp_path / "progress")
     monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
     made, threads = Steps(), Path("/proc/self/task")

@@ -1,4 +1,4 @@
-"""A program's own TF_CONFIG is ignored on request, in whatever way it is set; everything else is as without."""
+"""A program's own TF_CONFIG is ignored on request, however it is set; nothing else changes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ WAYS: dict[str, Callable[[Any], object]] = {
 
 @pytest.fixture
 def environ(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """An environment like that of `os`, with clusterkit's TF_CONFIG, which the patch has been put on."""
+    """A patched environment like `os.environ`, with clusterkit's TF_CONFIG."""
 
     class Environ(dict[str, str]):
-        """As os.environ: every method writes by these two."""
+        """Like os.environ: every method writes through these two."""
 
         update, pop = os._Environ.update, os._Environ.pop  # type: ignore[assignment]
         __ior__ = os._Environ.__ior__  # type: ignore[assignment]
@@ -43,14 +43,14 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
-def test_it_stays(environ: Any, way: Callable[[Any], object]) -> None:
+def test_clusterkits_tf_config_stays(environ: Any, way: Callable[[Any], object]) -> None:
     """However the program changes it."""
     way(environ)
     assert environ["TF_CONFIG"] == "clusterkit's"
 
 
 def test_the_line_that_set_it_is_named_once(environ: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    """And not where the program sets what is there already."""
+    """And not if the program sets the same value."""
     environ["TF_CONFIG"] = "clusterkit's"
     assert capsys.readouterr().err == ""
     environ.update(TF_CONFIG="own")
@@ -61,7 +61,7 @@ def test_the_line_that_set_it_is_named_once(environ: Any, capsys: pytest.Capture
     assert said.count("\n") == 1
 
 
-def test_everything_else_is_as_without(environ: Any) -> None:
+def test_nothing_else_changes(environ: Any) -> None:
     """Other variables, and the name of the class."""
     environ["OTHER"] = "2"
     environ.pop("OTHER")
@@ -69,8 +69,8 @@ def test_everything_else_is_as_without(environ: Any) -> None:
     assert type(environ).__name__ == "Environ"
 
 
-def test_of_the_real_environment_a_child_gets_clusterkits_too() -> None:
-    """What the operating system knows is what stays."""
+def test_a_child_process_gets_clusterkits_tf_config() -> None:
+    """The environment of the operating system does not change either."""
     code = (
         "import os; from clusterkit.task.patches import tf_config; tf_config.keep(os, None)\n"
         "os.environ['TF_CONFIG'] = 'own'; os.environ['OTHER'] = '2'; print(repr(os.environ)[:8])\n"
@@ -85,7 +85,7 @@ def test_of_the_real_environment_a_child_gets_clusterkits_too() -> None:
 @pytest.mark.process
 @pytest.mark.parametrize("start", ["cold", "warm"])
 def test_a_tutorials_program_runs_as_a_cluster(up: Callable[..., Up], tmp_path: Path, start: str) -> None:
-    """It sets the same TF_CONFIG in each task, and each is what clusterkit has made it."""
+    """It sets the same TF_CONFIG in each task, and each keeps its own."""
     program = tmp_path / "tutorial.py"
     program.write_text(
         "import json, os\n"

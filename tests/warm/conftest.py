@@ -12,7 +12,7 @@ from tests.servers import Commands, Start, Warm
 
 @pytest.fixture
 def warm(home: Path, up: Start, clusterkit: Commands) -> Iterator[Warm]:
-    """Start servers; all of them are ended after the test."""
+    """Start servers, which end after the test."""
     made = Warm(home, up, clusterkit)
     yield made
     made("stop")

@@ -1,4 +1,4 @@
-"""What a fork server may answer instead of a pid: each is its end, in time, and the attempt starts cold."""
+"""Answers of a fork server other than a pid: each ends the server in time, and the attempt starts cold."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ import pytest
 
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange, procfs
-from clusterkit.warm import run_server as warm
-from clusterkit.warm import shared
+from clusterkit.warm import fork_client as warm
+from clusterkit.warm import warm_client
+from clusterkit.warm.fork_client import ForkServer, ForkServerLost, ForkServerReady, NoForkServer
 from clusterkit.warm.launching import Inherited
-from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady, NoForkServer
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
@@ -32,7 +32,7 @@ WITHIN = 0.5  # seconds, in place of those that a fork may take, where the answe
 
 
 class Stage:
-    """A process that plays the fork server, and the ends of its socket and its lifeline, which the test holds."""
+    """A process in place of the fork server; the test has the ends of its socket and lifeline."""
 
     def __init__(self) -> None:
         ours, self.other = socket.socketpair()
@@ -42,12 +42,12 @@ class Stage:
         self.server = ForkServer(Inherited(self.process.pid, ours.detach(), lifeline), self.posted.put)
 
     def ready(self) -> None:
-        """It has imported."""
+        """Report the end of the imports."""
         os.write(self.held, READY)
         assert isinstance(self.posted.get(timeout=10), ForkServerReady)
 
     def fork(self) -> int:
-        """Ask for a command."""
+        """Request a fork for a command."""
         null = os.open(os.devnull, os.O_RDWR)
         try:
             return self.server.fork(self.server.ask(Start(PLAN, {}, null, null)))
@@ -55,7 +55,7 @@ class Stage:
             os.close(null)
 
     def end(self) -> None:
-        """Stop the server, which has ended by then or is killed."""
+        """Stop the server, which has ended or is killed."""
         self.server.stop()
         self.process.wait(10)
         self.other.close()
@@ -64,7 +64,7 @@ class Stage:
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    """A fork server of which the test says what it answers."""
+    """A fork server whose answers the test writes."""
     made = Stage()
     yield made
     made.end()
@@ -77,7 +77,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lost(stage: Stage) -> str:
-    """Why the server is given up; its process is dead."""
+    """Why the server was given up; its process has ended."""
     event = stage.posted.get(timeout=10)
     assert isinstance(event, ForkServerLost)
     assert stage.process.wait(10) == -9
@@ -107,8 +107,8 @@ NONSENSE = [
 
 
 @pytest.mark.parametrize("answer", NONSENSE, ids=lambda answer: repr(answer[:20]))
-def test_an_answer_without_sense(stage: Stage, answer: bytes) -> None:
-    """The server is killed, which is told, and no process is taken for a task."""
+def test_an_invalid_answer(stage: Stage, answer: bytes) -> None:
+    """The server is killed with a message, and no process counts as a task."""
     stage.ready()
     writer = threading.Thread(target=stage.other.sendall, args=(answer,))
     writer.start()
@@ -121,8 +121,8 @@ def test_an_answer_without_sense(stage: Stage, answer: bytes) -> None:
 
 @pytest.mark.parametrize("half", [b"", b'{"pid": '])
 @pytest.mark.usefixtures("impatient")
-def test_no_answer_or_half_of_one(stage: Stage, half: bytes) -> None:
-    """It has its time, and no more."""
+def test_no_answer_or_an_incomplete_one(stage: Stage, half: bytes) -> None:
+    """The server gets its time, and no more."""
     stage.ready()
     stage.other.sendall(half)
     begun = time.monotonic()
@@ -134,7 +134,7 @@ def test_no_answer_or_half_of_one(stage: Stage, half: bytes) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_an_answer_that_never_ends(stage: Stage) -> None:
-    """A byte now and then does not prolong its time."""
+    """A byte now and then does not extend the time."""
     stage.ready()
     over = threading.Event()
 
@@ -151,7 +151,7 @@ def test_an_answer_that_never_ends(stage: Stage) -> None:
 
 
 def test_an_error_is_that_of_the_start(stage: Stage) -> None:
-    """As where a process can't be made: the server stays."""
+    """As with any failed start; the server stays."""
     stage.ready()
     stage.other.sendall(b'{"errno": 11}\n')
     with pytest.raises(BlockingIOError):
@@ -159,8 +159,8 @@ def test_an_error_is_that_of_the_start(stage: Stage) -> None:
     assert stage.process.poll() is None
 
 
-def test_answers_that_come_together_are_each_their_own(stage: Stage) -> None:
-    """Several forks are asked for before the first answer is read; the rest of what came is kept for the others."""
+def test_answers_that_arrive_together_are_kept_apart(stage: Stage) -> None:
+    """Several forks are requested before the first answer is read; later answers are kept."""
     stage.ready()
     null = os.open(os.devnull, os.O_RDWR)
     asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(4)]
@@ -179,10 +179,8 @@ def test_answers_that_come_together_are_each_their_own(stage: Stage) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_those_that_were_asked_for_when_it_is_given_up_start_cold(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Their gates close, so a task that it has forked meanwhile ends."""
+def test_pending_forks_of_a_server_that_is_given_up_start_cold(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their gates close, so a task that was forked meanwhile ends."""
     awaited: list[float] = []
 
     def answer(channel: socket.socket, until: float, received: bytearray) -> dict[str, Any]:
@@ -204,16 +202,16 @@ def test_those_that_were_asked_for_when_it_is_given_up_start_cold(
 
 
 @pytest.mark.parametrize("line", [b"no JSON\n", b"[]\n", b"{}\n", b'{"problem": null}\n', b"[" * 100_000 + b"\n"])
-def test_a_server_that_comes_up_with_nonsense(stage: Stage, line: bytes) -> None:
-    """It does not count as ready."""
+def test_a_server_with_an_invalid_report(stage: Stage, line: bytes) -> None:
+    """The server does not count as ready."""
     writer = threading.Thread(target=os.write, args=(stage.held, line))
     writer.start()
     assert lost(stage) == "it did not become ready"
     writer.join(10)
 
 
-def test_one_that_can_not_be_killed_does_not_hold_up_the_end(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
-    """Neither while it imports nor later; it is left to the end of the run."""
+def test_a_server_that_can_not_be_killed_does_not_delay_the_end(monkeypatch: pytest.MonkeyPatch, stage: Stage) -> None:
+    """Neither during its imports nor later; the end of the run tries again."""
     monkeypatch.setattr(ForkServer, "_kill", lambda server: None)
     stage.server.stop()
     assert stage.process.poll() is None
@@ -221,11 +219,9 @@ def test_one_that_can_not_be_killed_does_not_hold_up_the_end(monkeypatch: pytest
     monkeypatch.setattr(stage.server, "stop", stage.process.kill)  # when the stage ends: monkeypatch outlives it
 
 
-def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It answers, and stays: whoever stops it learns that."""
-    monkeypatch.setattr(shared, "ANSWER_WITHIN", 0.2)
+def test_a_warm_server_that_does_not_end_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It answers and continues, which the caller learns."""
+    monkeypatch.setattr(warm_client, "ANSWER_WITHIN", 0.2)
     process = subprocess.Popen(["sleep", "60"])
 
     def serve() -> None:
@@ -241,15 +237,15 @@ def test_a_warm_server_that_does_not_end_is_not_said_to_have_ended(
         listener.listen()
         serving = threading.Thread(target=serve)
         serving.start()
-        assert shared.stop(tmp_path / "s") is False
+        assert warm_client.stop(tmp_path / "s") is False
         serving.join(10)
     process.kill()
     process.wait(10)
 
 
 @pytest.mark.usefixtures("impatient")
-def test_an_answer_that_is_there_counts_however_late_it_is_read(stage: Stage) -> None:
-    """The supervisor was stopped, or waited for a disk. What is not there by then comes too late."""
+def test_an_answer_that_has_arrived_counts_however_late_it_is_read(stage: Stage) -> None:
+    """The supervisor may have been stopped. An answer that has not arrived by then is too late."""
     stage.ready()
     null = os.open(os.devnull, os.O_RDWR)
     asked = [stage.server.ask(Start(PLAN, {}, null, null)) for _ in range(2)]
@@ -263,8 +259,8 @@ def test_an_answer_that_is_there_counts_however_late_it_is_read(stage: Stage) ->
     os.close(null)
 
 
-def test_a_task_that_dies_before_it_may_run_was_started(stage: Stage) -> None:
-    """Something kills it at once, such as the kernel for want of memory: its exit tells that, as ever."""
+def test_a_task_that_dies_before_its_gate_opens_was_started(stage: Stage) -> None:
+    """Something, such as the kernel's OOM killer, kills it at once: its exit shows that, as usual."""
     stage.ready()
     null = os.open(os.devnull, os.O_RDWR)
     asked = stage.server.ask(Start(PLAN, {}, null, null))

@@ -1,4 +1,4 @@
-"""Who asks a warm server, and what of the caller's world reaches the tasks."""
+"""Clients of a warm server, and which of their settings reach the tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.warm.shared import ask
+from clusterkit.warm.warm_client import ask
 from tests.environment import clean_environment
 from tests.servers import WORLD, Warm, short_home
 from tests.support import CHILDREN
@@ -30,8 +30,8 @@ def home() -> Iterator[Path]:
         yield path
 
 
-def test_what_a_caller_has_reaches_the_tasks(warm: Warm, tmp_path: Path) -> None:
-    """Limits, umask, directory, priority, environment and signals are those of a run without the server."""
+def test_a_clients_settings_reach_the_tasks(warm: Warm, tmp_path: Path) -> None:
+    """Limits, umask, directory, priority, environment and signals are as in a run without the server."""
     pid = warm.start()
     told = {}
     shell = f"umask 027; ulimit -n 512; ulimit -c 0; trap '' HUP; cd '{tmp_path}'; exec nice -n 5 \"$@\""
@@ -50,7 +50,7 @@ def test_what_a_caller_has_reaches_the_tasks(warm: Warm, tmp_path: Path) -> None
 
 
 def test_another_user_is_not_served(warm: Warm, home: Path) -> None:
-    """Not even where the socket is open to all: the kernel says who has connected."""
+    """Not even if the socket is open to all, since the kernel reports the client's user."""
     if os.getuid() != 0:
         pytest.skip("only root can become another user")
     pid = warm.start()
@@ -65,8 +65,8 @@ def test_another_user_is_not_served(warm: Warm, home: Path) -> None:
     assert f"pid {pid}" in warm("status")
 
 
-def test_clients_that_say_nothing_keep_no_other_waiting(warm: Warm, home: Path) -> None:
-    """As one that was stopped before it asked; one that says half of it costs a second."""
+def test_silent_clients_do_not_delay_others(warm: Warm, home: Path) -> None:
+    """For example one that was stopped before its request; an incomplete request costs a second."""
     warm.start()
     (path,) = home.glob("warm/*.sock")
     silent = [socket.socket(socket.AF_UNIX) for _ in range(4)]
@@ -83,8 +83,8 @@ def test_clients_that_say_nothing_keep_no_other_waiting(warm: Warm, home: Path) 
         client.close()
 
 
-def test_a_client_that_says_nothing_or_nonsense_does_no_harm(warm: Warm, home: Path) -> None:
-    """The server goes on to the next one, and keeps nothing of what it was handed."""
+def test_an_empty_or_invalid_request_does_no_harm(warm: Warm, home: Path) -> None:
+    """The server continues with the next one, and keeps no descriptor."""
     pid = warm.start()
     (path,) = home.glob("warm/*.sock")
     read, write = os.pipe()

@@ -1,4 +1,4 @@
-"""What a run's fork server is to be, or why there is none."""
+"""The choice of a run's fork server, or the reason for none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.client.paths import RunPaths
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.warm.choice import launch_for, launch_to_share
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.shared import SharedServer
+from clusterkit.warm.warm_client import SharedServer
 from clusterkit.words.job import JobSpec, Setup, StartMode
 from clusterkit.words.model import Program, ProgramKind
 from tests.histories import job
@@ -65,7 +65,7 @@ def test_the_fork_server_imports_the_keras_of_the_tasks(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """From the shell's environment, --env, --keras and the program; a warm server with the same Keras can serve it."""
+    """By the shell's environment, --env, --keras and the program; a warm server with the same Keras can serve it."""
     if shell is not None:
         monkeypatch.setenv(LEGACY, shell)
     launch = launch_of(replace(job_of(tmp_path, text + FROM_KERAS), keras=keras, setup=Setup(env=env)))
@@ -77,7 +77,7 @@ def test_the_fork_server_imports_the_keras_of_the_tasks(
 
 
 def test_a_program_that_hides_what_it_sets_starts_cold(tmp_path: Path) -> None:
-    """Unless a warm start is asked for."""
+    """Unless the user requests a warm start."""
     spec = job_of(tmp_path, f"import os\nos.environ['KERAS_BACKEND'] = str(1)\n{FROM_KERAS}")
     why = "main.py, line 2, may set KERAS_BACKEND, which is read when TensorFlow is imported"
     assert launch_for(spec, PATHS) == why

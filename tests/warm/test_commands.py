@@ -1,4 +1,4 @@
-"""Commands, which no interpreter runs: forked from a server that imports nothing, and nothing is different to them."""
+"""Commands, forked from a server that imports nothing: nothing is different for them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ both = pytest.mark.parametrize("mode", MODES)
 
 
 def test_a_command_is_forked_from_a_server_that_is_small(up: Start, home: Path) -> None:
-    """It becomes the command; the server is there for the next one."""
+    """The fork becomes the command; the server remains for the next one."""
     run = up("--workers", "2", "--restart-scope", "task", "--restart-backoff", "0", "sleep", "60")
     server = run.fork_server()
     first = run.wait_for("Spawned", task="worker:1")["pid"]
@@ -36,7 +36,7 @@ def test_a_command_is_forked_from_a_server_that_is_small(up: Start, home: Path) 
 
 
 def test_what_a_command_sees_is_the_same_forked_and_cold(up: Start, tmp_path: Path) -> None:
-    """Signals, limits, descriptors, environment, directory, and that it leads its session."""
+    """Signals, limits, descriptors, environment, directory, and its own session."""
     seen = {}
     for mode, options in MODES.items():
         env = ("--env", "MINE=x y", "--cwd", tmp_path)
@@ -52,7 +52,7 @@ def test_what_a_command_sees_is_the_same_forked_and_cold(up: Start, tmp_path: Pa
 
 @both
 def test_a_command_that_can_not_be_executed(up: Start, tmp_path: Path, mode: str) -> None:
-    """It ends with one line that says why, and exit code 1."""
+    """It ends with a one-line reason and exit code 1."""
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF but no more")
     program.chmod(0o755)
@@ -64,7 +64,7 @@ def test_a_command_that_can_not_be_executed(up: Start, tmp_path: Path, mode: str
 
 @both
 def test_a_command_in_a_pipe_that_nobody_reads_dies_of_it(up: Start, mode: str) -> None:
-    """SIGPIPE is not ignored, as Python has it."""
+    """SIGPIPE is not ignored, as it is in Python."""
     run = up(*MODES[mode], "bash", "-c", "yes | head -1; echo ${PIPESTATUS[0]}")
     assert run.wait(20) == 0
     assert run.log("worker:0") == b"y\n141\n"
@@ -87,8 +87,8 @@ def test_a_command_does_not_outlive_the_supervisor_and_the_guardian(up: Start, h
     wait_until(lambda: not processes_of(home), 2, lambda: f"everything is gone; left: {processes_of(home)}")
 
 
-def test_sigkill_of_the_server_of_a_command_is_not_noticed(up: Start) -> None:
-    """The next attempt starts all the same."""
+def test_sigkill_of_the_server_of_a_command_has_no_effect(up: Start) -> None:
+    """The next attempt starts as usual."""
     run = up("--restart-backoff", "0", "sh", "-c", "test $CLUSTERKIT_ATTEMPT = 2 || exec sleep 60")
     os.kill(run.fork_server(), signal.SIGKILL)
     run.wait_for("Noted", server="lost")

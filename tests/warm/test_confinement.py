@@ -1,4 +1,4 @@
-"""What a client inherits that a warm server can't adopt: each of it is seen, whoever is asked."""
+"""Attributes that a client inherits and a warm server can't adopt: every difference is found."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def home() -> Iterator[Path]:
 
 @contextmanager
 def confined(what: str) -> Iterator[tuple[int, Any]]:
-    """The pid of a child that has changed something, and what it tells of itself."""
+    """The pid of a child that has changed an attribute, and its `own_attributes`."""
     words = [sys.executable, "-S", str(CHILDREN / "confined.py"), str(ROOT), what]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -72,7 +72,7 @@ def confined(what: str) -> Iterator[tuple[int, Any]]:
 @needs_root
 @pytest.mark.parametrize("what", CHANGED)
 def test_whatever_differs_is_named(what: str) -> None:
-    """A run of such a client would start without it, so it does not come from the server."""
+    """The server does not start a run of such a client, whose tasks would lack the attribute."""
     with confined(what) as (pid, told):
         if isinstance(told, str):
             pytest.skip(told)
@@ -80,10 +80,10 @@ def test_whatever_differs_is_named(what: str) -> None:
 
 
 def test_what_is_the_same_is_served() -> None:
-    """A child of this process, and this process itself."""
+    """A child of this process, and this process."""
     with confined("nothing") as (pid, told):
         assert confinement.difference(pid, told) is None
-    assert confinement.difference(os.getpid(), confinement.told()) is None
+    assert confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 
 FILES = {
@@ -95,10 +95,10 @@ FILES = {
 
 @pytest.fixture
 def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A /proc with this process, the first one, and a client, 77, that differ in nothing."""
+    """A /proc with this process, the first one, and an equal client, 77."""
     monkeypatch.setattr(confinement, "PROC", str(tmp_path))
     monkeypatch.setattr(confinement, "_scheduling", lambda pid: None)
-    monkeypatch.setattr(confinement, "told", dict[str, Any])
+    monkeypatch.setattr(confinement, "own_attributes", dict[str, Any])
     for pid in (os.getpid(), 1, 77):
         for name, content in FILES.items():
             (tmp_path / str(pid) / name).parent.mkdir(parents=True, exist_ok=True)
@@ -112,7 +112,7 @@ def proc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("name", [*confinement.FILES, *confinement.LINKS, "status"])
 @pytest.mark.parametrize("change", ["other", "unreadable", "unknown to the kernel"])
 def test_every_file_counts(proc: Path, name: str, change: str) -> None:
-    """One that can't be read does, too, unless this kernel has no such file at all."""
+    """Also one that can't be read, unless this kernel has no such file."""
     assert confinement.difference(77, {}) is None
     is_link = name in confinement.LINKS
     for pid in ("77", str(os.getpid())) if change == "unknown to the kernel" else ("77",):
@@ -142,10 +142,10 @@ def test_every_file_counts(proc: Path, name: str, change: str) -> None:
         (b"Seccomp:\t0\n", b"", None),
     ],
 )
-def test_confinement_whose_rules_nobody_sees_has_to_be_everybodys(
+def test_confinement_with_hidden_rules_has_to_be_that_of_all_processes(
     proc: Path, status: bytes, of_first: bytes, wanted: str | None
 ) -> None:
-    """Two seccomp filters look alike. In a container that began with one, all processes have that one."""
+    """Two seccomp filters look alike. In a container that began with one, all processes have it."""
     for pid in (str(os.getpid()), "77"):
         (proc / pid / "status").write_bytes(status)
     (proc / "1/status").write_bytes(of_first)
@@ -156,16 +156,16 @@ def test_confinement_whose_rules_nobody_sees_has_to_be_everybodys(
 WORDS = st.none() | st.integers() | st.text() | st.lists(st.integers()) | st.dictionaries(st.text(), st.integers())
 
 
-@given(told=WORDS | st.dictionaries(st.sampled_from(sorted(confinement.told())), WORDS))
-def test_a_client_that_tells_nonsense_is_not_served(told: object) -> None:
-    """Nor does it end the server."""
-    assert told == confinement.told() or confinement.difference(os.getpid(), told)
+@given(told=WORDS | st.dictionaries(st.sampled_from(sorted(confinement.own_attributes())), WORDS))
+def test_a_client_with_invalid_attributes_is_not_served(told: object) -> None:
+    """And does not end the server."""
+    assert told == confinement.own_attributes() or confinement.difference(os.getpid(), told)
 
 
 @needs_root
 @pytest.mark.slow
 def test_a_confined_run_begins_without_the_warm_server(warm: Warm) -> None:
-    """It says why, and its tasks are as confined as their caller."""
+    """It prints why, and its tasks are as confined as the client."""
     warm.start()
     program = warm.home.parent / "shows.py"
     program.write_text("import tensorflow\nprint(open('/proc/self/status').read())\n")

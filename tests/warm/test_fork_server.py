@@ -1,4 +1,4 @@
-"""What a fork server looks at before it says that it can be forked."""
+"""The checks of a fork server before it reports that it can fork, and its protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterkit.warm import fork_server, importing
 
 
 def test_a_process_without_threads_and_devices_can_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as it can be seen."""
+    """None of the checks finds a problem."""
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
     assert importing.why_unsafe() is None
@@ -25,7 +25,7 @@ def test_a_process_without_threads_and_devices_can_be_forked(monkeypatch: pytest
 
 @pytest.mark.parametrize("device", ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/card0"])
 def test_a_process_with_an_open_gpu_can_not(monkeypatch: pytest.MonkeyPatch, device: str) -> None:
-    """A fork shares its context, which the driver does not allow. No GPU here: the link in /proc is made up."""
+    """A fork would share its context, which the driver forbids. Without a GPU here, the link in /proc is faked."""
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
     real = os.path.realpath
@@ -60,7 +60,7 @@ def test_a_process_whose_tensorflow_knows_its_devices_can_not(
 
 
 def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server answers the error, and is asked again."""
+    """The server answers with the error, and serves the next request."""
 
     def no_fork() -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
@@ -84,7 +84,7 @@ def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyP
 
 
 def test_a_request_is_sent_in_one_call() -> None:
-    """A client that is held in the middle of one would be taken for one that hangs."""
+    """Else a client that is stopped within a request would count as hanging."""
     ours, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # what is received is what one call sent
     other.setblocking(False)
     with ours, other, Path(os.devnull).open() as null:
@@ -104,7 +104,7 @@ NO_REQUESTS = {
 
 
 @pytest.mark.parametrize(("message", "closes", "error"), NO_REQUESTS.values(), ids=NO_REQUESTS)
-def test_what_is_no_request_leaves_no_descriptor_open(
+def test_an_invalid_request_leaves_no_descriptor_open(
     message: bytes, closes: bool, error: type[Exception] | None
 ) -> None:
     """A warm server serves other clients for days."""

@@ -1,4 +1,4 @@
-"""SIGKILL of a run's fork server at random moments: the job never notices, and nothing is left."""
+"""SIGKILL of a run's fork server at random moments has no effect on the job, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.warm.run_server import TRIES
+from clusterkit.warm.fork_client import TRIES
 from tests.support import CHILDREN, Up, fork_server_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
@@ -40,7 +40,7 @@ MOMENTS: list[tuple[str | None, int]] = [
 
 
 def is_fork(pid: int) -> bool:
-    """Whether a process runs its parent's program, as a task that still looks like the server; the server does not."""
+    """Whether a process has its parent's command line, as a task that still looks like the server does."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -49,7 +49,7 @@ def is_fork(pid: int) -> bool:
 
 
 def kill_server(run: Up, home: Path, moment: tuple[str | None, int], later: float) -> bool:
-    """SIGKILL the server that there is a little later than that event; return whether there was one."""
+    """Kill the current server a little after that event; return whether there was one."""
     kind, count = moment
     if kind is None:
         wait_until(lambda: fork_server_of(home), 20, "a fork server")
@@ -66,7 +66,7 @@ def kill_server(run: Up, home: Path, moment: tuple[str | None, int], later: floa
 
 @pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(10, 110))])
 def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed: int) -> None:
-    """Before it is ready, while tasks start and restart, and at the end: as many attempts, and the same end."""
+    """Before it is ready, while tasks start and restart, and at the end: attempts and result are the same."""
     rng = random.Random(seed)
     moments = sorted(rng.sample(range(len(MOMENTS)), rng.choice((1, 1, 2, 4))))
     if seed < len(MOMENTS):
@@ -84,7 +84,7 @@ def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed:
 
 
 def test_each_server_is_killed_as_soon_as_it_is_ready(up: Start, tmp_path: Path) -> None:
-    """The run goes on between servers, and without one when three of them have forked nothing."""
+    """The run continues between servers, and without one once three of them have forked nothing."""
     enough = tmp_path / "enough"
     run = up(*JOB, *PROGRAM, "--until", enough)
     killed = 0

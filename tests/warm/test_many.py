@@ -1,4 +1,4 @@
-"""Hundreds of restarts through one fork server: neither it nor the supervisor grows."""
+"""Hundreds of restarts through one fork server: neither the server nor the supervisor grows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Start = Callable[..., Up]
 
 
 class Size(NamedTuple):
-    """What a process holds."""
+    """The resources of a process."""
 
     descriptors: int
     threads: int
@@ -31,7 +31,7 @@ class Size(NamedTuple):
 
 
 def size_of(pid: int) -> Size:
-    """As /proc tells it."""
+    """Read them from /proc."""
     place = Path(f"/proc/{pid}")
     status = dict(line.split(":", 1) for line in (place / "status").read_text().splitlines())
     rollup = [line.split() for line in (place / "smaps_rollup").read_text().splitlines()[1:]]
@@ -41,7 +41,7 @@ def size_of(pid: int) -> Size:
 
 
 def rests(pid: int) -> bool:
-    """Whether all threads sleep, and none has run between two looks: none is in the middle of something."""
+    """Whether all threads sleep, and none has run between two reads of /proc."""
     before = procfs.thread_times(pid)
     time.sleep(0.01)
     asleep = all(procfs.thread_state(pid, thread) == "S" for thread in before)
@@ -49,7 +49,7 @@ def rests(pid: int) -> bool:
 
 
 def has_spoken(run: Up, attempt: int) -> bool:
-    """Whether an attempt's line is in its log."""
+    """Whether the attempt's line is in its log."""
     log = run.run / "tasks" / "worker:0" / f"attempt-{attempt}.log"
     return log.exists() and log.read_bytes().endswith(b"\n")
 

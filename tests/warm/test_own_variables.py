@@ -1,4 +1,4 @@
-"""What a program sets for its own imports, as its text and that of its modules says."""
+"""The variables that a program sets for its own imports, from the code of it and its modules."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ CALLED = {  # where the first line is what is unclear
 
 
 def read(place: Path, files: dict[str, str], target: str = "main.py") -> OwnVariables:
-    """What a program of these files sets."""
+    """The variables that a program of these files sets."""
     for name, text in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(text)
@@ -114,22 +114,22 @@ def read(place: Path, files: dict[str, str], target: str = "main.py") -> OwnVari
 
 @pytest.mark.parametrize(("lines", "values"), KNOWN.values(), ids=KNOWN)
 def test_a_plain_value_that_is_set_before_the_import(tmp_path: Path, lines: str, values: dict[str, str | None]) -> None:
-    """It is what the import sees, so the fork server has it, too."""
+    """The import sees it, so the fork server has it too."""
     own = read(tmp_path, {"main.py": f"import os\n{lines}\n{TF}\n"})
     assert (own.values, own.unclear) == (values, None)
 
 
 @pytest.mark.parametrize("text", NOTHING.values(), ids=NOTHING)
-def test_what_is_not_executed_before_the_import_or_not_read_by_it(tmp_path: Path, text: str) -> None:
-    """Such a program starts warm, and its fork server has the job's environment."""
+def test_writes_after_the_import_and_variables_that_it_does_not_read(tmp_path: Path, text: str) -> None:
+    """The program starts warm, and its fork server has the job's environment."""
     module = f'import os\nif __name__ == "__main__":\n    {SET}\n'
     files = {"main.py": f"import os\n{text}\n", "module.py": module, "never.py": f"import os\n{SET}"}
     assert read(tmp_path, files) == OwnVariables({})
 
 
 @pytest.mark.parametrize(("line", "name"), UNCLEAR.values(), ids=UNCLEAR)
-def test_what_the_text_does_not_show(tmp_path: Path, line: str, name: str | None) -> None:
-    """One sentence names the first line of the kind."""
+def test_values_that_the_code_does_not_show(tmp_path: Path, line: str, name: str | None) -> None:
+    """One sentence names the first such line."""
     own = read(tmp_path, {"main.py": f"import os\n\n{line}\n{TF}\n"})
     what = f"{name}, which is" if name else "variables that are"
     assert own.unclear == f"main.py, line 3, may set {what} read when TensorFlow is imported"
@@ -138,7 +138,7 @@ def test_what_the_text_does_not_show(tmp_path: Path, line: str, name: str | None
 
 @pytest.mark.parametrize("text", CALLED.values(), ids=CALLED)
 def test_a_function_that_may_be_called_before_the_import(tmp_path: Path, text: str) -> None:
-    """Whether it returns before that line is not for a fork server to find out."""
+    """The analysis does not find out whether it returns before that line."""
     own = read(tmp_path, {"main.py": text})
     assert own.unclear == "main.py, line 1, may set KERAS_BACKEND, which is read when TensorFlow is imported"
 
@@ -159,13 +159,13 @@ PLACES: dict[str, tuple[dict[str, str], bool]] = {  # programs of more files, an
 
 @pytest.mark.parametrize(("files", "counts"), PLACES.values(), ids=PLACES)
 def test_modules_are_read_in_the_order_of_their_imports(tmp_path: Path, files: dict[str, str], counts: bool) -> None:
-    """Just as the interpreter executes them."""
+    """As the interpreter executes them."""
     own = read(tmp_path, {name: f"import os\n{text}\n" for name, text in files.items()})
     assert (own.values, own.unclear) == ({"KERAS_BACKEND": "jax"} if counts else {}, None)
 
 
 def test_a_line_of_another_file_is_named_as_that_files(tmp_path: Path) -> None:
-    """Also where the line is in a function that this one calls by another name."""
+    """Also if the line is in a function that this file calls by another name."""
     own = read(tmp_path, {"main.py": f"from own import f as g\ng()\n{TF}", "own.py": f"import os\n\ndef f(): {SET}\n"})
     assert own.unclear == "own.py, line 3, may set KERAS_BACKEND, which is read when TensorFlow is imported"
 
@@ -177,27 +177,27 @@ def test_the_packages_of_a_module_are_executed_before_it(tmp_path: Path) -> None
 
 
 def test_a_value_after_an_import_that_may_not_have_happened(tmp_path: Path) -> None:
-    """It may be in time or not."""
+    """It may be set in time or not."""
     own = read(tmp_path, {"main.py": f"import os\nif x:\n    {TF}\n{SET}\nimport keras\n"})
     assert own.unclear == "main.py, line 4, may set KERAS_BACKEND, which is read when TensorFlow is imported"
 
 
 @pytest.mark.parametrize("text", [f"print 'os.environ'\n{TF}", f"os.environ{'(' * 300}", f"x = {'(' * 90}os.environ"])
-def test_a_text_that_this_python_can_not_read(tmp_path: Path, text: str) -> None:
-    """Another one may, and so what it sets is unclear."""
+def test_code_that_this_python_can_not_parse(tmp_path: Path, text: str) -> None:
+    """Another Python may, so the variables are unclear."""
     own = read(tmp_path, {"main.py": text})
     assert own.unclear == "main.py, line 1, may set variables that are read when TensorFlow is imported"
 
 
 def test_a_chain_of_modules_that_is_too_long(tmp_path: Path) -> None:
-    """No traceback comes of it."""
+    """Without a traceback."""
     files = {f"m{number}.py": f"import m{number + 1}" for number in range(290)}
     own = read(tmp_path, {**files, "m290.py": f"import os\n{SET}", "main.py": "import m0"})
     assert own.unclear == "main.py is nested too deeply to see what it sets"
 
 
-def test_a_default_does_not_replace_what_is_set() -> None:
-    """As `setdefault` says; and what is deleted is not there."""
+def test_a_default_does_not_replace_a_value() -> None:
+    """As `setdefault` does; a deleted variable is not set."""
     own = OwnVariables({"KERAS_BACKEND": "jax", "OMP_DYNAMIC": "0", "TF_X": None}, frozenset({"KERAS_BACKEND"}))
     assert own.given({"KERAS_BACKEND": "torch", "OMP_DYNAMIC": "1"}) == {"OMP_DYNAMIC": "0", "TF_X": None}
     assert own.given({}) == {"KERAS_BACKEND": "jax", "OMP_DYNAMIC": "0", "TF_X": None}

@@ -1,4 +1,4 @@
-"""A task that is forked notices no difference from one that is started, nor that one from `python program.py`."""
+"""A forked task, a cold one and `python program.py` behave in the same way."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ Run = Callable[[Case], dict[str, Outcome]]
 
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
-    """One driver, and so one server with TensorFlow, for the whole battery."""
+    """One driver, and so one server with TensorFlow, for all tests."""
     started = Driver(tmp_path_factory.mktemp("servers"))
     yield started
     assert started.stop() == 0
@@ -55,7 +55,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 @pytest.fixture
 def temporary() -> Iterator[str]:
-    """Where the programs have their temporary files; sockets are among them, whose paths have to be short."""
+    """A directory for the programs' temporary files, short because of sockets' paths."""
     with tempfile.TemporaryDirectory(prefix="ck-") as name:
         yield name
 
@@ -82,27 +82,27 @@ def run(driver: Driver, tmp_path: Path, temporary: str) -> Run:
 
 
 def as_bytes(source: str) -> bytes:
-    """A program's file; what no text can hold is named in it."""
+    """A program's file, with the escapes for bytes that text can't contain replaced."""
     encoding = "latin-1" if "latin-1" in source else "utf-8"
     return source.encode(encoding).replace(b"<NUL>", b"\0").replace(b"<LATIN>", b"\xe9")
 
 
 def with_matrix(cases: list[Case]) -> Iterator[Any]:
-    """The cases, of which those about TensorFlow are tried with each of its versions."""
+    """The cases; those about TensorFlow run with each of its versions."""
     for case in cases:
         marks = pytest.mark.matrix if f"### {case.about} " in tensorflows.TEXT else ()
         yield pytest.param(case, marks=marks)
 
 
 def difference(first: Outcome, other: Outcome) -> Iterator[str]:
-    """What a reader of a failure needs to see."""
+    """A description of the difference for the failure's message."""
     for name in first:
         before, after = (str(outcome[name]).splitlines() for outcome in (first, other))
         yield from (line[:300] for line in difflib.unified_diff(before, after, name, name, lineterm="", n=1))
 
 
 def check(told: dict[str, Outcome], case: Case) -> None:
-    """Every way ended in time, left nothing, and gave the same; or something else each time, where it has to."""
+    """Check that every way ended in time, left nothing, and had the same results, or different ones if required."""
     if case.differs:
         assert len({outcome["output"] for outcome in told.values()}) == len(told), told
         told = {way: {**outcome, "output": ""} for way, outcome in told.items()}
@@ -120,8 +120,8 @@ def check(told: dict[str, Outcome], case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", [*with_matrix(CASES)], ids=lambda case: case.about)
-def test_a_fork_is_as_a_fresh_start(case: Case, run: Run) -> None:
-    """Output, to the byte, exit code or signal, stack dumps, and that nothing is left."""
+def test_a_fork_is_like_a_fresh_start(case: Case, run: Run) -> None:
+    """Output, to the byte, exit code or signal, stack dumps, and no process left."""
     check(run(case), case)
 
 
@@ -133,7 +133,7 @@ def test_a_fork_is_as_a_fresh_start(case: Case, run: Run) -> None:
     ],
 )
 def test_keras_is_what_a_fresh_start_imports(choice: Choice, run: Run, tmp_path: Path) -> None:
-    """Of either version, however it is chosen and in whatever way it is imported."""
+    """For either version, however it is chosen and imported."""
     hidden = {}
     if not choice.package:
         (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['tf_keras'] = None\n")
@@ -153,8 +153,8 @@ def test_keras_is_what_a_fresh_start_imports(choice: Choice, run: Run, tmp_path:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_is_no_difference_cold_is_none_warm(name: str, run: Run) -> None:
-    """The programs of the tests of the entry, which start them cold. Without TensorFlow, whose end takes 0.3 s."""
+def test_programs_of_the_entry_are_the_same_warm(name: str, run: Run) -> None:
+    """The programs of test_entry.py, which starts them cold. Without TensorFlow, whose exit takes 0.3 s."""
     told = run(Case(name, PROGRAMS[name], cold=False, tensorflow=False))
     check(told, Case(name, fails=told["plain"]["code"] != 0))
 
@@ -163,7 +163,7 @@ def test_what_is_no_difference_cold_is_none_warm(name: str, run: Run) -> None:
     "module",
     ["pkg.mod", "pkg", "pkg.fails", "pkg.broken", "pkg.pool", "pkg.leaves", "pkg.gone", "gone", "app", "beside"],
 )
-def test_a_module_is_as_a_fresh_start(module: str, run: Run) -> None:
+def test_a_module_is_like_a_fresh_start(module: str, run: Run) -> None:
     """`python -m module`: relative imports, `__spec__`, `__package__`, pickling."""
     told = run(Case(module, how="module", target=module))
     check(told, Case(module, fails=told["plain"]["code"] != 0))
@@ -185,7 +185,7 @@ TARGETS = [
 
 @pytest.mark.parametrize("case", TARGETS, ids=lambda case: case.about)
 def test_a_program_is_found_as_python_finds_it(case: Case, run: Run, tmp_path: Path) -> None:
-    """`__file__`, `sys.path[0]`, `sys.argv[0]`, and what is said of a program that is not there."""
+    """`__file__`, `sys.path[0]`, `sys.argv[0]`, and the message for a missing program."""
     here = tmp_path / "here"
     (here / "deep/er").mkdir(parents=True)
     (here / "shadow").mkdir()
@@ -210,14 +210,14 @@ ODD = ("\u00e4\u20ac\U0001f40d", "a\nb\t", "\udc80\udcff", " ", "--", "$HOME * '
 
 
 def test_arguments_and_environment_may_be_any_bytes(run: Run) -> None:
-    """Unicode, bytes that are none, newlines, and variables with names that no shell has."""
+    """Unicode, invalid UTF-8, newlines, and variables with names that no shell allows."""
     source = "import os, sys\nprint(sys.argv, sys.orig_argv, ascii(sorted(os.environ.items())))\n"
     env = {f"ODD.{number} -": value for number, value in enumerate(ODD)}
     check(run(Case("odd", source, args=ODD, env=env)), Case("odd"))
 
 
 def test_ps_shows_a_fork_as_a_plain_start(run: Run) -> None:
-    """Its command line; a cold start has the entry in it, which has to be there when the interpreter begins."""
+    """Its command line; that of a cold start contains the entry, which the interpreter needs."""
     told = run(Case("cmdline", "print(open('/proc/self/cmdline', 'rb').read())\n"))
     assert told["warm"] == told["plain"]
     assert "entry.py" in told["cold"]["output"]
@@ -239,8 +239,8 @@ COMMANDS: list[tuple[str, ...]] = [
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=lambda words: words[0])
-def test_a_command_is_as_a_fresh_start(words: tuple[str, ...], run: Run, tmp_path: Path) -> None:
-    """Forked from a server that has imported nothing: arguments, environment, signals, what is said of no program."""
+def test_a_command_is_like_a_fresh_start(words: tuple[str, ...], run: Run, tmp_path: Path) -> None:
+    """Forked from a server that has imported nothing: arguments, environment, signals, a missing program."""
     (tmp_path / "here/broken").write_text("#!/no/such/interpreter\n")
     (tmp_path / "here/broken").chmod(0o755)
     case = Case("command", how="command", target=words[0], args=words[1:], plain=False, tensorflow=False)
@@ -248,8 +248,8 @@ def test_a_command_is_as_a_fresh_start(words: tuple[str, ...], run: Run, tmp_pat
     check(told, replace(case, fails=told["cold"]["code"] != 0))
 
 
-def test_what_is_preloaded_says_nothing_twice(run: Run, tmp_path: Path) -> None:
-    """Output of the import, also what C code still has in a buffer, is the server's alone; the module is there."""
+def test_output_of_a_preload_is_not_repeated(run: Run, tmp_path: Path) -> None:
+    """Output of the import, even if C code still buffers it, is only the server's; the module is imported."""
     source = "import ctypes\nprint('python')\nctypes.CDLL(None).printf(b'c')\nx = 5\n"
     (tmp_path / "here/preloaded.py").write_text(source)
     program = (
@@ -260,7 +260,7 @@ def test_what_is_preloaded_says_nothing_twice(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_fork_dies_with_its_parent(tmp_path: Path) -> None:
-    """And so does the server; nothing is left that nobody watches."""
+    """And so does the server, so that nothing is left."""
     driver = Driver(tmp_path)
     pids = tmp_path / "pids"
     source = f"import os, time\nopen({str(pids)!r}, 'w').write(str(os.getpid()))\ntime.sleep(600)\n"

@@ -1,4 +1,4 @@
-"""A changed program: which fork servers suit it no longer, and the bytecode that is not kept."""
+"""A changed program: which fork servers are replaced, and the removal of stale bytecode."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from clusterkit.warm import starter
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.renewal import _forget_bytecode
 from clusterkit.warm.servable import Preload
+from clusterkit.warm.starter import _remove_bytecode
 
 PLAIN = Launch("python", {"A": "1"}, Preload(tensorflow=True, modules=("ours",)), "log")
 
@@ -32,7 +32,7 @@ PLAIN = Launch("python", {"A": "1"}, Preload(tensorflow=True, modules=("ours",))
 def test_a_server_is_replaced_if_the_program_needs_another_one(
     old: Launch | None, new: Launch | None, renewed: bool
 ) -> None:
-    """What the program sets before its imports counts; the environment of the run is always the same."""
+    """Variables that the program sets before its imports count; the run's environment does not change."""
     assert bool(starter._why_renewed(old, new)) is renewed
 
 
@@ -48,18 +48,18 @@ def test_a_server_is_replaced_if_the_program_needs_another_one(
     ],
 )
 def test_a_server_is_replaced_if_it_has_imported_what_changed(ready: bool, changed: list[str], renewed: bool) -> None:
-    """Before it is ready nobody knows what it has imported."""
+    """Before it is ready, its imports are unknown."""
     server: Any = SimpleNamespace(ready=ready, modules={"ours": "/p", "package": "/p", "builtins": ""} if ready else {})
     assert bool(starter._imported(server, list(map(Path, changed)), PLAIN)) is renewed
 
 
 def test_bytecode_of_a_changed_module_is_removed(tmp_path: Path) -> None:
-    """That of every interpreter, and of no other module; what is not there is no problem."""
+    """For every interpreter, and of no other module; a missing file is not an error."""
     for name in ("part.py", "parts.py"):
         (tmp_path / name).write_text("")
         py_compile.compile(str(tmp_path / name))
     kept = [path.name for path in (tmp_path / "__pycache__").glob("parts.*")]
     (tmp_path / "__pycache__" / "part.cpython-399.pyc").write_bytes(b"")
-    _forget_bytecode(tmp_path / "part.py")
-    _forget_bytecode(tmp_path / "nowhere" / "part.py")
+    _remove_bytecode(tmp_path / "part.py")
+    _remove_bytecode(tmp_path / "nowhere" / "part.py")
     assert [path.name for path in (tmp_path / "__pycache__").iterdir()] == kept

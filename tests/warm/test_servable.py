@@ -59,7 +59,7 @@ IN_TIME = [
 
 @pytest.mark.parametrize("name", AT_IMPORT)
 def test_a_variable_that_is_read_at_import_has_to_be_the_servers(name: str) -> None:
-    """Whether it has another value, or only one of the two has it."""
+    """A different or missing value makes the task start cold."""
     assert differing({name: "1"}, {name: "2"}) == [name]
     assert differing({name: "1"}, {}) == differing({}, {name: "1"}) == [name]
     assert differing({name: "1"}, {name: "1"}) == []
@@ -68,13 +68,13 @@ def test_a_variable_that_is_read_at_import_has_to_be_the_servers(name: str) -> N
 
 @pytest.mark.parametrize("name", [*IN_TIME, *attempt_env(2, "because")])
 def test_a_variable_that_is_read_later_may_be_the_tasks_own(name: str) -> None:
-    """A fork gets it in time; what clusterkit itself sets is among these."""
+    """A fork gets it in time; clusterkit's own variables are among these."""
     assert differing({name: "1"}, {name: "2"}) == differing({}, {name: "1"}) == []
     assert at_import({name: "1"}) == {}
 
 
 def test_all_differences_are_named_in_order() -> None:
-    """So that one line says everything."""
+    """So that one message has all of them."""
     server = {"OMP_NUM_THREADS": "1", "HOME": "/root", "PATH": "/bin", "LANG": "C"}
     assert differing(server, {"OMP_NUM_THREADS": "2", "HOME": "/root", "LD_PRELOAD": "x.so"}) == [
         "LANG",
@@ -99,13 +99,13 @@ def test_all_differences_are_named_in_order() -> None:
 def test_a_module_beside_the_program_that_has_an_imported_ones_name(
     imported: dict[str, str], names: list[str], found: list[str]
 ) -> None:
-    """A fresh interpreter would import that one; what was preloaded from there is that one."""
+    """A fresh interpreter would import the program's; a module preloaded from there is that one."""
     assert shadowed(imported, "/mine", names) == found
 
 
 @pytest.mark.parametrize("value", ["1", "true", "True"])
 def test_keras_2_is_chosen_at_import(value: str) -> None:
-    """However that is written; everything else chooses Keras 3, as TensorFlow reads it."""
+    """By any value that TensorFlow accepts for yes; every other value selects Keras 3."""
     for other in ({}, {LEGACY: "0"}, {LEGACY: ""}, {LEGACY: "yes"}, {LEGACY: "TRUE"}):
         assert differing({LEGACY: value}, other) == differing(other, {LEGACY: value}) == [LEGACY]
         assert at_import(other) == {}

@@ -1,4 +1,4 @@
-"""The warm server of a session: one for all clusters of a Python process, gone when that is."""
+"""The warm server of a session: one for all clusters of a Python process, which ends with that."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clusterkit.client.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
 from clusterkit.warm.session import Session
-from clusterkit.warm.shared import SharedServer, ask, handed_over, stop, warm_dir
+from clusterkit.warm.warm_client import SharedServer, ask, handed_over, stop, warm_dir
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
 
@@ -55,7 +55,7 @@ if sys.argv[1] == "live":
 
 
 def describe(number: int) -> tuple[int, bool]:
-    """Whether TensorFlow was there before it was imported."""
+    """Return whether TensorFlow was imported before this function did so."""
     there = "tensorflow" in sys.modules
     import tensorflow as tf
 
@@ -63,13 +63,13 @@ def describe(number: int) -> tuple[int, bool]:
 
 
 def hang() -> None:
-    """Has to do with keras by its name alone."""
+    """Wait forever, in a function that does not import TensorFlow."""
     threading.Event().wait()
 
 
 @pytest.fixture
 def fresh(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
-    """A session that has no server yet; it ends with the test, as if the process did."""
+    """A session without a server; it ends with the test as with its process."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
     monkeypatch.setattr("clusterkit.api.session._sessions", {})
     yield session()
@@ -89,14 +89,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 @pytest.fixture
 def warm(shared: Session, home: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
-    """That session is this process's."""
+    """Make the shared session this process's."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
     monkeypatch.setattr("clusterkit.api.session._sessions", {os.getpid(): shared})
     return shared
 
 
 def end(old: Session) -> None:
-    """End its servers."""
+    """End the session's servers."""
     for server in servers(old):
         os.kill(server["pid"], signal.SIGKILL)
         wait_until(lambda pid=server["pid"]: procfs.is_zombie(pid), 5, "the end of a server")  # type: ignore[misc]
@@ -104,7 +104,7 @@ def end(old: Session) -> None:
 
 
 def servers(of: Session) -> list[dict[str, Any]]:
-    """What the live servers of a session tell."""
+    """The status of the session's live servers."""
     return [ask(path, {"do": "status"}) for path in of.directory.glob("*.sock")]
 
 
@@ -122,20 +122,20 @@ def naming(text: str) -> list[int]:
 
 
 def run(program: Any, **options: Any) -> tuple[Any, list[ev.Event]]:
-    """Run a cluster to its end; what its functions returned, and its events."""
+    """Run a cluster to its end; return the results of its functions, and its events."""
     with Cluster(program, patience=PATIENCE, restart="never", **options) as cluster:
         return cluster.wait().returns, list(cluster.events())
 
 
 def imports(events: list[ev.Event]) -> list[str]:
-    """The seconds that the fork servers took for their imports: those of two forks of one server are the same."""
+    """The seconds that the fork servers took for their imports, equal for two forks of one server."""
     assert all(event.forked for event in events if isinstance(event, ev.Spawned))
     told = [event.text.partition(" ready after ")[2] for event in events if isinstance(event, ev.Noted)]
     return [text.partition(" s (pid ")[0] for text in told if text]
 
 
 def test_clusters_of_one_session_come_from_one_server(warm: Session, tmp_path: Path) -> None:
-    """A function, and a program; each run has a fork server of its own, which has imported nothing anew."""
+    """A function and a program; each run has its own fork server, which has not repeated the imports."""
     program = tmp_path / "program.py"
     program.write_text("import tensorflow as tf\nprint('the sum is', int(tf.constant(2) + 3))\n")
     returns, first = run(describe, args=[1], workers=2)
@@ -152,7 +152,7 @@ def test_clusters_of_one_session_come_from_one_server(warm: Session, tmp_path: P
 
 
 def test_a_warm_functions_failure_shows_its_own_lines(warm: Session) -> None:
-    """As a cold one's does."""
+    """As a cold one does."""
 
     def fail() -> None:
         import tensorflow as tf
@@ -168,10 +168,10 @@ def test_a_warm_functions_failure_shows_its_own_lines(warm: Session) -> None:
 
 
 @pytest.mark.parametrize("which", ["nobody", "supervisor", "guardian"])
-def test_a_stop_ends_a_run_that_a_server_began(
+def test_a_stop_ends_a_run_that_a_server_started(
     warm: Session, home: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
-    """In order; and also where one of the two hangs, of which neither is a descendant of this process."""
+    """In order; also if guardian or supervisor hangs, of which neither is a descendant of this process."""
     monkeypatch.setattr("clusterkit.api.supervisor.PUSH", 1.0)
     cluster = Cluster(hang, workers=2, start="warm", patience=PATIENCE)
     both = ["guardian", "supervisor"]
@@ -189,7 +189,7 @@ def test_a_stop_ends_a_run_that_a_server_began(
 
 
 def test_a_server_that_was_killed_is_replaced(warm: Session) -> None:
-    """A run that had come from it goes on."""
+    """A run that it had started continues."""
     with Cluster(hang, start="warm", patience=PATIENCE) as cluster:
         (old,) = servers(warm)
         os.kill(old["pid"], signal.SIGKILL)
@@ -201,8 +201,8 @@ def test_a_server_that_was_killed_is_replaced(warm: Session) -> None:
     assert (new["made"], new["pid"] != old["pid"]) == (1, True)
 
 
-def test_what_starts_cold_starts_no_server(fresh: Session) -> None:
-    """Because it is told to, or has nothing to do with TensorFlow."""
+def test_a_cold_run_starts_no_server(fresh: Session) -> None:
+    """By option, or since the program does not use TensorFlow."""
     returns, events = run(lambda: "tensorflow", start="cold")
     assert returns == {"worker:0": "tensorflow"}
     run(lambda: "tensor" + "flow".upper())
@@ -212,20 +212,20 @@ def test_what_starts_cold_starts_no_server(fresh: Session) -> None:
 
 @pytest.mark.long
 def test_the_users_own_server_comes_first(fresh: Session, tmp_path: Path) -> None:
-    """Also for runs with another home, as the plugin's."""
+    """Also for runs with another home, such as those of the pytest plugin."""
     place = SharedServer(warm_dir(), launch_to_share([]))
     place.start(60)
     try:
         returns, _ = run(describe, args=[1], home=tmp_path / "other")
         assert returns == {"worker:0": (2, True)}
-        assert place.ask({"do": "status"})["made"] == 1
+        assert ask(place.socket, {"do": "status"})["made"] == 1
         assert not fresh.directory.exists()
     finally:
         stop(place.socket)
 
 
-def test_without_its_server_a_run_goes_on(fresh: Session) -> None:
-    """With one sentence that says why."""
+def test_without_its_server_a_run_continues(fresh: Session) -> None:
+    """With one sentence that gives the reason."""
     fresh.directory.mkdir(mode=0o755)
     with Cluster(describe, args=[1], patience=PATIENCE) as cluster:
         assert cluster.wait().ok
@@ -235,7 +235,7 @@ def test_without_its_server_a_run_goes_on(fresh: Session) -> None:
 
 @pytest.mark.parametrize("how", ["over", pytest.param("live", marks=pytest.mark.long)])
 def test_nothing_is_left_of_a_session(home: Path, tmp_path: Path, how: str) -> None:
-    """It ends when its runs are over; or is killed while two are live, that were started at once. A fork lives on."""
+    """It ends after its runs, or is killed while two are live that were started at once. A fork of it continues."""
     script = tmp_path / "session.py"
     script.write_text(SESSION)
     env = {**os.environ, "CLUSTERKIT_HOME": str(home), "TMPDIR": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""Warm starts without TensorFlow: what a run's fork server is for, who it does not serve, and how it fails."""
+"""Warm starts without TensorFlow: which tasks a run's fork server serves, and how it fails."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from clusterkit.warm.fork_client import PATIENCE
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.run_server import PATIENCE
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import WarmStarter, Warmth
 from clusterkit.words.events import Noted
@@ -29,20 +29,20 @@ Start = Callable[..., Up]
 
 
 def told(run: Up, task: str = "worker:0", attempt: int = 1) -> dict[str, Any]:
-    """What an attempt of forked.py says of itself."""
+    """The report of an attempt of forked.py about itself."""
     said: dict[str, Any] = json.loads(run.log(task, attempt))
     return said
 
 
 def reasons(run: Up) -> list[str]:
-    """The lines that say why something starts cold."""
+    """The lines that give the reasons for cold starts."""
     said = [line.partition(" │ ") for line in run.output.splitlines()]
     own = [text for who, _, text in said if who.strip() == "clusterkit"]
     return [line for line in own if "cold" in line or "fork server" in line]
 
 
 def test_every_attempt_is_forked_from_one_server(up: Start) -> None:
-    """The first ones as well as restarts; what was imported is there, and no descriptor of the server's."""
+    """First ones and restarts; the imported modules are available, and no descriptor of the server is open."""
     run = up("--workers", "2", "--restart-scope", "task", *GOOD, FORKED, "2")
     assert run.wait(30) == 0
     assert len(run.pids()["worker:0"]) == 3
@@ -55,7 +55,7 @@ def test_every_attempt_is_forked_from_one_server(up: Start) -> None:
 
 
 def test_a_program_without_tensorflow_has_no_fork_server(up: Start) -> None:
-    """Its cold start costs less."""
+    """A cold start costs less."""
     run = up(FORKED, "0")
     assert run.wait(30) == 0
     assert told(run)["warm"] is False
@@ -63,8 +63,8 @@ def test_a_program_without_tensorflow_has_no_fork_server(up: Start) -> None:
     assert reasons(run) == []
 
 
-def test_a_cold_start_is_what_can_be_asked_for(up: Start) -> None:
-    """Of a command, too."""
+def test_a_cold_start_can_be_requested(up: Start) -> None:
+    """Also for a command."""
     run = up("--start", "cold", "sleep", "0.01")
     assert run.wait(30) == 0
     assert not (run.run / "fork-server.log").exists()
@@ -77,8 +77,8 @@ REFUSED = {  # what is preloaded: the line that says why the tasks start cold
 
 
 @pytest.mark.parametrize("preload", REFUSED)
-def test_a_preload_that_can_not_be_forked_is_told_and_the_run_is_cold(up: Start, preload: str) -> None:
-    """In one line, and no other server is made: it would fail in the same way."""
+def test_a_preload_that_can_not_be_forked_is_reported_and_the_run_is_cold(up: Start, preload: str) -> None:
+    """In one line, and no other server is started, since it would fail in the same way."""
     run = up("--preload", f"preloads.{preload}", "--restart-backoff", "0", FORKED, "1")
     assert run.wait(30) == 0
     assert reasons(run) == [f"The fork server is gone ({REFUSED[preload]}); tasks start cold from now on."]
@@ -86,7 +86,7 @@ def test_a_preload_that_can_not_be_forked_is_told_and_the_run_is_cold(up: Start,
 
 
 def test_a_restart_in_a_deleted_directory_is_a_start_that_fails(up: Start, tmp_path: Path) -> None:
-    """Nothing finds the program any more; the run ends as after any failure."""
+    """The program can't be found any longer; the run ends as after any failure."""
     place = tmp_path / "place"
     place.mkdir()
     (place / "good.py").write_text("")
@@ -101,8 +101,8 @@ def test_a_restart_in_a_deleted_directory_is_a_start_that_fails(up: Start, tmp_p
     assert failed["error"] == f"No such file or directory ({place} (deleted))"
 
 
-def test_a_server_that_is_killed_during_its_imports_is_made_anew_so_often(up: Start, tmp_path: Path) -> None:
-    """Nobody waits for the second one, and after the third it is given up."""
+def test_a_server_that_is_killed_during_its_imports_is_replaced_twice(up: Start, tmp_path: Path) -> None:
+    """No task waits for the second one, and after the third no other is started."""
     run = up("--preload", "preloads.killed", FORKED, "0", "1", tmp_path)
     run.wait_for("Noted", count=3, server="lost")
     (tmp_path / "1").touch()
@@ -113,8 +113,8 @@ def test_a_server_that_is_killed_during_its_imports_is_made_anew_so_often(up: St
     assert told(run)["warm"] is False
 
 
-def test_servers_that_come_up_and_die_at_once_are_made_so_often(up: Start, tmp_path: Path) -> None:
-    """One that has forked a task was worth it; after three in a row that have not, the run goes cold, and says so."""
+def test_servers_that_die_at_once_are_replaced_twice(up: Start, tmp_path: Path) -> None:
+    """One that has forked a task does not count; after three others in a row the run continues cold, with a message."""
     run = up(*GOOD, FORKED, "1", "1", tmp_path)
     run.wait_for("Spawned")  # by the first of them
     for count in (1, 2, 3, 4):
@@ -129,12 +129,12 @@ def test_servers_that_come_up_and_die_at_once_are_made_so_often(up: Start, tmp_p
     assert reasons(run)[-1] == "The fork server is gone (it was killed); tasks start cold from now on."
 
 
-def test_a_server_that_can_not_be_made_is_no_reason_to_fail(tmp_path: Path) -> None:
-    """Its log, say, can't be: then there is none, which is told."""
+def test_a_server_that_can_not_start_does_not_fail_the_run(tmp_path: Path) -> None:
+    """For example if its log can't be created; the run reports that."""
     posted: list[Any] = []
     launch = Launch(sys.executable, dict(os.environ), Preload(False), str(tmp_path / "no" / "log"))
     starts = WarmStarter(Warmth(launch), posted.append, lambda: posted.append("changed"))
-    starts.settle()
+    starts.replace_lost()
     starts.stop()
     why = "it could not start: No such file or directory"
     assert posted == [Noted(f"The fork server is gone ({why}); tasks start cold from now on."), "changed"]
@@ -150,8 +150,8 @@ def job_file(place: Path, text: str) -> Path:
     return file
 
 
-def test_a_variable_that_counts_at_import_makes_its_tasks_cold(up: Start, tmp_path: Path) -> None:
-    """The server suits most tasks, here the workers; every other one says in a line why not."""
+def test_a_variable_that_is_read_at_import_makes_its_tasks_cold(up: Start, tmp_path: Path) -> None:
+    """The server suits most tasks, here the workers; for every other one a line gives the reason."""
     run = up("-f", job_file(tmp_path, "evaluator = true\n[task.worker.env]\nOMP_NUM_THREADS = '1'\nMINE = '2'"))
     assert run.wait(30) == 0
     assert told(run)["warm"] is True
@@ -161,8 +161,8 @@ def test_a_variable_that_counts_at_import_makes_its_tasks_cold(up: Start, tmp_pa
     ]
 
 
-def test_an_interpreter_of_its_own_makes_a_task_cold(up: Start, tmp_path: Path) -> None:
-    """The server has one interpreter."""
+def test_another_interpreter_makes_a_task_cold(up: Start, tmp_path: Path) -> None:
+    """The server has another interpreter."""
     python = tmp_path / "python"
     python.symlink_to(sys.executable)
     run = up("-f", job_file(tmp_path, f"evaluator = true\n[task.evaluator]\npython = '{python}'"))
@@ -172,7 +172,7 @@ def test_an_interpreter_of_its_own_makes_a_task_cold(up: Start, tmp_path: Path) 
 
 
 def test_a_module_beside_the_program_that_the_server_has_from_elsewhere(up: Start, tmp_path: Path) -> None:
-    """The task has to import its own; one that comes between two attempts counts too."""
+    """The task has to import its own; a file that appears between two attempts counts too."""
     (tmp_path / "wanted.py").touch()
     (tmp_path / "main.py").write_text(
         "import mmap, os, sys, time\nfrom pathlib import Path\nprint(getattr(mmap, 'OWN', None), flush=True)\n"
@@ -185,8 +185,8 @@ def test_a_module_beside_the_program_that_the_server_has_from_elsewhere(up: Star
     assert reasons(run) == [f"worker:0 starts cold: {tmp_path} has modules with the names of preloaded ones: mmap."]
 
 
-def test_what_a_preloaded_module_brings_from_the_programs_directory(up: Start, tmp_path: Path) -> None:
-    """It is the task's own, and no reason to start cold; a task with another directory has others."""
+def test_modules_that_a_preload_imports_from_the_programs_directory(up: Start, tmp_path: Path) -> None:
+    """It is the task's own module, and the task starts warm; for a task in another directory it is not."""
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "wanted.py").write_text("import brought")
@@ -209,7 +209,7 @@ def test_what_a_preloaded_module_brings_from_the_programs_directory(up: Start, t
 
 
 def test_ctrl_c_while_the_server_imports_ends_at_once(up: Start, home: Path) -> None:
-    """No task was started, and none counts as failed."""
+    """No task has started, and none counts as failed."""
     run = up(*JOB, "--preload", "preloads.slow", CHILDREN / "roles.py")
     wait_until(lambda: b"importing" in (run.run / "fork-server.log").read_bytes(), 20, "the import")
     run.signal(signal.SIGINT)
@@ -223,7 +223,7 @@ def test_ctrl_c_while_the_server_imports_ends_at_once(up: Start, home: Path) -> 
 def test_sigkill_of_the_supervisor_or_the_guardian_ends_the_server_too(
     up: Start, home: Path, victim: str, preload: str
 ) -> None:
-    """While it imports, and while tasks live that it has forked."""
+    """During its imports, and while its tasks are live."""
     run = up(*JOB, "--preload", f"preloads.{preload}", CHILDREN / "roles.py", "--steps", "10000")
     if preload == "good":
         run.wait_for_step(1)
@@ -235,7 +235,7 @@ def test_sigkill_of_the_supervisor_or_the_guardian_ends_the_server_too(
 
 
 def test_both_killed_at_once_take_server_and_forks_with_them(up: Start, home: Path) -> None:
-    """By the parent-death signal: guardian and supervisor can do nothing any more."""
+    """By the parent-death signal, since guardian and supervisor are gone."""
     run = up(*JOB, *GOOD, CHILDREN / "roles.py", "--steps", "10000")
     run.wait_for_step(1)
     pair = (run.supervisor, run.process.pid)
@@ -247,7 +247,7 @@ def test_both_killed_at_once_take_server_and_forks_with_them(up: Start, home: Pa
 
 
 def test_a_server_that_hangs_is_given_up(up: Start, home: Path, tmp_path: Path) -> None:
-    """A restart waits for it for some seconds, then it is cold; later ones come from another server."""
+    """A restart waits some seconds for it, then starts cold; later ones use another server."""
     run = up(*GOOD, FORKED, "2", "1", "2", tmp_path)
     hanging = run.fork_server()
     run.wait_for("Spawned")
@@ -265,8 +265,8 @@ def test_a_server_that_hangs_is_given_up(up: Start, home: Path, tmp_path: Path) 
     assert [told(run, attempt=attempt)["warm"] for attempt in (1, 2, 3)] == [True, False, True]
 
 
-def test_a_server_that_hangs_does_not_hold_up_the_end(up: Start) -> None:
-    """It has nothing to lose, and is killed."""
+def test_a_server_that_hangs_does_not_delay_the_end(up: Start) -> None:
+    """It has no state, and is killed."""
     run = up(*JOB, *GOOD, CHILDREN / "roles.py", "--steps", "10000")
     run.wait_for_step(1)
     os.kill(run.fork_server(), signal.SIGSTOP)

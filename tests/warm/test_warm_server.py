@@ -1,4 +1,4 @@
-"""Warm servers that runs share, with a stand-in for TensorFlow that is imported at once."""
+"""Warm servers that runs share, with a stand-in for TensorFlow that imports fast."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ def home() -> Iterator[Path]:
 
 
 def own(run: Up) -> list[str]:
-    """What the run says of warm servers and cold starts."""
+    """The run's messages about warm servers and cold starts."""
     return [line for line in run.output.splitlines() if "warm server" in line or "cold" in line]
 
 
 def says(warm: Warm, words: str) -> bool:
-    """Whether `clusterkit warm status` has these words."""
+    """Whether `clusterkit warm status` prints these words."""
     return words in warm("status")
 
 
 def test_start_status_and_stop(warm: Warm, home: Path) -> None:
-    """Started twice there is one; without one, `status` exits with 1, and `stop` has nothing to do."""
+    """A second start has no effect; without a server, `status` exits with 1 and `stop` does nothing."""
     assert "No warm server is running" in warm("status", code=1)
     assert warm("stop") == "No warm server is running.\n"
     pid = warm.start()
@@ -53,22 +53,22 @@ def test_start_status_and_stop(warm: Warm, home: Path) -> None:
 
 
 def test_a_server_may_stay_for_long(warm: Warm) -> None:
-    """Longer than Linux can wait at once."""
+    """Longer than the maximum of epoll."""
     warm.start("--idle", "60d")
     assert "it stays for another 86400 min" in warm("status")
     warm("stop")
 
 
 @pytest.mark.parametrize("verb", ["status", "stop"])
-def test_a_state_directory_that_nobody_can_look_at_is_one_clear_error(warm: Warm, verb: str) -> None:
-    """As everywhere."""
+def test_an_unreadable_state_directory_is_one_clear_error(warm: Warm, verb: str) -> None:
+    """As in every command."""
     said = warm(verb, code=2, CLUSTERKIT_HOME=f"/tmp/{'x' * 300}")
     assert said.startswith("clusterkit: ")
     assert said.endswith("/warm can't be used: file name too long.\n")
 
 
-def test_a_server_that_can_not_import_is_told(warm: Warm, home: Path) -> None:
-    """And does not stay."""
+def test_a_server_that_can_not_import_is_reported(warm: Warm, home: Path) -> None:
+    """And ends."""
     (warm.library / "tensorflow" / "__init__.py").write_text("import no_such_module")
     said = warm("start", code=1)
     assert "ModuleNotFoundError: No module named 'no_such_module'" in said
@@ -76,8 +76,8 @@ def test_a_server_that_can_not_import_is_told(warm: Warm, home: Path) -> None:
     wait_until(lambda: not processes_of(home), 5, "its end")
 
 
-def test_runs_come_from_the_server(warm: Warm, tmp_path: Path) -> None:
-    """One after the other: nothing is imported again, and the run is no descendant of the terminal's process."""
+def test_the_server_starts_runs(warm: Warm, tmp_path: Path) -> None:
+    """One after the other: nothing is imported again, and the run is not a descendant of the command."""
     pid = warm.start()
     for made in (1, 2):
         end = tmp_path / f"end-{made}"
@@ -103,8 +103,8 @@ def test_two_runs_at_once(warm: Warm, tmp_path: Path) -> None:
     assert [run.wait(20) for run in runs] == [0, 0]
 
 
-def test_another_environment_is_not_the_servers(warm: Warm) -> None:
-    """A run with another import-time variable has a fork server of its own, without a word; others matter not."""
+def test_a_run_with_another_environment_does_not_use_the_server(warm: Warm) -> None:
+    """With another import-time variable it has its own fork server, without a message; others do not matter."""
     pid = warm.start()
     run = warm.up("--run-id", "other", WORLD, env={"OMP_NUM_THREADS": "1"})
     assert run.wait(20) == 0
@@ -122,7 +122,7 @@ def test_another_environment_is_not_the_servers(warm: Warm) -> None:
     ("args", "number", "code"), [(["0"], 0, 0), (["0", "3"], 0, 1), (["60"], 2, 130), (["60"], 15, 143)]
 )
 def test_the_exit_code_is_that_of_the_run(warm: Warm, home: Path, args: list[str], number: int, code: int) -> None:
-    """Signals reach it through the command."""
+    """Signals reach the run through the command."""
     pid = warm.start()
     run = warm.up("--restart", "never", WORLD, *args)
     assert world(run)["imported_by"] == pid
@@ -133,8 +133,8 @@ def test_the_exit_code_is_that_of_the_run(warm: Warm, home: Path, args: list[str
 
 
 @pytest.mark.parametrize(("victim", "code"), [("command", -9), ("guardian", 1), ("supervisor", 1)])
-def test_sigkill_of_what_a_run_consists_of_ends_all_of_it(warm: Warm, home: Path, victim: str, code: int) -> None:
-    """And nothing else: the server is there for the next run."""
+def test_sigkill_of_one_process_of_a_run_ends_the_run(warm: Warm, home: Path, victim: str, code: int) -> None:
+    """And nothing else: the server remains for the next run."""
     pid = warm.start()
     run = warm.up("--workers", "2", "--grace-period", "1", WORLD, "60")
     for index in (0, 1):
@@ -150,8 +150,8 @@ def test_sigkill_of_what_a_run_consists_of_ends_all_of_it(warm: Warm, home: Path
     assert world(again)["imported_by"] == pid
 
 
-def test_sigkill_of_the_runs_fork_server_is_not_noticed(warm: Warm, home: Path, tmp_path: Path) -> None:
-    """It makes another one, of its own."""
+def test_sigkill_of_the_runs_fork_server_has_no_effect(warm: Warm, home: Path, tmp_path: Path) -> None:
+    """The run starts its own replacement."""
     warm.start()
     run = warm.up(WORLD, tmp_path / "end")
     world(run)
@@ -165,8 +165,8 @@ def test_sigkill_of_the_runs_fork_server_is_not_noticed(warm: Warm, home: Path, 
 
 
 @pytest.mark.parametrize("how", ["killed", "stopped"])
-def test_the_end_of_the_server_is_not_noticed_by_a_run(warm: Warm, home: Path, tmp_path: Path, how: str) -> None:
-    """Restarts are forked as before. The next run says that there is no server, and begins by itself."""
+def test_the_end_of_the_server_has_no_effect_on_a_run(warm: Warm, home: Path, tmp_path: Path, how: str) -> None:
+    """Restarts are forked as before. The next run reports that the server is gone, and starts without it."""
     pid = warm.start()
     run = warm.up("--restart-backoff", "0", "--restart-budget", "1", WORLD, tmp_path / "end", "1")
     world(run)
@@ -187,15 +187,15 @@ def test_the_end_of_the_server_is_not_noticed_by_a_run(warm: Warm, home: Path, t
     assert list(home.glob("warm/*.sock")) == []
 
 
-def test_a_server_that_nobody_needs_ends(warm: Warm, home: Path) -> None:
-    """After its time, and its socket is gone."""
+def test_an_idle_server_ends(warm: Warm, home: Path) -> None:
+    """After its idle time, and its socket is removed."""
     pid = warm.start("--idle", "4s")
     wait_until(lambda: procfs.is_zombie(pid), 15, "its end")
     assert list(home.glob("warm/*.sock")) == []
 
 
 def test_a_server_stays_while_a_run_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long that is; then its time begins anew."""
+    """However long that is; then its idle time starts over."""
     now = 100.0
     monkeypatch.setattr(warm_server, "time", SimpleNamespace(monotonic=lambda: now))
     server = WarmServer.__new__(WarmServer)  # without the imports
@@ -214,7 +214,7 @@ def test_a_server_stays_while_a_run_is_live(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_files_that_changed_end_the_server(warm: Warm) -> None:
-    """The run begins by itself, with what is installed now, and says so in one line."""
+    """The run starts without it, with the installed files, and reports that in one line."""
     pid = warm.start()
     module = warm.library / "tensorflow" / "__init__.py"
     module.write_text(module.read_text() + "NEW = True\n")
@@ -227,7 +227,7 @@ def test_files_that_changed_end_the_server(warm: Warm) -> None:
 
 
 def test_a_detached_run(warm: Warm, clusterkit: Commands) -> None:
-    """`up -d` returns, the run goes on, and is ended by its id."""
+    """`up -d` returns, the run continues, and can be ended by its id."""
     pid = warm.start()
     detached = warm.up("-d", "--run-id", "mine", WORLD, "60")
     assert detached.wait(20) == 0, detached.output

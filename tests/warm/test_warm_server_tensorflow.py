@@ -1,4 +1,4 @@
-"""The warm server with real TensorFlow; tests/warm/test_warm_server.py has everything that needs none."""
+"""The warm server with real TensorFlow; tests/warm/test_warm_server.py has the tests without it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def warm(home: Path, up: Start, clusterkit: Commands) -> Iterator[Warm]:
-    """Start a server with TensorFlow; it is ended after the test."""
+    """Start a server with TensorFlow, which ends after the test."""
     made = Warm(home, up, clusterkit, stub=False)
     yield made
     made("stop")
 
 
 def test_a_job_comes_from_the_server_and_recovers(warm: Warm, home: Path) -> None:
-    """A worker dies, then the server: restarts are forked by the run's own fork server. Then a run of its own."""
+    """A worker dies, then the server: the run's own fork server forks restarts. Then a run without the server."""
     pid = warm.start()
     run = warm.up(*PS_JOB, "--steps", "400")
     server = run.fork_server()
@@ -51,7 +51,7 @@ def test_a_job_comes_from_the_server_and_recovers(warm: Warm, home: Path) -> Non
 
 @pytest.mark.long
 def test_a_gang_comes_from_the_server(warm: Warm) -> None:
-    """Two at once, and Ctrl-C ends one of them."""
+    """Two at once; Ctrl-C ends one of them."""
     pid = warm.start()
     program = (CHILDREN / "preempted.py", "60")
     runs = [warm.up("--workers", "2", "--run-id", name, *program) for name in ("ended", "whole")]

@@ -1,4 +1,4 @@
-"""Warm starts with real TensorFlow: restarts are forked, and what happens to the fork server is not noticed."""
+"""Warm starts with real TensorFlow: restarts are forked, and the end of the fork server has no effect."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Start = Callable[..., Up]
 
 @pytest.mark.long
 def test_a_worker_that_is_killed_comes_back_through_the_server(up: Start) -> None:
-    """All first attempts and the second one are forks, and training ends where it should."""
+    """All first attempts and the second one are forks, and training ends at the right step."""
     run = up(*PS_JOB, "--steps", STEPS)
     server = run.fork_server()
     run.wait_for("Checkpointed", deadline=90)
@@ -42,7 +42,7 @@ def test_a_worker_that_is_killed_comes_back_through_the_server(up: Start) -> Non
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.soak) for seed in (1, 2))])
 @pytest.mark.long
 def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed: int) -> None:
-    """During its import, when the tasks start, and when a worker does again: the job ends as without it."""
+    """During its imports, when the tasks start, and when a worker restarts: the job ends as usual."""
     moment = (None, "Spawned", "RestartPlanned")[seed]
     later = random.Random(seed).uniform(0.0, 2.0 if moment is None else 0.3)
     print(f"seed {seed}: SIGKILL {later:.3f} s after {moment}")
@@ -72,8 +72,8 @@ def test_sigkill_of_the_fork_server_changes_nothing(up: Start, home: Path, seed:
     assert [event["failure"]["task"] for event in run.events("Failed")] == ["worker:1"]
 
 
-def test_a_preload_that_knows_tensorflows_devices_is_refused(up: Start) -> None:
-    """In one line; the run is cold."""
+def test_a_preload_that_initializes_tensorflows_devices_is_refused(up: Start) -> None:
+    """In one line; the run starts cold."""
     run = up("--preload", "preloads.devices", CHILDREN / "forked.py", "0")
     assert run.wait(60) == 0
     why = "a preloaded module has initialized TensorFlow's devices, which can't be used after a fork"
@@ -83,8 +83,8 @@ def test_a_preload_that_knows_tensorflows_devices_is_refused(up: Start) -> None:
 
 
 @pytest.mark.long
-def test_a_program_that_hides_its_import_starts_warm_when_that_is_asked_for(up: Start, tmp_path: Path) -> None:
-    """Its text says nothing of TensorFlow, so it would start cold."""
+def test_a_program_that_hides_its_import_starts_warm_on_request(up: Start, tmp_path: Path) -> None:
+    """Its code does not show TensorFlow, so it would start cold."""
     program = tmp_path / "hides.py"
     program.write_text(
         "import importlib, sys\nprint('tensor' 'flow' in sys.modules)\n"
@@ -100,7 +100,7 @@ def test_a_program_that_hides_its_import_starts_warm_when_that_is_asked_for(up: 
 
 
 def test_ctrl_c_while_tensorflow_is_imported(up: Start, home: Path) -> None:
-    """Nobody waits for the import."""
+    """The run does not wait for the import."""
     run = up("--preload", "preloads.slow", *PS_JOB, env=PRELOADS)  # so the import is not over before the signal comes
     server = wait_until(lambda: fork_server_of(home), 30, "a fork server")
     wait_until(lambda: "tensorflow" in Path(f"/proc/{server}/maps").read_text(), 60, "the import")

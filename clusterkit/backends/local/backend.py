@@ -29,7 +29,6 @@ from clusterkit.system import procfs
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child, heed_children
 from clusterkit.system.sweep import WillNotDie
-from clusterkit.warm.renewal import renew
 from clusterkit.warm.starter import WarmStarter, Warmth
 from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
@@ -146,7 +145,7 @@ class LocalBackend:
             case ac.Avoid():
                 pass  # there is no other host
             case ac.Refresh(files, fresh):
-                renew(self._starts, self._job, self._directory, files)
+                self._starts.renew(self._job, self._directory, files)
                 if fresh:
                     self._post(start_afresh(self._directory.checkpoints))
             case _:

@@ -16,7 +16,7 @@ from clusterkit.job.plan import Start
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
-from clusterkit.warm.run_server import Asked, ForkServer, NoForkServer
+from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
@@ -39,7 +39,7 @@ class Begun(NamedTuple):
     oom_kills: int
     process: subprocess.Popen[bytes] | None
     server: ForkServer | None = None
-    asked: Asked | None = None
+    asked: PendingFork | None = None
 
 
 class Family:
@@ -168,14 +168,14 @@ def _own_signs(ended: Ended) -> set[Sign]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}
 
 
-def _ask(server: ForkServer, start: Start) -> Asked | None:
+def _ask(server: ForkServer, start: Start) -> PendingFork | None:
     try:
         return server.ask(start)
     except NoForkServer:
         return None
 
 
-def _forked(server: ForkServer, asked: Asked) -> int | None:
+def _forked(server: ForkServer, asked: PendingFork) -> int | None:
     try:
         return server.fork(asked)
     except NoForkServer:

@@ -84,7 +84,7 @@ class Spawner:
 
     def start_waiting(self) -> None:
         """The fork server is ready, or gone."""
-        self._means.servers.settle()
+        self._means.servers.replace_lost()
         waiting, self._waiting = self._waiting, {}
         for order in waiting.values():
             self.spawn(order)

@@ -1,4 +1,4 @@
-"""Cables: veth pairs by which the kernel connects hosts that nothing impairs, without going through this process.
+"""Cables: veth pairs over which the kernel carries the packets between hosts that nothing impairs.
 
 A host's `eth0` is one end of a cable. The other end is in the hub, a network namespace that forwards packets and is
 connected to nothing else. A detour is a host's route to one address over its TUN device, and so through the switch.
@@ -18,14 +18,14 @@ Pair = tuple[int, int]
 
 
 class Hub:
-    """The namespace in which all cables end. The kernel removes it, and them, when this process ends."""
+    """The namespace in which all cables end. The kernel removes both when this process ends."""
 
     def __init__(self) -> None:
-        """Create and enter it. Raises NotPossible, also if the kernel does not support veth pairs."""
+        """Create and enter the namespace. Raises NotPossible, also if the kernel does not support veth pairs."""
         self._namespace = new_network()
         self._cables = 0
         self._kernel = Netlink()
-        try:  # with a trial cable that leads nowhere: once there is a hub, every host has to have a cable
+        try:  # a trial cable that leads nowhere: with a hub, every host has to have a cable
             self._kernel.lay("trial0", "trial1", self._namespace)
             self._kernel.forward(self._kernel.index("trial0"))
         except OSError as error:

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import struct
 import sys
 import time
 from contextlib import suppress
 
-FLUSH_EVERY = 1.0  # seconds that packets are buffered at most
-FLUSH_SIZE = 1 << 20  # bytes that are
+FLUSH_EVERY = 1.0  # seconds for which packets are buffered at most
+FLUSH_SIZE = 1 << 20  # bytes that are buffered at most
 RAW_IP = 101
 _HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, RAW_IP)
 _RECORD = struct.Struct("=IIII")
 
 
 class Capture:
-    """A pcap file that never ends within a packet. Raises OSError if it can't be created.
+    """A pcap file. If writing fails, the capture stops and the file is truncated to its last whole packet.
 
-    If writing fails, the capture stops and the file is truncated to its last whole packet.
+    Raises OSError if the file can't be created.
     """
 
     def __init__(self, path: str) -> None:
@@ -30,11 +31,10 @@ class Capture:
         self._due: float | None = 0.0
 
     def add(self, packet: bytes) -> None:
-        """Record a packet that is delivered now."""
         if self._file is None:
             return
         seconds, rest = divmod(time.time_ns(), 1_000_000_000)
-        self._records += (_RECORD.pack(seconds, rest // 1000, len(packet), len(packet)), packet)
+        self._records.append(_RECORD.pack(seconds, rest // 1000, len(packet), len(packet)) + packet)
         self._size += len(packet) + _RECORD.size
         if self._due is None:
             self._due = time.monotonic() + FLUSH_EVERY
@@ -46,35 +46,24 @@ class Capture:
         return None if self._due is None else max(0.0, self._due - now)
 
     def flush(self) -> None:
-        """Write what is buffered. If that fails, the capture stops, and nothing else does."""
-        data, self._records, self._size, self._due = b"".join(self._records), [], 0, None
+        """Write what is buffered. If that fails, only the capture stops."""
+        records, self._records, self._size, self._due = self._records, [], 0, None
         if self._file is None:
             return
-        done = 0
+        data, done = b"".join(records), 0
         try:
             while done < len(data):
                 done += os.write(self._file, data[done:])
             self._written += done
         except OSError as error:
             print(f"The capture {self._path} ends here: {error.strerror}.", file=sys.stderr, flush=True)
+            ends = itertools.accumulate(map(len, records))
             with suppress(OSError):
-                os.ftruncate(self._file, self._written + self._whole(data, done))
+                os.ftruncate(self._file, self._written + max((end for end in ends if end <= done), default=0))
             self.close()
 
     def close(self) -> None:
-        """Close the file; what is buffered is lost."""
+        """Close the file without writing what is buffered."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-    def _whole(self, data: bytes, end: int) -> int:
-        """Return how many bytes of `data[:end]` are whole packets, counted from the start."""
-        position = 0 if self._written else len(_HEADER)
-        if position > end:
-            return 0
-        while position + _RECORD.size <= end:
-            following = position + _RECORD.size + _RECORD.unpack_from(data, position)[2]
-            if following > end:
-                break
-            position = following
-        return position

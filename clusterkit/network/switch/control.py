@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import socket
+from contextlib import suppress
 from typing import Any
 
 from clusterkit.network.switch.cables import Pair
@@ -49,7 +50,7 @@ class Control:
         self._fabric.impair(number, _pairs(a, b), Layer(**layer))
 
     def _do_reset(self, a: list[int], b: list[int]) -> int:
-        return self._fabric.reset(_pairs(a, b))
+        return self._fabric.resets.begin(_pairs(a, b))
 
     def _do_fill(self, number: int) -> None:
         if self._disk is None:
@@ -64,16 +65,11 @@ class Control:
     def _do_flush(self) -> None:
         self._fabric.flush()
 
-    def _do_counts(self) -> list[tuple[Pair, list[int]]]:
-        return list(self._fabric.counts().items())
-
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
-    """Send a line of JSON. A closed channel is ignored: the next read reports it."""
-    try:
+    """Send a line of JSON. If the channel is closed, the next read notices."""
+    with suppress(OSError):
         channel.sendall(json.dumps(message).encode() + b"\n")
-    except OSError:
-        return
 
 
 def _pairs(a: list[int], b: list[int]) -> list[Pair]:

@@ -30,10 +30,10 @@ class Host(NamedTuple):
 
 
 def new_host(address: str, hub: Hub | None) -> Host:
-    """Create and enter a network namespace whose devices are up. Raises NotPossible.
+    """Create and enter a network namespace with its devices, and set them up. Raises NotPossible.
 
-    The device with the address is the cable to the hub; without a hub, the TUN device. The kernel removes all of it
-    once nothing has it open and no process is in the namespace.
+    The address belongs to the cable to the hub; without a hub, to the TUN device. The kernel removes the namespace and
+    its devices once no descriptor refers to them and no process is in it.
     """
     namespace = new_network()
     tun = CABLE if hub is None else TUN
@@ -53,7 +53,7 @@ def new_host(address: str, hub: Hub | None) -> Host:
 
 
 def release(devices: Iterable[int]) -> None:
-    """Make the kernel remove the devices with their namespaces, all at once, and not on close, 20 ms for each."""
+    """Have the kernel remove the devices together with their namespaces, and not on close, which takes 20 ms each."""
     for device in devices:
         with suppress(OSError):
             fcntl.ioctl(device, _TUNSETPERSIST, 1)

@@ -15,8 +15,8 @@ _SIZE = "size=64k,nr_inodes=16"  # of the overlay's upper layer, which is filled
 class FullDisk:
     """A directory that can be filled.
 
-    `scratch` is an empty directory, a mount point while the overlay is built. `in_user_namespace`: this process is in
-    a user namespace that it created.
+    `scratch` is an empty directory, a mount point while the overlay is built. `in_user_namespace` says whether this
+    process has created a user namespace and is in it.
     """
 
     def __init__(self, path: str, scratch: str, in_user_namespace: bool) -> None:
@@ -26,7 +26,7 @@ class FullDisk:
         self._numbers: set[int] = set()
 
     def fill(self, number: int) -> None:
-        """Let files that are opened there from now on be read, but not written. Raises NotPossible."""
+        """Make the directory full: files opened from now on can be read, but not written. Raises NotPossible."""
         if not self._numbers:
             self._mount()
         self._numbers.add(number)
@@ -89,7 +89,7 @@ def _fill(directory: str) -> None:
 
 
 def try_full_disk(in_user_namespace: bool) -> None:
-    """Fill and free a directory in this process's mount namespace. Raises NotPossible if that does not work."""
+    """Fill and free a directory in this process's mount namespace. Raises NotPossible if that fails."""
     place = "/tmp"
     try:
         mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k")

@@ -23,13 +23,13 @@ BURST = 32  # packets read from one host before the others get their turn
 
 
 class Fabric:
-    """Carries packets; one on a clear way costs a read, a dictionary lookup and a write."""
+    """Carries packets. A packet on a clear way costs a read, a dictionary lookup and a write."""
 
     def __init__(self, namespaces: Sequence[int], ways: Ways, capture: Capture | None) -> None:
         self._ways = ways
         self.devices = ways.devices
         self._capture = capture
-        self._resets = Resets(namespaces, ways, self._inject, self._call_at)
+        self.resets = Resets(namespaces, ways, self._inject, self._call_at)
         self._epoll = select.epoll()
         self._handlers: dict[int, Callable[[], None]] = {}
         self._timers: list[tuple[float, int, Callable[[float], None]]] = []
@@ -44,23 +44,22 @@ class Fabric:
         self._epoll.register(descriptor, select.EPOLLIN)
 
     def run(self) -> None:
-        """Carry packets and call handlers until `stop`."""
         while not self._stopped:
             for descriptor, _ in self._epoll.poll(self._timeout()):
                 if (handler := self._handlers.get(descriptor)) is not None:
                     handler()
-            if self._timers:
-                self._run_due_timers(time.monotonic())
+            now = time.monotonic()
+            while self._timers and self._timers[0][0] <= now:
+                heapq.heappop(self._timers)[2](now)
             if self._capture is not None and self._capture.wait(time.monotonic()) == 0:
                 self._capture.flush()
 
     def stop(self) -> None:
-        """Make `run` return; flush the capture."""
+        """Flush the capture, and make `run` return."""
         self._stopped = True
         self.flush()
 
     def flush(self) -> None:
-        """Write what the capture has buffered, if there is one."""
         if self._capture is not None:
             self._capture.flush()
 
@@ -80,32 +79,17 @@ class Fabric:
             self._deliver(way, now)
         self._ways.update_routes(ways)
 
-    def reset(self, pairs: Iterable[Pair]) -> int:
-        """Reset every TCP connection between the hosts of each pair; return how many there were. Raises NotPossible."""
-        return self._resets.begin(pairs)
-
-    def counts(self) -> dict[Pair, list[int]]:
-        """Return [packets delivered, bytes delivered, packets dropped, bytes dropped] of each way that had any."""
-        return {way.pair: way.counts for way in self._ways if any(way.counts)}
-
     def _drain(self, source: int) -> None:
         """Carry at most BURST packets that a host has sent."""
         device, clear = self.devices[source], self._ways.clear[source]
         try:
             for _ in range(BURST):
                 packet = os.read(device, LONGEST)
-                way = clear.get(packet[16:20])
-                if way is None or packet[0] >> 4 != 4:
+                target = clear.get(packet[16:20])
+                if target is None or packet[0] >> 4 != 4:
                     self._inspect(source, packet)
-                    continue
-                try:
-                    os.write(way.device, packet)
-                except OSError:
-                    way.drop(packet)
-                    continue
-                counts = way.counts
-                counts[0] += 1
-                counts[1] += len(packet)
+                else:
+                    self._write(target, packet)
         except BlockingIOError:
             return
         except OSError:  # a task with rights in its namespace may have deleted its device
@@ -113,23 +97,21 @@ class Fabric:
             del self._handlers[device]
 
     def _inspect(self, source: int, packet: bytes) -> None:
-        """Carry a packet on a way that is not clear, or drop one that is not for another host."""
+        """Carry a packet on a way that is not clear; ignore one that is not for another host."""
         if (way := self._ways.way_of(source, packet)) is None:
             return
         if way.doomed and (segment := segment_of(packet)) is not None:
             resets = replies(segment, way.doomed)
             if resets is not None:
-                way.drop(packet)
                 for reset in resets:
                     self._inject(reset)
                 return
         now = time.monotonic()
-        if not way.link.accept(packet, now):
-            way.drop(packet)
+        way.link.accept(packet, now)
         self._deliver_and_reroute(way, now)
 
     def _deliver_and_reroute(self, way: Way, now: float) -> None:
-        """Deliver what is due on a way; update its route if that has made it clear."""
+        """Deliver what is due on a way; update its route if the way is clear then."""
         self._deliver(way, now)
         if way.is_clear:
             self._ways.update_routes([way])
@@ -137,27 +119,19 @@ class Fabric:
     def _deliver(self, way: Way, now: float) -> None:
         """Deliver what is due on a way, and set a timer for the rest."""
         for packet in way.link.due(now):
-            if self._write(way.device, packet):
-                way.counts[0] += 1
-                way.counts[1] += len(packet)
-            else:
-                way.drop(packet)
+            self._write(way.device, packet)
         following = way.link.next
         if following is not None and following < way.wakes:
             way.wakes = following
             self._call_at(following, functools.partial(self._wake, way, following))
 
     def _wake(self, way: Way, at: float, now: float) -> None:
-        if at == way.wakes:  # else the next delivery was moved forward, which has set another timer
+        if at == way.wakes:  # else an earlier delivery has set another timer
             way.wakes = math.inf
             self._deliver_and_reroute(way, now)
 
     def _call_at(self, at: float, function: Callable[[float], None]) -> None:
         heapq.heappush(self._timers, (at, next(self._ids), function))
-
-    def _run_due_timers(self, now: float) -> None:
-        while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2](now)
 
     def _timeout(self) -> float:
         now = time.monotonic()
@@ -169,11 +143,10 @@ class Fabric:
         """Deliver a packet that no host has sent."""
         self._write(self._ways.device_of(packet[16:20]), packet)
 
-    def _write(self, device: int, packet: bytes) -> bool:
+    def _write(self, device: int, packet: bytes) -> None:
         try:
             os.write(device, packet)
-        except OSError:
-            return False
+        except OSError:  # the packet is lost
+            return
         if self._capture is not None:
             self._capture.add(packet)
-        return True

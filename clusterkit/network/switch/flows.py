@@ -1,4 +1,4 @@
-"""Flows: lists the TCP connections of a host, and makes the packets that reset the ends of one.
+"""Flows: lists the TCP connections of a host, and makes the packets that reset both ends of one.
 
 A flow is one direction of a connection: source address, destination address and both ports, 12 bytes.
 """
@@ -14,13 +14,17 @@ LONGEST = 65535  # bytes of an IPv4 packet
 PLAIN_HEADER = 0x45  # the first byte of an IPv4 header without options
 TCP = 6
 SYN, RST, ACK = 0x02, 0x04, 0x10
+TABLES = ("tcp", "tcp6")  # an IPv6 listener accepts IPv4 too, and the kernel lists those connections in tcp6
+# States in which a connection may still carry data: established, SYN received, closed by one of the two ends.
+_LIVE = frozenset(("01", "03", "04", "05", "08"))
+_MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 _FRAGMENT_OFFSET = 0x1FFF
 _IP, _TCP = struct.Struct("!BBHHHBBH8s"), struct.Struct("!4s4s4sBBHHH")
 _DO_NOT_FRAGMENT, _TTL = 0x4000, 64
 
 
 class Segment(NamedTuple):
-    """The fields of a TCP header. `flow` is source address, destination address and both ports: 12 bytes."""
+    """The fields of a TCP header that resets need."""
 
     flow: bytes
     flags: int
@@ -28,7 +32,7 @@ class Segment(NamedTuple):
 
 
 def segment_of(packet: bytes) -> Segment | None:
-    """Parse the TCP header of a packet; None if it has none, or a truncated one."""
+    """Parse the TCP header of a packet; None if it has no complete one."""
     if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != TCP:
         return None
     start = (packet[0] & 15) * 4
@@ -38,7 +42,6 @@ def segment_of(packet: bytes) -> Segment | None:
 
 
 def reverse(flow: bytes) -> bytes:
-    """Return the other direction of a flow."""
     return flow[4:8] + flow[:4] + flow[10:12] + flow[8:10]
 
 
@@ -60,18 +63,12 @@ def checksum(data: bytes) -> int:
     return ~total & 0xFFFF
 
 
-TABLES = ("tcp", "tcp6")  # an IPv6 listener accepts IPv4 too, and the kernel lists those connections in tcp6
-# States in which a connection may still carry data: established, SYN received, closed by one of the two ends.
-_LIVE = frozenset(("01", "03", "04", "05", "08"))
-_MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
-
-
 def local_flows() -> set[bytes]:
     """Return the incoming flow of each connection in this process's network namespace. Takes up to 10 ms."""
     found = set[bytes]()
     for table in TABLES:
         path = Path("/proc/self/net", table)
-        if path.exists():  # else a kernel without IPv6
+        if path.exists():  # a kernel without IPv6 has no tcp6
             found.update(parse_table(path.read_text()))
     return found
 
@@ -88,7 +85,7 @@ def parse_table(table: str) -> Iterator[bytes]:
 
 
 def probe(flow: bytes) -> bytes:
-    """Make a packet to which the end of an established connection replies with the sequence number that it expects.
+    """Make a packet to which one end of an established connection replies with the sequence number that it expects.
 
     RFC 5961, 4.2: an end answers any SYN, whatever its number, with an acknowledgement, and otherwise ignores it.
     """
@@ -106,12 +103,12 @@ def replies(segment: Segment, doomed: set[bytes]) -> list[bytes] | None:
     if segment.flags & SYN and not segment.flags & ACK:
         doomed -= {flow, reverse(flow)}
         return None
-    # The very number that it expects: any other within the window only gets an acknowledgement (RFC 5961, 3.2).
+    # With the exact number that the sender expects: it merely acknowledges any other in the window (RFC 5961, 3.2).
     return [] if segment.flags & RST else [forge(reverse(flow), RST, segment.ack)]
 
 
 def _endpoint(text: str) -> tuple[bytes, bytes]:
-    """Parse address and port into network byte order; the kernel prints an address as 32-bit words of the host's."""
+    """Parse address and port into network byte order; the kernel prints addresses as words in the host's order."""
     address, port = text.split(":")
     words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
     return struct.pack(f"={len(words)}I", *words).removeprefix(_MAPPED), int(port, 16).to_bytes(2)

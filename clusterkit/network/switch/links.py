@@ -1,4 +1,4 @@
-"""Links: decide whether and when a packet from one task to another is delivered, given what impairs the way."""
+"""Links: decide whether and when a packet from one task to another is delivered, given what impairs that direction."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ MOST_WAITING = 64 << 20  # bytes that may wait on one link
 class Layer:
     """What one fault does to the packets between two tasks.
 
-    `delay` is in seconds one way and varies by up to `jitter`, more or less; `loss` is the probability that a packet
-    is lost; `rate` is in bytes a second, 0 for no limit.
+    `delay` is in seconds for one direction, plus or minus up to `jitter`; `loss` is the probability that a packet is
+    lost; `rate` is in bytes per second, 0 for no limit.
     """
 
     cut: bool = False
@@ -25,11 +25,6 @@ class Layer:
     jitter: float = 0.0
     loss: float = 0.0
     rate: float = 0.0
-
-    @property
-    def is_random(self) -> bool:
-        """Whether it draws a random number for each packet."""
-        return self.loss > 0 or self.jitter > 0
 
 
 class Link:
@@ -43,9 +38,9 @@ class Link:
         self._name = f"{source}>{destination}"
         self._layers: dict[int, tuple[Layer, random.Random]] = {}
         self._waiting: deque[tuple[float, bytes]] = deque()
-        self._bytes = 0  # that wait
+        self._bytes = 0  # the size of the waiting packets
         self._last = 0.0  # when the newest packet is due
-        self._free = 0.0  # when the rate limit has let all accepted packets pass
+        self._free = 0.0  # when all accepted packets have passed the rate limit
         self._rate = self._delay = 0.0
 
     @property
@@ -59,12 +54,12 @@ class Link:
         return self._waiting[0][0] if self._waiting else None
 
     def impair(self, number: int, layer: Layer, now: float) -> None:
-        """Add a layer, or replace the one with that number; its random numbers start from the beginning."""
+        """Add a layer, or replace the one with that number; its random numbers start over."""
         self._layers[number] = (layer, random.Random(f"{self._seed}/{number}/{self._name}"))
         self._reschedule(now)
 
     def heal(self, number: int, now: float) -> None:
-        """Remove the layer with that number, if there is one."""
+        """Remove the layer with that number, if any."""
         if self._layers.pop(number, None) is not None:
             self._reschedule(now)
 
@@ -73,8 +68,8 @@ class Link:
         lost, delay = False, self._delay
         for layer, chance in self._layers.values():
             lost |= layer.cut
-            if layer.is_random:
-                # Each layer draws one number for each packet, whatever the others do, so a replay loses the same ones.
+            if layer.loss > 0 or layer.jitter > 0:
+                # Each layer draws one number per packet, whatever the others do, so a replay loses the same packets.
                 drawn = chance.random()
                 lost |= drawn < layer.loss
                 delay += layer.jitter * (2 * (drawn - layer.loss) / (1 - layer.loss) - 1) if not lost else 0.0
@@ -102,14 +97,14 @@ class Link:
         return (self._free - now) * self._rate + size > max(BACKLOG, self._rate * BACKLOG_SECONDS)
 
     def _time_past_rate(self, size: int, now: float) -> float:
-        """Return when the rate limit has let a packet of that size pass."""
+        """Return when a packet of that size has passed the rate limit."""
         if not self._rate:
             return now
         self._free = max(self._free, now - BURST / self._rate) + size / self._rate
         return max(now, self._free)
 
     def _reschedule(self, now: float) -> None:
-        """Apply the layers as they are now; a waiting packet becomes due no later than if it had just arrived."""
+        """Apply the current layers; a waiting packet becomes due no later than if it had just arrived."""
         layers = [layer for layer, _ in self._layers.values()]
         self._delay = sum(layer.delay for layer in layers)
         self._rate = min((layer.rate for layer in layers if layer.rate), default=0.0)

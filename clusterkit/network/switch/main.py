@@ -1,4 +1,4 @@
-"""The switch process: creates the namespaces, passes them to the supervisor, and carries packets while that lives.
+"""The switch process: creates the namespaces, passes them to the supervisor, and carries packets until that ends.
 
 python -c ... SOCKET                  serve the supervisor; the first line on SOCKET is the plan, as JSON
 python -c ... check [network] [disk]  print why this machine does not support these, or nothing
@@ -29,9 +29,9 @@ DESCRIPTORS_PER_MESSAGE = 200  # the kernel allows 253
 
 
 class Namespaces(NamedTuple):
-    """`shared` are joined by all tasks, in that order; each of `hosts` by one task.
+    """All tasks join the `shared` ones, in that order; each of `hosts` is for one task.
 
-    `in_user_namespace`: this process is in a user namespace that it created, since it has no rights without one.
+    `in_user_namespace` says whether this process has created a user namespace, for lack of rights, and is in it.
     """
 
     in_user_namespace: bool
@@ -41,7 +41,6 @@ class Namespaces(NamedTuple):
 
 
 def main() -> None:
-    """See the module's docstring."""
     if sys.argv[1] == "check":
         print(why_not("network" in sys.argv, "disk" in sys.argv) or "", end="")
         return
@@ -63,10 +62,10 @@ def main() -> None:
 
 
 def build(plan: dict[str, Any], channel: socket.socket) -> Fabric:
-    """Create everything, and send the namespaces to the supervisor. Raises NotPossible."""
+    """Create the namespaces and the fabric, and send the namespaces to the supervisor. Raises NotPossible."""
     names, addresses = plan["names"], plan["addresses"]
     capture = None if plan["pcap"] is None else _capture(plan["pcap"])
-    # A capture sees only what passes the switch, so it excludes cables.
+    # A capture excludes cables, since it sees only what passes the switch.
     made = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
     disk = None
     if plan["disk"] is not None:
@@ -80,7 +79,7 @@ def build(plan: dict[str, Any], channel: socket.socket) -> Fabric:
     Control(channel, fabric, disk)
     descriptors = [*made.shared, *namespaces]
     for start in range(0, len(descriptors), DESCRIPTORS_PER_MESSAGE):
-        # Descriptors need a byte to travel with; a space before the answer is ignored.
+        # Descriptors need a byte that carries them; the JSON parser ignores a space before the answer.
         socket.send_fds(channel, [b" "], descriptors[start : start + DESCRIPTORS_PER_MESSAGE])
     return fabric
 
@@ -97,7 +96,7 @@ def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bo
 
 
 def why_not(network: bool, disk: bool) -> str | None:
-    """Return why this machine does not support these, as a clause, or None. Leaves this process in other namespaces."""
+    """Return why this machine does not support them, as a clause, or None. Leaves this process in other namespaces."""
     try:
         made = make_namespaces(["10.77.0.1"] if network else [], disk)
         if disk:

@@ -18,12 +18,12 @@ _RTA_DST, _RTA_OIF, _RTA_PREFSRC = 1, 4, 7
 _TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_LINK, _UNICAST = 254, 4, 253, 1
 _IFF_UP, _IFF_NOARP = 0x1, 0x80
 _HEADER, _LINK, _ROUTE = struct.Struct("=IHHII"), struct.Struct("=BxHiII"), struct.Struct("=8BI")
-# The same for every device: without ARP a device sends to its own address, so the other end has to have it too.
+# The same for every device: without ARP a device sends to its own address, so the other end has to have that too.
 _MAC = b"\x02\0\0\0\0\1"
 
 
 class Netlink:
-    """A socket to the kernel; it stays with the namespace in which it was opened. Every method raises OSError."""
+    """A socket to the kernel, which stays with the namespace in which it was opened. Every method raises OSError."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -35,14 +35,13 @@ class Netlink:
         self._socket.close()
 
     def lay(self, name: str, other: str, namespace: int) -> None:
-        """Create a cable, whose ends are down: `name` in this namespace and `other` in `namespace`."""
+        """Create a cable with both ends down: `name` in this namespace and `other` in `namespace`."""
         peer = _end(other) + _attribute(_IFLA_NET_NS_FD, struct.pack("=I", namespace))
         data = _attribute(_INFO_DATA, _attribute(_VETH_INFO_PEER, peer))
         kind = _attribute(_IFLA_LINKINFO, _attribute(_INFO_KIND, b"veth") + data)
         self._ask(_NEWLINK, _ACK | _CREATE | _EXCL, _end(name) + kind)
 
     def index(self, name: str) -> int:
-        """Return the interface index of a device."""
         answer = self._ask(_GETLINK, 0, _LINK.pack(0, 0, 0, 0, 0) + _name(name))
         number: int = _LINK.unpack_from(answer)[2]
         return number
@@ -55,12 +54,11 @@ class Netlink:
         self._ask(_SETLINK, _ACK, _LINK.pack(0, 0, device, _IFF_UP, _IFF_UP) + spec)
 
     def route(self, address: bytes, device: int, source: bytes | None = None) -> None:
-        """Send packets for this one address out by `device`, with `source` as their sender if it is given."""
+        """Route packets for this one address to `device`, with `source`, if given, as their sender."""
         preferred = b"" if source is None else _attribute(_RTA_PREFSRC, source)
         self._ask(_NEWROUTE, _ACK | _CREATE | _REPLACE, _route(address, device) + preferred)
 
     def unroute(self, address: bytes, device: int) -> None:
-        """Remove the route that `route` added."""
         self._ask(_DELROUTE, _ACK, _route(address, device))
 
     def _ask(self, kind: int, flags: int, body: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Resets: ends every TCP connection between two hosts, also idle ones and those that went over a cable."""
+"""Resets: ends every TCP connection between two hosts, even if it is idle or uses a cable."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ Flows = Mapping[Pair, set[bytes]]
 
 
 class Resets:
-    """The resets that are in progress. Their flows are `doomed` in `ways`: whatever an end sends, it gets a reset back.
+    """The resets in progress. Their flows are `doomed` in `ways`: an end that sends anything gets a reset back.
 
-    A probe makes an idle end send something. It is repeated: data that arrives between the end's reply and the reset
-    makes the reset's sequence number stale. An end that is closed by then only sends a reset of its own.
+    A probe makes an idle end send something. It is repeated, since data that arrives between the end's reply and the
+    reset makes the reset's sequence number stale. An end that is closed by then only replies with a reset.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Resets:
         self._call_at = call_at
 
     def begin(self, pairs: Iterable[Pair]) -> int:
-        """Reset the connections between the hosts of each pair; return how many there are. Raises NotPossible."""
+        """Reset all TCP connections between the hosts of each pair; return their number. Raises NotPossible."""
         begun = dict[Pair, set[bytes]]()
         for pair, flows in self._flows({(min(pair), max(pair)) for pair in pairs}).items():
             doomed = self._ways.way(*pair).doomed
@@ -57,12 +57,12 @@ class Resets:
                 self._ways.way(*pair).doomed.difference_update(flows)
         self._ways.update_routes(self._ways.both_ways(begun))
         for pair, flows in begun.items():
-            for flow in flows & self._ways.way(*pair).doomed:  # without those whose ports have a new connection
+            for flow in flows & self._ways.way(*pair).doomed:  # not those whose ports have a new connection
                 self._inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:
-        """Return both flows of each connection between the hosts of each pair, as one of the two hosts lists them."""
-        frequency = Counter(itertools.chain.from_iterable(pairs))  # so that few hosts are listed
+        """Return both flows of each connection between the hosts of each pair, from the list of one of the two."""
+        frequency = Counter(itertools.chain.from_iterable(pairs))  # to list the connections of few hosts
         listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
         found = defaultdict[bytes, set[bytes]](set)
         for host in set(listed.values()):

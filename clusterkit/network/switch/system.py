@@ -29,7 +29,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class NotPossible(Exception):
-    """This machine does not support it. The message is a clause that says why."""
+    """This machine does not support a feature. The message is a clause that says why."""
 
 
 def has_rights() -> bool:
@@ -83,7 +83,7 @@ def enter(namespace: int) -> None:
 
 
 def keep_mounts_to_itself() -> None:
-    """Hide new mounts of this namespace from others, while new mounts outside still appear here."""
+    """Hide this namespace's new mounts from others; new mounts outside still appear here."""
     mount("none", "/", flags=MS_REC | MS_SLAVE)
 
 

@@ -1,11 +1,11 @@
-"""Ways: one for each direction between two hosts, with its impairments, counters and route."""
+"""Ways: one for each direction between two hosts, with its impairments and route."""
 
 from __future__ import annotations
 
 import math
 import socket
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from clusterkit.network.switch.cables import Detours, Pair
 from clusterkit.network.switch.links import Link
@@ -13,15 +13,13 @@ from clusterkit.network.switch.links import Link
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """One direction between two hosts: what impairs it, and how much it has carried."""
+    """One direction between two hosts, and what impairs it."""
 
     pair: Pair  # source and destination
-    address: bytes  # of the destination
-    device: int  # of the destination
+    address: bytes  # the destination's
+    device: int  # the destination's
     link: Link
     doomed: set[bytes]  # flows of connections that are being reset; shared with the way back
-    # Packets and bytes that were delivered, then those that were not.
-    counts: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
     wakes: float = math.inf  # when the next waiting packet is due
 
     @property
@@ -29,16 +27,11 @@ class Way:
         """Whether packets pass without delay, loss or inspection."""
         return self.link.is_clear and not self.doomed
 
-    def drop(self, packet: bytes) -> None:
-        """Count a packet that is not delivered."""
-        self.counts[2] += 1
-        self.counts[3] += len(packet)
-
 
 class Ways:
     """All ways between hosts, which are given by index.
 
-    With `detours`, packets go through the switch only on ways that are not clear, or whose way back is not.
+    With `detours`, packets take a cable unless their way or the way back is not clear.
     """
 
     detours: Detours | None = None
@@ -55,20 +48,18 @@ class Ways:
         # Created on demand: most pairs of hosts never exchange a packet.
         self._ways: dict[Pair, Way] = {}
         self._detoured: set[Pair] = set()
-        # By source, then by the destination's address: all ways, and those whose packets need no inspection.
+        # By source, then by the destination's address: all ways, and the devices to which packets need no inspection.
         self._all: list[dict[bytes, Way]] = [{} for _ in devices]
-        self.clear: list[dict[bytes, Way]] = [{} for _ in devices]
+        self.clear: list[dict[bytes, int]] = [{} for _ in devices]
 
     def __iter__(self) -> Iterator[Way]:
         return iter(self._ways.values())
 
     def both_ways(self, pairs: Iterable[Pair]) -> list[Way]:
-        """Return both ways of each pair."""
         both = {way for a, b in pairs for way in ((a, b), (b, a)) if a != b}
         return [self.way(*pair) for pair in sorted(both)]
 
     def way(self, a: int, b: int) -> Way:
-        """Return the way from one host to another."""
         if (way := self._ways.get((a, b))) is None:
             link = Link(self._seed, self._names[a], self._names[b])
             back = self._ways.get((b, a))
@@ -86,16 +77,15 @@ class Ways:
         return way if packet[0] >> 4 == 4 else None
 
     def device_of(self, address: bytes) -> int:
-        """Return the device of the host with that address."""
         return self.devices[self._indices[address]]
 
     def update_routes(self, ways: Iterable[Way]) -> None:
-        """Route packets past or through inspection and detours, as the ways are clear or not. Raises NotPossible."""
+        """Choose for each of these ways between inspection or not, detour or cable. Raises NotPossible."""
         begin, end = set[Pair](), set[Pair]()
         for way in ways:
             source, destination = way.pair
             if way.is_clear and not self._captured:
-                self.clear[source][way.address] = way
+                self.clear[source][way.address] = way.device
             else:
                 self.clear[source].pop(way.address, None)
             pair = min(way.pair, way.pair[::-1])

@@ -1,9 +1,8 @@
-"""Keras's callbacks on several workers: each worker writes the same files, and deletes them for the others.
+"""Patches Keras's callbacks, which on several workers write the same files, and delete each other's.
 
-Loaded by path: standard library only. The workers other than the chief get a directory `workertemp_N` beside the
-files, which is removed at the end of `fit`. Keras 2 does that by itself, except for CSVLogger. They can't leave out
-what they write, since all workers may have to take part when a model is saved. All workers restore a backup from the
-chief's files.
+Loaded by path: standard library only. Each worker but the chief gets a directory `workertemp_N` beside the files, which
+is removed at the end of `fit`. Keras 2 does that by itself, except for CSVLogger. Why not skip the writing: all workers
+may have to take part when a model is saved. All workers restore a backup from the chief's files.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
-Load = Callable[[str], ModuleType]
 PLACES = {"ModelCheckpoint": "filepath", "CSVLogger": "filename", "TensorBoard": "log_dir"}
 BACKUP = "BackupAndRestore"
 BACKUP_PATHS = (
@@ -24,8 +21,8 @@ BACKUP_PATHS = (
 )
 
 
-def write_apart(module: Any, load: Load) -> None:
-    """Have the callback in this module write to a directory of this worker's own."""
+def write_apart(module: Any, load: Any) -> None:
+    """Patch the callback in this module to write to this worker's directory."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
@@ -33,18 +30,18 @@ def write_apart(module: Any, load: Load) -> None:
         _back_up_apart(kind, load)
 
 
-def log_apart(module: Any, load: Load) -> None:
-    """The same for Keras 2, where only CSVLogger needs it. Other callbacks remove `workertemp_N` after each save."""
+def log_apart(module: Any, load: Any) -> None:
+    """Patch Keras 2's CSVLogger. The directory has another name, since other callbacks remove `workertemp_N`."""
     _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
 
 
-def back_up_whole(module: Any, load: Load) -> None:
-    """Have the chief's backup complete or not there, also if the chief is killed while it saves."""
+def back_up_whole(module: Any, load: Any) -> None:
+    """Patch the chief's backups to be complete or absent, even if the chief is killed while it saves."""
     kind = getattr(module, BACKUP)
     save = kind._save_model
 
     def save_whole(self: Any) -> None:
-        if self.double_checkpoint:  # the backup before this one takes its place
+        if self.double_checkpoint:  # the previous backup is used instead of an incomplete one
             save(self)
             return
         part = f"{os.path.normpath(self.backup_dir)}.part"
@@ -58,12 +55,12 @@ def back_up_whole(module: Any, load: Load) -> None:
 
 
 def own_directory() -> str:
-    """The name of this worker's directory, as in Keras 2."""
+    """Return the name of this worker's directory, as Keras 2 has it."""
     return f"workertemp_{json.loads(os.environ['TF_CONFIG'])['task']['index']}"
 
 
 def apart(path: str, suffix: str = "") -> tuple[str, str]:
-    """This worker's directory beside a path, above all of the path that has an epoch in it; and the path in there."""
+    """Return this worker's directory beside a path, outside any part that depends on the epoch, and the path in it."""
     fixed, brace, rest = path.rstrip("/").partition("{")
     parent, name = os.path.split(fixed)
     directory = os.path.join(parent, own_directory() + suffix)
@@ -71,7 +68,7 @@ def apart(path: str, suffix: str = "") -> tuple[str, str]:
 
 
 def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> None:
-    """Call a method of a backup's with its files in another directory."""
+    """Call a method of a backup callback with its files in another directory."""
     before = {name: getattr(callback, name) for name in BACKUP_PATHS if hasattr(callback, name)}
     for name, path in before.items():
         setattr(callback, name, directory if name == "backup_dir" else os.path.join(directory, os.path.basename(path)))
@@ -82,7 +79,7 @@ def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> 
             setattr(callback, name, path)
 
 
-def _move(kind: Any, attribute: str, load: Load, suffix: str = "") -> None:
+def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:
     def move(self: Any, *args: Any, **kwargs: Any) -> None:
         self._own_directory, path = apart(str(getattr(self, attribute)), suffix)
         setattr(self, attribute, path)
@@ -93,8 +90,8 @@ def _move(kind: Any, attribute: str, load: Load, suffix: str = "") -> None:
     hook.after(kind, "on_train_end", lambda self, logs=None: _remove(self._own_directory))
 
 
-def _back_up_apart(kind: Any, load: Load) -> None:
-    # Beside the chief's backup, as for the others: the chief removes its own at its end, when a worker may still save.
+def _back_up_apart(kind: Any, load: Any) -> None:
+    # Beside the chief's backup and not in it: the chief removes its own at its end, when a worker may still save.
     hook = load("task/patches/hook")
     save = kind._save_model
     hook.replace(kind, "_save_model", lambda self: with_paths(self, apart(self.backup_dir)[1], save))
@@ -102,7 +99,7 @@ def _back_up_apart(kind: Any, load: Load) -> None:
 
 
 def _files() -> Any:
-    """TensorFlow's functions for files, which know remote ones too."""
+    """Return TensorFlow's file functions, which support remote files too."""
     return sys.modules["tensorflow"].io.gfile
 
 

@@ -1,7 +1,7 @@
 """Reports how long each of a coordinator's workers takes for a step.
 
 Loaded by path: standard library only, and no module that entry.py has not imported. A step counts for the worker that
-finished it, from the moment at which its thread took the closure; one that a lost worker gave back does not count.
+finished it, from the moment when its thread took the closure; one that a lost worker gave back does not count.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Callable
 from typing import Any
 
 EVERY = 2.0  # seconds between two reports, at least
-MOST = 100  # workers in one report, so that it is written in one piece
+MOST = 100  # workers in one report, so that one write suffices
 
 
 class Times:
-    """Adds up the times of the steps; `write` sends a report of a kind, given its fields."""
+    """Adds up the times of the steps; `write` sends a report, given its kind and fields."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
         self.lock = _thread.allocate_lock()  # each worker has a thread of its own
-        self.here = _thread._local()  # in each of them: the worker and when it began
+        self.here = _thread._local()  # each thread's worker, and when its step began
         self.workers: dict[int, tuple[int, float]] = {}
         self.sent_at = time.monotonic()
 
     def begin(self, worker: Any, *_: object) -> None:
-        """A worker's thread took a closure."""
+        """Start the time of this thread's step: a worker has taken a closure."""
         self.here.worker, self.here.begun = worker.worker_index, time.monotonic()
 
     def end(self, *_: object) -> None:
-        """The closure of this thread is finished."""
+        """Count this thread's step, whose closure is finished."""
         worker, ended = getattr(self.here, "worker", None), time.monotonic()
         if not isinstance(worker, int):
             return

@@ -1,7 +1,7 @@
 """Reports how the program trains: which strategies it makes, whether it joins a cluster, and whether it uses that.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. A report is sent when something of
-it changes, which is a few times in a process.
+Loaded by path: standard library only, and no module that entry.py has not imported. A report is sent when one of these
+facts changes, which is a few times in a process.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import Any
 MOST = 8  # strategies in a report
 LONGEST_PROGRAM = 1 << 20  # characters
 DEFAULT = "_DefaultDistributionStrategy"  # what TensorFlow uses outside any scope
-# Classes that have another name for those who use them.
+# Classes whose public name differs: how the class's name begins, and the public name.
 NAMES = (
     ("CollectiveAllReduceStrategy", "MultiWorkerMirroredStrategy"),
     ("ParameterServerStrategy", "ParameterServerStrategy"),
 )
-# Other ways to train together. Whoever imports one of these may need no cluster of TensorFlow's.
+# Other libraries for distributed training. A program that imports one may need no cluster of TensorFlow's.
 OTHERS = ("horovod", "byteps", "mpi4py", "smdistributed", "bagua", "ray", "flwr", "tensorflow_federated")
 
 
 class Distribution:
-    """What is known of this process; `write` sends a report of a kind, given its fields."""
+    """What is known of this process; `write` sends a report, given its kind and fields."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
         self.strategies: list[str] = []
         self.cluster = 0  # tasks in the largest cluster that was joined
-        self.distributed = False  # something was trained by several tasks together
+        self.distributed = False  # whether several tasks have trained together
         self.training = "none"
         self.sent = ""
 
     def send(self) -> None:
-        """Report what is known if it has changed."""
+        """Send a report, if it differs from the last one."""
         names = ",".join(f'"{name}"' for name in self.strategies[:MOST])
         training = "none" if trains_otherwise() else self.training
         report = (
@@ -47,18 +47,15 @@ class Distribution:
             self.write("strategy", report)
 
     def make(self, strategy: Any, *_: object, **__: object) -> None:
-        """Take note of a strategy that was made."""
         self.name(type(strategy).__name__)
 
     def name(self, name: str) -> None:
-        """Take note of the name of a strategy."""
         name = next((shown for start, shown in NAMES if name.lstrip("_").startswith(start)), name)
         if name.isidentifier() and name not in (DEFAULT, f"{DEFAULT}V1", *self.strategies):
             self.strategies.append(name)
             self.send()
 
     def join(self, server_def: Any) -> None:
-        """Take note of a cluster that TensorFlow has joined."""
         try:
             size = sum(len(job.tasks) for job in server_def.cluster.job)
         except (AttributeError, TypeError):
@@ -68,49 +65,48 @@ class Distribution:
             self.send()
 
     def run(self, extended: Any, *_: object, **__: object) -> None:
-        """Take note of what a strategy runs. It is called when a function is traced, and for each eager step."""
+        """Record that a strategy runs something: when a function is traced, and for each eager step."""
         if not self.distributed and spans_tasks(extended):
             self.distribute()
 
     def distribute(self, *_: object, **__: object) -> None:
-        """Several tasks train together."""
         if not self.distributed:
             self.distributed = True
             self.send()
 
     def fit(self, model: Any) -> None:
-        """Take note of `fit`, and whether its model was created in a scope."""
+        """Record a call of `fit`, and whether its model was created in a scope."""
         try:
             name = type(model.distribute_strategy).__name__
         except Exception:  # a program's own model may raise anything
             return
-        if self.training != "fit":  # once outside a scope is what counts
+        if self.training != "fit":  # one `fit` outside a scope outweighs those in a scope
             self.training = "fit" if name == DEFAULT else "scoped fit"
             self.send()
 
     def end(self) -> None:
-        """The program ends. If it has trained nothing, see whether it forgot to begin."""
+        """At the end of a program that has trained nothing, check whether its `main` was never called."""
         if not self.strategies and not self.cluster and self.training == "none" and has_uncalled_main():
             self.training = "uncalled"
             self.send()
 
     def loop(self, *_: object, **__: object) -> None:
-        """Take note of an optimizer or a gradient, with which a loop of the program's own may train."""
+        """Record an optimizer or a gradient tape, with which the program's own loop may train."""
         if self.training == "none":
             self.training = "loop"
             self.send()
 
 
 def spans_tasks(extended: Any) -> bool:
-    """Whether a strategy, given its implementation, is one for several tasks."""
+    """Whether a strategy, given its `extended`, is for several tasks."""
     try:
         return bool(extended._in_multi_worker_mode())
-    except Exception:  # some have no such method, and subclasses may raise anything
+    except Exception:  # some strategies have no such method, and subclasses may raise anything
         return type(extended).__name__.startswith("ParameterServer")
 
 
 def trains_otherwise() -> bool:
-    """Whether the program may train on several tasks without TensorFlow's cluster, or without TensorFlow."""
+    """Whether the program may train on several tasks with another library than TensorFlow, or without its cluster."""
     if any(name in sys.modules for name in OTHERS):
         return True
     try:
@@ -121,13 +117,8 @@ def trains_otherwise() -> bool:
             or (torch is not None and torch.is_available() and torch.is_initialized())
             or (backend is not None and backend.backend() != "tensorflow")
         )
-    except Exception:  # of another version
+    except Exception:  # another version of one of these libraries
         return True
-
-
-def names_main(node: Any) -> bool:
-    """Whether a piece of code is the name `main`, or a text that may be one for a library that calls functions."""
-    return "main" in (getattr(node, "id", None), getattr(node, "attr", None), getattr(node, "value", None))
 
 
 def has_uncalled_main() -> bool:
@@ -137,72 +128,40 @@ def has_uncalled_main() -> bool:
 
         with open(sys.modules["__main__"].__file__ or "", encoding="utf-8") as file:
             tree = ast.parse(file.read(LONGEST_PROGRAM))
-    except Exception:  # there is no file, or it is no program
+    except Exception:  # there is no file, or it is not Python code
         return False
     is_defined = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
-    return is_defined and not any(names_main(node) for node in ast.walk(tree))
+    # A name, or a string by which a library may call the function.
+    names = (getattr(node, kind, None) for node in ast.walk(tree) for kind in ("id", "attr", "value"))
+    return is_defined and "main" not in names
 
 
 found: list[Distribution] = []
 
 
 def of_task(load: Any) -> Distribution:
-    """Return what is known of this process."""
+    """Return the record of this process, made on the first call."""
     if not found:
         found.append(Distribution(load("task/patches/steps").steps.write))
         atexit.register(found[0].end)
     return found[0]
 
 
-def watch_strategies(module: Any, load: Any) -> None:
-    """Patch the base classes of strategies to report those that are made, and what they run."""
-    hook, known = load("task/patches/hook"), of_task(load)
-    hook.after(module.StrategyBase, "__init__", known.make)
-    hook.before(module.StrategyExtendedV2, "call_for_each_replica", known.run)
-
-
-def watch_context(module: Any, load: Any) -> None:
-    """Patch TensorFlow's context to report the clusters that it joins."""
-    hook, known = load("task/patches/hook"), of_task(load)
+def watch(module: Any, load: Any) -> None:
+    """Patch the classes of TensorFlow and Keras that show how the program trains."""
+    known = of_task(load)
+    after: dict[str, Callable[..., None]] = {
+        "StrategyBase.__init__": known.make,
+        "Server.__init__": lambda self, *args, **kwargs: known.join(getattr(self, "_server_def", None)),
+        "CallbackList.on_train_begin": lambda self, logs=None: known.fit(self.model),
+        "Mesh.__init__": lambda self, *args, **kwargs: known.name("DTensor"),
+    }
     for name in ("enable_collective_ops", "set_server_def", "update_server_def"):
-        hook.after(module.Context, name, lambda self, server_def, *args, **kwargs: known.join(server_def))
-
-
-def watch_server(module: Any, load: Any) -> None:
-    """Patch the server to report the cluster that it serves in."""
-    known = of_task(load)
-    load("task/patches/hook").after(
-        module.Server, "__init__", lambda self, *args, **kwargs: known.join(getattr(self, "_server_def", None))
-    )
-
-
-def watch_coordinator(module: Any, load: Any) -> None:
-    """Patch the coordinator to report that its workers train."""
-    load("task/patches/hook").before(module.ClusterCoordinator, "schedule", of_task(load).distribute)
-
-
-def watch_fit(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to report `fit`."""
-    known = of_task(load)
-    load("task/patches/hook").after(
-        module.CallbackList, "on_train_begin", lambda self, logs=None: known.fit(self.model)
-    )
-
-
-def watch_meshes(module: Any, load: Any) -> None:
-    """Patch DTensor's meshes to report that the program uses it."""
-    load("task/patches/hook").after(
-        module.Mesh, "__init__", lambda self, *args, **kwargs: of_task(load).name("DTensor")
-    )
-
-
-def watch_tapes(module: Any, load: Any) -> None:
-    """Patch gradient tapes to report that one was made."""
-    load("task/patches/hook").after(module.GradientTape, "__init__", of_task(load).loop)
-
-
-def watch_optimizers(module: Any, load: Any) -> None:
-    """Patch the optimizers' base classes to report that one was made."""
-    for name in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
-        if (kind := getattr(module, name, None)) is not None:
-            load("task/patches/hook").after(kind, "__init__", of_task(load).loop)
+        after[f"Context.{name}"] = lambda self, server_def, *args, **kwargs: known.join(server_def)
+    for name in ("GradientTape", "BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
+        after[f"{name}.__init__"] = known.loop
+    before = {
+        "StrategyExtendedV2.call_for_each_replica": known.run,
+        "ClusterCoordinator.schedule": known.distribute,
+    }
+    load("task/patches/hook").watch(module, after, before)

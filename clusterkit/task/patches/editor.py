@@ -1,6 +1,6 @@
 """Runs debugpy in a task, for an editor to connect to: --debugpy.
 
-Loaded by path, before the program: standard library only, but for debugpy, which the tasks' interpreter has.
+Loaded by path, before the program: standard library only, except debugpy, which the tasks' interpreter has to have.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ import threading
 import time
 from typing import Any
 
-LOOK_EVERY = 0.5  # seconds between two looks whether an editor is attached
-LISTENS_WITHIN = 5.0  # seconds for debugpy's thread, which nobody can connect to before
-LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # as the kernel writes it
+POLL_EVERY = 0.5  # seconds between two checks whether an editor is attached
+LISTENS_WITHIN = 5.0  # seconds for debugpy's thread to listen
+LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # as in /proc/net/tcp
 
 
 def start(module: object, load: Any) -> None:
-    """Listen on the loopback interface, report the address, and wait for the editor if that is asked for."""
+    """Listen on the loopback interface, report the address, and wait for the editor if the run asks for it."""
     port, _, wait = os.environ["CLUSTERKIT_DEBUGPY"].partition(",")
     debugger = load("task/debugger")
     try:
         debugpy = importlib.import_module("debugpy")
         with socket.create_server(("127.0.0.1", int(port))):
-            pass  # if the port is taken, debugpy would wait for ever
+            pass  # fails if the port is taken, at which debugpy would wait forever
         guard(load("task/peers"))
         debugpy.configure(subProcess=False)
-        # Without an adapter's process, which would outlive the task.
+        # In this process: an adapter process would outlive the task.
         _, port = debugpy.listen(("127.0.0.1", int(port)), in_process_debug_adapter=True)
         wait_for_listener(int(port))
-    except Exception as error:  # it is another package's
+    except Exception as error:  # debugpy may raise anything
         print(f"clusterkit: debugpy does not start: {error}. The task continues without it.", file=sys.stderr)
         return
     debugger.report("editor", port=int(port), waits=bool(wait))
@@ -43,9 +43,9 @@ def start(module: object, load: Any) -> None:
 
 
 def guard(peers: Any) -> None:
-    """Have debugpy accept connections of this user's processes only: an editor runs any code in the task.
+    """Have debugpy accept connections of this user's processes only, since an editor can run any code in the task.
 
-    Raises RuntimeError where the installed debugpy opens its port in a way that is not known.
+    Raises RuntimeError if the installed debugpy opens its port in an unknown way.
     """
     importlib.import_module("debugpy.server.api")
     pydevd: Any = sys.modules["pydevd"]
@@ -70,18 +70,17 @@ class Listener(socket.socket):
     def __init__(self, peers: Any, made: socket.socket) -> None:
         super().__init__(made.family, made.type, made.proto, fileno=made.detach())
         self.peers = peers
-        self.told: set[int | None] = set()
+        self.refused: set[int] = set()
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Wait for a connection of this user's, or root's."""
         while True:
             connection, address = super().accept()
             uid = self.peers.uid_of(connection)
             if uid in (os.getuid(), 0):
                 return connection, address
             connection.close()
-            if uid is not None and uid not in self.told:
-                self.told.add(uid)
+            if uid is not None and uid not in self.refused:
+                self.refused.add(uid)
                 print(
                     f"clusterkit: the user {uid} tried to attach to this task's debugpy, and was refused.",
                     file=sys.stderr,
@@ -89,7 +88,7 @@ class Listener(socket.socket):
 
 
 def wait_for_listener(port: int) -> None:
-    """Wait until something listens at this port of the loopback interface: debugpy's thread has only bound it."""
+    """Wait until this port of the loopback interface listens: `debugpy.listen` has only bound it."""
     until = time.monotonic() + LISTENS_WITHIN
     while time.monotonic() < until:
         with open("/proc/self/net/tcp") as file:
@@ -99,10 +98,10 @@ def wait_for_listener(port: int) -> None:
 
 
 def watch(debugpy: Any, debugger: Any) -> None:
-    """Report when an editor comes and goes, until the task ends."""
+    """Report when an editor attaches and detaches, until the task ends."""
     attached = False
     while True:
         if bool(debugpy.is_client_connected()) != attached:
             attached = not attached
             debugger.report("debugger", held=attached, editor=True)
-        time.sleep(LOOK_EVERY)
+        time.sleep(POLL_EVERY)

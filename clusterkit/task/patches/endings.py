@@ -1,4 +1,4 @@
-"""Reports the end of a coordinator's program, and lets its process end then, also without `clusterkit.training`.
+"""Reports the end of a coordinator's program, and lets its process end then, even without `clusterkit.training`.
 
 Loaded by path: standard library only.
 """
@@ -10,16 +10,16 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-# The methods of TensorFlow's context that depend on which functions it has.
-LOOKS = (
+# The methods of TensorFlow's context that add a function, or whose result depends on its functions.
+LOOKUPS = (
     "add_c_function", "add_function_def", "get_c_function", "get_function_def", "has_function", "list_function_names",
 )  # fmt: skip
 
 
 def report_end(module: Any, load: Any) -> None:
-    """Report that the program has ended: its process can hang after that, when the coordinator is deleted.
+    """Report when the program ends: its process can hang afterwards, while the coordinator is deleted.
 
-    That happens while the interpreter exits, or when the function returns that created the coordinator.
+    It is deleted while the interpreter exits, or when the function that created it returns.
     """
     kind, write = module.ClusterCoordinator, load("task/patches/steps").steps.write
     delete = kind.__del__
@@ -36,16 +36,15 @@ def report_end(module: Any, load: Any) -> None:
 
 
 def end_without_workers(module: Any, load: object) -> None:
-    """Skip the coordinator's farewell to its workers at exit, as `training.serve()` does, which explains why."""
+    """At exit, skip the messages of the coordinator to its workers; `training.serve()` does the same and says why."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
 
 
 def remove_functions_later(module: Any, load: Any) -> None:
-    """Have the coordinator remove the functions that it has dropped when it next adds or looks for one.
+    """Have the coordinator remove garbage-collected functions when it next adds or looks for one, and not at once.
 
-    A coordinator waits for every server whenever a traced function is garbage-collected. Most are when the program
-    ends, a hundred or more one by one, which takes up to several seconds (TensorFlow 2.21) and is of no use to servers
-    that are about to be ended.
+    It waits for every server at each removal. Most functions are collected when the program ends, a hundred or more,
+    one by one: that takes up to several seconds (TensorFlow 2.21) and is useless for servers that are about to end.
     """
     kind, hook = module.Context, load("task/patches/hook")
     plain, dropped = kind.remove_function, deque[tuple[int, Any]]()
@@ -54,15 +53,15 @@ def remove_functions_later(module: Any, load: Any) -> None:
         dropped.append((id(context._handle), name))
 
     def remove_dropped(context: Any, *args: object, **kwargs: object) -> None:
-        with suppress(IndexError):  # none is left
-            while True:  # others may be dropped meanwhile, by any thread
+        with suppress(IndexError):  # the queue is empty
+            while True:  # any thread may add more meanwhile
                 handle, name = dropped.popleft()
-                if handle == id(context._handle):  # else they went with a context that was replaced
-                    # A failure would have been ignored, since functions are removed when they are garbage-collected.
+                if handle == id(context._handle):  # else the function belonged to a context that was replaced
+                    # TensorFlow ignores a failure too, since it would be raised in garbage collection.
                     with suppress(Exception):
                         plain(context, name)
 
     hook.replace(kind, "remove_function", remove_function)
-    for name in LOOKS:
+    for name in LOOKUPS:
         if hasattr(kind, name):
             hook.before(kind, name, remove_dropped)

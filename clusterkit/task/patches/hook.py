@@ -1,4 +1,4 @@
-"""The import hook: patches modules as they are imported, or at once if a fork server has imported them already.
+"""The import hook: patches modules when they are imported, or at once if a fork server has imported them already.
 
 entry.py loads this file by path if the task's plan names patches: standard library only, and no module that entry.py
 has not imported. It imports nothing that the program would not import itself.
@@ -7,7 +7,7 @@ has not imported. It imports nothing that the program would not import itself.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -15,10 +15,21 @@ from typing import Any
 
 Load = Callable[[str], ModuleType]
 Apply = Callable[[ModuleType], None]
+Calls = Mapping[str, Callable[..., object]]
 
 TRAINER = "keras.src.backend.tensorflow.trainer"
+CALLBACKS = ("keras.src.callbacks.callback_list", "tf_keras.src.callbacks")
+OPTIMIZERS = (
+    "keras.src.optimizers.base_optimizer",
+    "tf_keras.src.optimizers.optimizer",
+    "tf_keras.src.optimizers.legacy.optimizer_v2",
+)
+CONTEXT = "tensorflow.python.eager.context"
+SERVER = "tensorflow.python.training.server_lib"
 DISTRIBUTE = "tensorflow.python.distribute"
 COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
+STRATEGIES = f"{DISTRIBUTE}.distribute_lib"
+MULTI_WORKER = f"{DISTRIBUTE}.collective_all_reduce_strategy"
 # By the name that a plan uses: the modules to patch, each with the file and function that do it.
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
@@ -45,62 +56,41 @@ PATCHES = {
         TRAINER: ("refusals", "refuse_fit"),
         "keras.src.backend.tensorflow.core": ("keras_counters", "add_on_the_server"),
     },
-    "coordinator": {
-        f"{DISTRIBUTE}.parameter_server_strategy_v2": ("refusals", "refuse_strategy"),
-        COORDINATOR: ("refusals", "refuse_coordinator"),
-    },
+    "coordinator": dict.fromkeys(
+        (f"{DISTRIBUTE}.parameter_server_strategy_v2", COORDINATOR), ("refusals", "refuse_coordination")
+    ),
     "program-end": {COORDINATOR: ("endings", "report_end")},
     "coordinator-end": {COORDINATOR: ("endings", "end_without_workers")},
-    "coordinator-functions": {"tensorflow.python.eager.context": ("endings", "remove_functions_later")},
-    "leader-first": {"tensorflow.python.eager.context": ("leader", "wait_for_leader")},
+    "coordinator-functions": {CONTEXT: ("endings", "remove_functions_later")},
+    "leader-first": {CONTEXT: ("leader", "wait_for_leader")},
     "sigterm": {
         "signal": ("sigterm", "watch_handlers"),
-        f"{DISTRIBUTE}.collective_all_reduce_strategy": ("sigterm", "watch_strategy"),
-        f"{DISTRIBUTE}.failure_handling.failure_handling": ("sigterm", "watch_preemption"),
-        f"{DISTRIBUTE}.failure_handling.preemption_watcher": ("sigterm", "watch_preemption"),
+        MULTI_WORKER: ("sigterm", "watch_tensorflow"),
+        f"{DISTRIBUTE}.failure_handling.failure_handling": ("sigterm", "watch_tensorflow"),
+        f"{DISTRIBUTE}.failure_handling.preemption_watcher": ("sigterm", "watch_tensorflow"),
     },
-    "steps": {
-        "keras.src.callbacks.callback_list": ("steps", "watch_fit"),
-        "tf_keras.src.callbacks": ("steps", "watch_fit"),
-        "keras.src.optimizers.base_optimizer": ("steps", "watch_optimizers"),
-        "tf_keras.src.optimizers.optimizer": ("steps", "watch_optimizers"),
-        "tf_keras.src.optimizers.legacy.optimizer_v2": ("steps", "watch_optimizers"),
-        COORDINATOR: ("steps", "watch_coordinator"),
-    },
+    "steps": dict.fromkeys((*CALLBACKS, *OPTIMIZERS, COORDINATOR), ("steps", "watch")),
+    "evaluations": dict.fromkeys(CALLBACKS, ("steps", "watch_evaluations")),
     "stages": {
         "tensorflow": ("stages", "watch_import"),
-        "tensorflow.python.training.server_lib": ("stages", "watch_server"),
-        f"{DISTRIBUTE}.collective_all_reduce_strategy": ("stages", "watch_strategy"),
-        COORDINATOR: ("stages", "watch_coordinator"),
-        "keras.src.callbacks.callback_list": ("stages", "watch_fit"),
-        "tf_keras.src.callbacks": ("stages", "watch_fit"),
+        **dict.fromkeys((SERVER, MULTI_WORKER, COORDINATOR, *CALLBACKS), ("stages", "watch")),
     },
-    "distribution": {
-        f"{DISTRIBUTE}.distribute_lib": ("distribution", "watch_strategies"),
-        "tensorflow.python.eager.context": ("distribution", "watch_context"),
-        "tensorflow.python.training.server_lib": ("distribution", "watch_server"),
-        COORDINATOR: ("distribution", "watch_coordinator"),
-        "tensorflow.dtensor.python.layout": ("distribution", "watch_meshes"),
-        "tensorflow.python.eager.backprop": ("distribution", "watch_tapes"),
-        "keras.src.callbacks.callback_list": ("distribution", "watch_fit"),
-        "tf_keras.src.callbacks": ("distribution", "watch_fit"),
-        "keras.src.optimizers.base_optimizer": ("distribution", "watch_optimizers"),
-        "tf_keras.src.optimizers.optimizer": ("distribution", "watch_optimizers"),
-        "tf_keras.src.optimizers.legacy.optimizer_v2": ("distribution", "watch_optimizers"),
-    },
+    "distribution": dict.fromkeys(
+        (
+            *(STRATEGIES, CONTEXT, SERVER, COORDINATOR, *CALLBACKS, *OPTIMIZERS),
+            *("tensorflow.dtensor.python.layout", "tensorflow.python.eager.backprop"),
+        ),
+        ("distribution", "watch"),
+    ),
     "breakpoints": {"pdb": ("breakpoints", "hold")},
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},
     "step-times": {COORDINATOR: ("closures", "watch")},
-    "evaluations": {
-        "keras.src.callbacks.callback_list": ("steps", "watch_evaluations"),
-        "tf_keras.src.callbacks": ("steps", "watch_evaluations"),
-    },
 }
 
 
 def install(names: Iterable[str], load: Load) -> None:
-    """Apply these patches to modules that are imported, or will be. `load` is that of entry.py."""
+    """Apply these patches to modules now or when they are imported. `load` is that of entry.py."""
     due: dict[str, list[Apply]] = {}
     for module, (file, function) in [item for name in names for item in PATCHES[name].items()]:
         apply = partial(patch, load=load, file=file, function=function)
@@ -113,7 +103,7 @@ def install(names: Iterable[str], load: Load) -> None:
 
 
 def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
-    """Patch a module. One of another version, which lacks an attribute that the patch needs, is left alone."""
+    """Patch a module, unless it is of a version that lacks an attribute which the patch needs."""
     try:
         getattr(load(f"task/patches/{file}"), function)(module, load)
     except AttributeError:
@@ -121,9 +111,9 @@ def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
 
 
 def replace(owner: Any, name: str, method: Callable[..., Any]) -> None:
-    """Patch a method or function with another one, which shows itself as the plain one.
+    """Replace a method or function by another one, which gets its name and documentation.
 
-    TensorFlow's autograph leaves it as it is, as it leaves Keras's own functions.
+    TensorFlow's autograph does not convert it, as it does not convert Keras's own functions.
     """
     method = wraps(getattr(owner, name))(method)
     method.autograph_info__ = None  # type: ignore[attr-defined]
@@ -153,6 +143,15 @@ def after(owner: Any, name: str, call: Callable[..., object]) -> None:
     replace(owner, name, patched)
 
 
+def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
+    """Patch the methods, given as `Class.method`, of those classes that the module has."""
+    for patched, calls in ((after, after_calls), (before, before_calls)):
+        for path, call in calls.items():
+            kind, _, method = path.partition(".")
+            if hasattr(module, kind):
+                patched(getattr(module, kind), method, call)
+
+
 class Finder:
     """A meta path finder that delegates to the others, and removes itself once every module in `due` is loaded."""
 
@@ -177,7 +176,6 @@ class Finder:
         return None
 
     def loaded(self, module: ModuleType) -> None:
-        """Patch a module that has just been executed."""
         patches = self.due.pop(module.__name__, [])
         if not self.due and self in sys.meta_path:
             sys.meta_path.remove(self)
@@ -196,7 +194,6 @@ class Loader:
         return getattr(self.plain, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Create the module with the other loader."""
         made: ModuleType | None = self.plain.create_module(spec)
         return made
 

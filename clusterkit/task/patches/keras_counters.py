@@ -1,8 +1,8 @@
-"""Patches the variables of Keras 3 on parameter servers: what several workers add to a variable, is added.
+"""Patches the variables of Keras 3 on parameter servers, so that no worker's addition to a variable is lost.
 
-Loaded by path: standard library only. Keras adds to a variable by assigning it the sum of its value and another one. Of
-two workers that do so at the same time, one overwrites what the other has added: a third of all steps and of the rows
-of metrics is lost with two workers. The patch finds such sums in the graph of a step, and lets the server add.
+Loaded by path: standard library only. Keras adds to a variable by assigning it the sum of its old value and a change.
+If two workers do so at the same time, one overwrites the other's change: with two workers, a third of all steps and of
+the rows of metrics is lost. The patch finds such sums in the graph of a step, and has the server add the change.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-SAME = ("Identity", "Cast")  # operations that pass on a value, or its value in the same type
+SAME = ("Identity", "Cast")  # operations that can return their input as it is
 
 
 def add_on_the_server(module: Any, load: Any) -> None:
@@ -36,7 +36,7 @@ def add_on_the_server(module: Any, load: Any) -> None:
 
 
 def change_of(tf: Any, variable: Any, value: Any) -> tuple[int, Any] | None:
-    """Return by what a value differs from that of the variable, and with which sign; None if that can't be seen."""
+    """Return the sign and amount by which a value differs from the variable's; None if it is no sum with that."""
     operation = getattr(passed(value), "op", None)
     if operation is None or operation.type not in ("AddV2", "Add", "Sub"):
         return None
@@ -58,7 +58,7 @@ def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
 
 
 def passed(tensor: Any) -> Any:
-    """Return the tensor that this one passes on."""
+    """Return the tensor that this one is a mere copy of."""
     while getattr(getattr(tensor, "op", None), "type", "") in SAME and tensor.op.inputs[0].dtype == tensor.dtype:
         tensor = tensor.op.inputs[0]
     return tensor

@@ -11,16 +11,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from functools import wraps
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "metrics", "optimizers", "normalization")  # files keras_*.py, for every version
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_*.py, for every version
 
 
 class ProbeCalled(Exception):
-    """A probe has got a call that only defective code makes."""
+    """Defective code has called a probe; correct code does not."""
 
 
 def watch(trainer: Any, load: Load) -> None:
@@ -36,12 +35,14 @@ def watch(trainer: Any, load: Load) -> None:
             patch(trainer, strategy, load)
         return strategy
 
-    model.distribute_strategy = property(unconverted(distribute_strategy))
+    # As Keras's own functions, it is not converted by autograph.
+    distribute_strategy.autograph_info__ = None  # type: ignore[attr-defined]
+    model.distribute_strategy = property(distribute_strategy)
     predict_in_order(trainer, load)
 
 
 def predict_in_order(trainer: Any, load: Load) -> None:
-    """Patch `predict` to shard a dataset by its elements: sharded by files, its rows come back in another order."""
+    """Patch `predict` to shard a dataset by its elements: sharded by files, its rows change their order."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     plain = model.predict
 
@@ -62,15 +63,15 @@ def is_multi_worker(tf: Any, strategy: Any) -> bool:
 
 
 def patch(trainer: Any, strategy: Any, load: Load) -> None:
-    """Fix the defects of this version, and print that once per job. Refuse a version whose internals are not known."""
+    """Fix the defects of this version, and print that once per job. Refuse a version with unknown internals."""
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
     try:
         for name in REPAIRS:
-            due += load(f"task/patches/keras_{name}").fixes(trainer, load)
+            due += load(f"task/patches/keras_{name}").fixes(trainer)
     except (AssertionError, AttributeError, KeyError) as error:
         load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
-        fix(trainer)
+        fix(trainer, load)
     if due and strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
@@ -81,14 +82,14 @@ _said: set[str] = set()
 
 
 def say_once(tf: Any, text: str) -> None:
-    """Print a notice, once in this process, and in the chief or worker:0 alone."""
+    """Print a notice once, in the chief or worker:0 only."""
     if text not in _said and tf.distribute.get_strategy().extended.should_checkpoint:
         _said.add(text)
         print(f"clusterkit: {text}", file=sys.stderr, flush=True)
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
-    """Whether the check finds its defect. Code on which the check fails is another version's, without the defect."""
+    """Whether the check finds its defect. If the check itself fails, this version has other code without the defect."""
     try:
         return has_defect(trainer)
     except Exception:
@@ -108,7 +109,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     model = SimpleNamespace(
         _distribute_strategy=strategy, distribute_strategy=strategy, _symbolic_build=lambda **_: None
     )
-    for numbers in (0, 1), (0,):  # what precedes the batches: since Keras 3.11 the last step's number too
+    for numbers in (0, 1), (0,):  # the step numbers before the batches: since Keras 3.11 the last step's too
         try:
             trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([Part()]))])
         except ProbeCalled:
@@ -118,19 +119,18 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     return False
 
 
-def build_from_a_part(trainer: Any) -> None:
+def build_from_a_part(trainer: Any, load: Load) -> None:
     """Patch Keras to build the model from this worker's part of a batch."""
     model = trainer.TensorFlowTrainer
     plain = model._maybe_symbolic_build
 
-    @wraps(plain)
     def _maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
         strategy = self._distribute_strategy
         if iterator is not None and strategy is not None and is_multi_worker(trainer.tf, strategy):
             data_batch, iterator = part_of(trainer, strategy, iterator), None
         plain(self, iterator=iterator, data_batch=data_batch)
 
-    model._maybe_symbolic_build = unconverted(_maybe_symbolic_build)
+    load("task/patches/hook").replace(model, "_maybe_symbolic_build", _maybe_symbolic_build)
 
 
 def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
@@ -146,8 +146,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
         return local(getattr(spec, "_value_specs", (spec,))[0])
 
     try:
-        # Why specs first: a batch that is taken here is lost to an iterator that can't be restarted, and changes the
-        # order of data that is reshuffled each epoch from that in a single process.
+        # Why specs first: a batch that is taken here is lost to an iterator that can't be restarted; and data that is
+        # reshuffled each epoch then has another order than in a single process.
         specs = trainer.tree.map_structure(local_spec, iterator._distributed_dataset.element_spec)
         if all(spec is None or spec.shape.rank is not None for spec in trainer.tree.flatten(specs)):
             return specs
@@ -157,8 +157,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
     return trainer.tree.map_structure(local, next(batches))
 
 
-def reduces_numbers_over_rows(trainer: Any) -> bool:
-    """Whether Keras reduces a scalar that each worker has over axis 0."""
+def reduces_scalars_over_rows(trainer: Any) -> bool:
+    """Whether Keras reduces over axis 0 the scalars of the workers, which have no such axis."""
     axes = []
 
     class Probe(trainer.tf.distribute.MultiWorkerMirroredStrategy):  # type: ignore[misc]
@@ -174,26 +174,19 @@ def reduces_numbers_over_rows(trainer: Any) -> bool:
     return axes == [0]
 
 
-def take_numbers(trainer: Any) -> None:
-    """Patch Keras to take what a step returns as it is: it is the same in all replicas, see keras_logs."""
+def keep_scalars(trainer: Any, load: Load) -> None:
+    """Patch Keras not to reduce what a step returns: it is the same in all replicas, see keras_logs."""
     plain = trainer.reduce_per_replica
 
-    @wraps(plain)
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:
         if reduction == "concat" or not is_multi_worker(trainer.tf, strategy):
             return plain(values, strategy, reduction)
         return trainer.tree.map_structure(lambda value: strategy.experimental_local_results(value)[0], values)
 
-    trainer.reduce_per_replica = unconverted(reduce_per_replica)
-
-
-def unconverted(function: Any) -> Any:
-    """Exclude a function from autograph's conversion, as Keras's own functions are."""
-    function.autograph_info__ = None
-    return function
+    load("task/patches/hook").replace(trainer, "reduce_per_replica", reduce_per_replica)
 
 
 DEFECTS = (
     (builds_from_a_reduced_batch, build_from_a_part),
-    (reduces_numbers_over_rows, take_numbers),
+    (reduces_scalars_over_rows, keep_scalars),
 )

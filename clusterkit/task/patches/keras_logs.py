@@ -2,27 +2,34 @@
 
 Loaded by path: standard library only. A step returns results of metrics, losses, and whatever its program computes. A
 metric's result is computed from the sum of the replicas' variables, a loss is the sum of the replicas' parts, and any
-other number is their mean, weighed by rows. All of them travel in one collective operation for each type of number.
+other number is their mean, weighed by rows. All of them travel in one collective operation for each type of number. A
+metric function that returns one number for a batch (a mean over tokens, say) is called with the rows of all replicas:
+each worker's rows have another value, of which no mean is the batch's.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from types import ModuleType
 from typing import Any
 
 
-def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
-    """Return the patches. Raises AttributeError for a Keras with other internals."""
+def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
+    """Return the patches. Raises AttributeError or KeyError for a Keras with other internals."""
     assert callable(trainer.metrics_module.Metric.stateless_result)
     assert callable(trainer.metrics_module.Mean.update_state)
-    return [partial(weigh_means, load=load)]
+    assert callable(wrapper().update_state)
+    return weigh_means, compute_from_all_rows
 
 
-def weigh_means(trainer: Any, load: Callable[[str], ModuleType]) -> None:
-    """Patch the metric `Mean`: a number that a step computes of its rows counts as many times as there are rows."""
+def wrapper() -> Any:
+    """Return the class of the metrics that are made of a function."""
+    return sys.modules["keras.src.metrics.reduction_metrics"].MeanMetricWrapper
+
+
+def weigh_means(trainer: Any, load: Any) -> None:
+    """Patch the metric `Mean`: a number that a step computes from its rows is weighed by their number."""
     tf, kind, steps = trainer.tf, trainer.metrics_module.Mean, load("task/patches/keras_step")
     update = kind.update_state
 
@@ -37,9 +44,34 @@ def weigh_means(trainer: Any, load: Callable[[str], ModuleType]) -> None:
     load("task/patches/hook").replace(kind, "update_state", update_state)
 
 
+def compute_from_all_rows(trainer: Any, load: Any) -> None:
+    """Patch the metrics that are made of a function: if it returns one number, it is called with all rows."""
+    tf, steps, update = trainer.tf, load("task/patches/keras_step"), wrapper().update_state
+
+    def update_state(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
+        step, function = steps.current(tf), self._fn
+        if step is None:
+            return update(self, y_true, y_pred, sample_weight)
+
+        def of_all_rows(y_true: Any, y_pred: Any, **options: Any) -> Any:
+            values = function(y_true, y_pred, **options)
+            if not tf.is_tensor(values) or values.shape.rank != 0:
+                return values
+            each = [step.gathered(tf.convert_to_tensor(value)) for value in (y_true, y_pred)]
+            return function(*each, **options)  # which `Mean` weighs by rows
+
+        self._fn = of_all_rows
+        try:
+            return update(self, y_true, y_pred, sample_weight)
+        finally:
+            self._fn = function
+
+    load("task/patches/hook").replace(wrapper(), "update_state", update_state)
+
+
 @contextmanager
 def recording(step: Any, metrics: list[Any], tree: Any) -> Iterator[None]:
-    """Note which tensors are results of these metrics."""
+    """Record which tensors are results of these metrics."""
     for metric in metrics:
         vars(metric)["result"] = _recorded(step, metric, tree)
     try:
@@ -63,9 +95,10 @@ def _recorded(step: Any, metric: Any, tree: Any) -> Callable[[], Any]:
 
 
 def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], str]) -> Any:
-    """Return what a step has returned as numbers of the whole batch."""
+    """Turn what a step has returned for this replica's rows into the numbers of the whole batch."""
     leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
-    known = {place: step.results[leaf.ref()] for place, leaf in enumerate(leaves) if _is_known(step, leaf)}
+    tensors = {place: leaf.ref() for place, leaf in enumerate(leaves) if isinstance(leaf, step.tf.Tensor)}
+    known = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}
     metrics = {id(metric): metric for metric, _ in known.values()}
     variables = [variable for metric in metrics.values() for variable in metric.variables]
     others = [place for place, leaf in enumerate(leaves) if place not in known and _is_number(step.tf, leaf)]
@@ -87,13 +120,9 @@ def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], s
 
 
 def _read(tf: Any, value: Any) -> Any:
-    """Return the value of a variable, TensorFlow's or Keras's; anything else as it is."""
+    """Return the value of a variable of TensorFlow or Keras; return anything else as it is."""
     value = value if callable(getattr(value, "value", None)) else getattr(value, "value", value)
     return tf.convert_to_tensor(value) if isinstance(value, tf.Variable) else value
-
-
-def _is_known(step: Any, leaf: Any) -> bool:
-    return isinstance(leaf, step.tf.Tensor) and leaf.ref() in step.results
 
 
 def _is_number(tf: Any, leaf: Any) -> bool:

@@ -1,9 +1,9 @@
 """Patches Keras 3 on several workers: each replica's loss becomes its part of the loss of the whole batch.
 
 Loaded by path: standard library only. Keras divides each replica's mean loss by the number of replicas, which is right
-only for means over rows, and if all replicas have the same number of them. Here a mean is weighed by the replica's
-share of the rows, a mean over masks or sample weights is divided by their sum over all replicas, and a loss function
-that returns one number is computed from the rows of all replicas, since such a number can't be divided into parts.
+only for means over rows, and if all replicas have the same number of them. With the patch, a mean is weighed by the
+replica's share of the rows, a mean over masks or sample weights is divided by their sum over all replicas, and a loss
+function that returns one number gets the rows of all replicas, since such a number can't be divided into parts.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
-from types import ModuleType
 from typing import Any
 
-Replace = Callable[[Any, str, Callable[..., Any]], None]
 MEANS = ("sum_over_batch_size", "mean")
 OTHERS = (
     "compute_loss of {} adds a number that no Keras loss computes. It is taken for a mean over the rows of the batch: "
@@ -23,29 +21,22 @@ OTHERS = (
 
 
 class OneNumber(Exception):
-    """A loss function has returned a number that is not one per row."""
+    """A loss function has returned one number for all rows."""
 
 
-def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     """Return the patches. Raises AttributeError for a Keras with other internals."""
     losses, kind = trainer.loss_module, trainer.loss_module.Loss
     totals = trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
     assert callable(compiled()._build_nested)
     reductions = losses.reduce_values, losses.reduce_weighted_values, losses.apply_mask
     assert all(map(callable, (*totals, *reductions, kind.__call__)))
-    each = (
-        scale_means,
-        divide_by_the_sum_of_all,
-        compute_from_all_rows,
-        wrap_calls,
-        partial(add_parts, fit=load("task/patches/keras_fit")),
-    )
+    return scale_means, divide_by_the_sum_of_all, compute_from_all_rows, wrap_calls, add_parts
+
+
+def scale_means(trainer: Any, load: Any) -> None:
+    """Patch the scaling of mean losses: multiply by the replica's share, not by one over the number of replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
-    return [partial(fix, steps=steps, replace=replace) for fix in each]
-
-
-def scale_means(trainer: Any, steps: Any, replace: Replace) -> None:
-    """Patch the scaling of mean losses: by the replica's share, and not by the number of replicas."""
     losses, tf = trainer.loss_module, trainer.tf
     scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
 
@@ -65,8 +56,9 @@ def scale_means(trainer: Any, steps: Any, replace: Replace) -> None:
     replace(losses, "unscale_loss_for_distribution", unscale_loss_for_distribution)
 
 
-def divide_by_the_sum_of_all(trainer: Any, steps: Any, replace: Replace) -> None:
-    """Patch losses that are divided by a sum of masks or weights: by the sum over all replicas."""
+def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
+    """Patch losses that are divided by a sum of masks or weights: divide by the sum over all replicas."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     reduce, mask_weights = losses.reduce_values, losses.apply_mask
 
@@ -88,7 +80,7 @@ def divide_by_the_sum_of_all(trainer: Any, steps: Any, replace: Replace) -> None
             return mask_weights(sample_weight, mask, dtype=dtype, reduction=reduction)
         total, valid = tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))
         total, valid = tf.unstack(step.all_reduced(step.own(tf.stack([total, valid]))))
-        # Weights that plain Keras would give each entry of the whole batch's mask, which is then divided by `total`.
+        # The weights of the whole batch's mask in plain Keras, which then divides by `total`.
         weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(total, valid), tf.zeros((), dtype))
         if sample_weight is None:
             return weights
@@ -99,8 +91,9 @@ def divide_by_the_sum_of_all(trainer: Any, steps: Any, replace: Replace) -> None
     replace(losses, "apply_mask", apply_mask)
 
 
-def compute_from_all_rows(trainer: Any, steps: Any, replace: Replace) -> None:
+def compute_from_all_rows(trainer: Any, load: Any) -> None:
     """Patch the call of a loss function: if it returns one number, it is computed from the rows of all replicas."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     call, reduce = losses.Loss.__call__, losses.reduce_weighted_values
 
@@ -127,8 +120,9 @@ def compute_from_all_rows(trainer: Any, steps: Any, replace: Replace) -> None:
     replace(losses, "reduce_weighted_values", reduce_weighted_values)
 
 
-def wrap_calls(trainer: Any, steps: Any, replace: Replace) -> None:
-    """Patch the losses of a compiled model whose classes have a `__call__` of their own, which returns one number."""
+def wrap_calls(trainer: Any, load: Any) -> None:
+    """Patch the losses of a compiled model whose class overrides `__call__`, if that returns one number."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, kind = trainer.tf, compiled()
     base, build = trainer.loss_module.Loss, kind._build_nested
     plain_call = base.__call__
@@ -153,7 +147,6 @@ def wrap_calls(trainer: Any, steps: Any, replace: Replace) -> None:
 
 
 def compiled() -> Any:
-    """Return the class of a compiled model's losses."""
     return sys.modules["keras.src.trainers.compile_utils"].CompileLoss
 
 
@@ -175,8 +168,9 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
     return values.shape[0] in (None, rows)
 
 
-def add_parts(trainer: Any, steps: Any, replace: Replace, fit: Any) -> None:
-    """Patch the total loss of a model: what its own `compute_loss` adds is weighed as a mean over rows is."""
+def add_parts(trainer: Any, load: Any) -> None:
+    """Patch the total loss of a model: terms that its own `compute_loss` adds are weighed as means over rows."""
+    steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss
 
@@ -190,7 +184,7 @@ def add_parts(trainer: Any, steps: Any, replace: Replace, fit: Any) -> None:
             return loss
         others = [term for term in terms(loss) if not step.is_part(term)]
         if others:
-            fit.say_once(tf, OTHERS.format(type(self).__name__))
+            load("task/patches/keras_fit").say_once(tf, OTHERS.format(type(self).__name__))
         for term in others:
             loss += tf.cast(step.as_part(term) - term, loss.dtype)
         return loss
@@ -200,7 +194,7 @@ def add_parts(trainer: Any, steps: Any, replace: Replace, fit: Any) -> None:
 
 
 def terms(loss: Any) -> Iterator[Any]:
-    """Yield the terms of a sum; constants are left out, which have no gradient."""
+    """Yield the terms of a sum, except constants, which have no gradient."""
     operation = loss.op
     if operation.type in ("AddV2", "Add", "AddN") and all(each.shape.rank == 0 for each in operation.inputs):
         for each in operation.inputs:

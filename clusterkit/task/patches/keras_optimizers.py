@@ -1,4 +1,4 @@
-"""Patches the optimizers of Keras 3 on several workers: what they decide, they decide of the gradients of all replicas.
+"""Patches the optimizers of Keras 3 on several workers to base their decisions on the gradients of all replicas.
 
 Loaded by path: standard library only.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 UNSCALED = (
@@ -18,27 +17,25 @@ UNSCALED = (
 )
 
 
-def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     """Return the patches. Raises AttributeError or KeyError for a Keras with other internals."""
     kind, scaled = optimizer(), loss_scaled()
     expected = kind._all_reduce_sum_gradients, kind._clip_gradients, kind._overwrite_model_variables_with_average_value
     assert all(map(callable, (*expected, scaled.check_finite)))
-    each = add_up, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
-    return [partial(fix, load=load) for fix in each]
+    return add_up, clip_sums, agree_on_overflow, average_in_place, accumulate, name_unscaled
 
 
 def optimizer() -> Any:
-    """Return the base class of Keras's optimizers for TensorFlow."""
     return sys.modules["keras.src.backend.tensorflow.optimizer"].TFOptimizer
 
 
 def loss_scaled() -> Any:
-    """Return the class of the optimizers for mixed precision, which skip steps that overflow."""
+    """Return the class of optimizers for mixed precision, which skip steps that overflow."""
     return sys.modules["keras.src.optimizers.loss_scale_optimizer"].LossScaleOptimizer
 
 
 def add_up(trainer: Any, load: Any) -> None:
-    """Patch the sum of gradients: a replica without rows adds nothing, and rows of an embedding are added in place."""
+    """Patch the sum of gradients: a replica without rows adds zeros, and slices of equal indices are added up."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     add = kind._all_reduce_sum_gradients
 
@@ -58,7 +55,7 @@ def add_up(trainer: Any, load: Any) -> None:
 
 
 def name_unscaled(trainer: Any, load: Any) -> None:
-    """Patch the optimizers to print a notice if the gradients that they add up are of no Keras loss."""
+    """Patch the optimizers to print a notice if no Keras loss is the source of the gradients that they add up."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
 
     def look(self: Any, grads: Any, trainable_variables: Any = None) -> None:
@@ -90,7 +87,7 @@ def clip_sums(trainer: Any, load: Any) -> None:
 
 
 def agree_on_overflow(trainer: Any, load: Any) -> None:
-    """Patch the decision to skip a step whose gradients overflow: all replicas skip a step that one has to skip."""
+    """Patch the decision to skip a step whose gradients overflow: if one replica has to skip it, all do."""
     tf, kind, steps = trainer.tf, loss_scaled(), load("task/patches/keras_step")
     check = kind.check_finite
 
@@ -121,7 +118,7 @@ def average_in_place(trainer: Any, load: Any) -> None:
 
 
 def accumulate(trainer: Any, load: Any) -> None:
-    """Patch `gradient_accumulation_steps`: the choice whether a step updates is made for all replicas at once."""
+    """Patch `gradient_accumulation_steps`: all replicas decide together whether a step updates the variables."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     apply = kind._backend_apply_gradients
 
@@ -166,11 +163,11 @@ def _dense(tf: Any, grad: Any) -> Any:
 
 
 def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[Any], Any]]]:
-    """Return what the replicas add up of their gradients, and the functions that make gradients of the sums.
+    """Return the parts of their gradients that the replicas add up, and functions that turn the sums into gradients.
 
-    TensorFlow adds up slices by joining those of all replicas, as one process joins those of all rows. Where the
-    indices are no row's (positions), one process has one slice for each, and optimizers square it: so they are added,
-    and so are the slices of lookups in which one process has each index once.
+    TensorFlow adds up slices by concatenating those of all replicas. That equals one process, which has the slices of
+    all rows, except in two cases where one process has each index once, and optimizers square its slice: indices that
+    do not depend on rows (positions), and lookups of unique indices. There slices with the same index are added.
     """
     parts, whole = [], list[Callable[[Any], Any]]()
     for grad in (_own(tf, step, grad) for grad in grads):
@@ -199,14 +196,14 @@ def _slices(tf: Any, like: Any, values: Any) -> Any:
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:
-    """Return a gradient, or zeros in a replica without rows. Accumulated gradients are of earlier rows, too."""
+    """Return a gradient, or zeros in a replica without rows. Accumulated ones are kept: they have earlier rows too."""
     if step.accumulates:
         return grad
     return _times(tf, grad, step.rows > 0)
 
 
 def _times(tf: Any, grad: Any, factor: Any) -> Any:
-    """Multiply a gradient by a number; 0 times NaN is 0."""
+    """Multiply a gradient by a number, with 0 times NaN as 0."""
     if grad is None:
         return None
     if isinstance(grad, tf.IndexedSlices):

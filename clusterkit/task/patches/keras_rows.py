@@ -1,28 +1,27 @@
 """Patches the steps of Keras 3 on several workers to count their rows, and to have at least one row in each replica.
 
 Loaded by path: standard library only. At the end of the data some replicas have fewer rows than others, and some have
-none: batch normalization then computes NaN for all of them, and convolutions an invalid shape (oneDNN's). A replica
-without rows computes a row of another replica's, and what comes of that is discarded.
+none: there, batch normalization computes NaN, which spreads to all, and convolutions fail with an invalid shape
+(oneDNN). With the patch, a replica without rows computes a row of another replica, and discards the results.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 
-def fixes(trainer: Any, load: Callable[[str], ModuleType]) -> list[Callable[[Any], None]]:
+def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
     """Return the patches. Raises AttributeError for a Keras with other internals."""
     model = trainer.TensorFlowTrainer
     assert callable(model._make_function)
     assert callable(model.predict_step)
     assert callable(model.predict_on_batch)
-    return [partial(fix, load=load) for fix in (count_rows, predict_own_rows, predict_once)]
+    return count_rows, predict_own_rows, predict_once
 
 
-def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
+def count_rows(trainer: Any, load: Any) -> None:
     """Patch the step functions: each knows its share of the rows, has at least one, and returns the logs of all."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
@@ -58,17 +57,17 @@ def count_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
 
 
 def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
-    """Return a function of one step or several, which reads data only as long as there is some.
+    """Return a function that computes one or several steps in a Python loop, and stops before the data ends.
 
-    TensorFlow can't compute steps of several workers in a loop of its own. And a worker whose step ends with an error,
-    since its data has ended, now and then leaves the others waiting for its last message (TensorFlow 2.21).
+    TensorFlow can't compute steps of several workers in its own loop. And if a worker's step fails at the end of its
+    data, the others sometimes wait forever for that worker's last message (TensorFlow 2.21).
     """
     count, model.steps_per_execution = model.steps_per_execution, 1
     one_step = make()
     model.steps_per_execution = count
 
     def function(iterator: Any) -> Any:
-        model.steps_per_execution, outputs = 1, None  # which the function reads when it is traced
+        model.steps_per_execution, outputs = 1, None  # read when `one_step` is traced
         try:
             for _ in range(count):
                 if (data := rest(tf, iterator)) is None:
@@ -84,7 +83,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
 
 
 def rest(tf: Any, iterator: Any) -> Any:
-    """Return what the next step is to read: the iterator, or a batch of it; None at the end of the data."""
+    """Return what the next step has to read: the iterator, or its next batch; None at the end of the data."""
     number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
     if number >= 0:
         iterator.batches_read = getattr(iterator, "batches_read", 0) + 1
@@ -95,8 +94,8 @@ def rest(tf: Any, iterator: Any) -> Any:
     return iter([batch.get_value()]) if batch.has_value() else None
 
 
-def predict_own_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
-    """Patch the prediction of a batch: a replica without rows returns none."""
+def predict_own_rows(trainer: Any, load: Any) -> None:
+    """Patch the prediction of a batch: a replica without rows returns no row."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps = load("task/patches/keras_fit"), load("task/patches/keras_step")
     predict = model.predict_step
@@ -111,7 +110,7 @@ def predict_own_rows(trainer: Any, load: Callable[[str], ModuleType]) -> None:
     load("task/patches/hook").replace(model, "predict_step", predict_step)
 
 
-def predict_once(trainer: Any, load: Callable[[str], ModuleType]) -> None:
+def predict_once(trainer: Any, load: Any) -> None:
     """Patch `predict_on_batch`: each worker has the whole batch, and Keras returns it as often as there are workers."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, predict = load("task/patches/keras_fit"), model.predict_on_batch
@@ -134,14 +133,14 @@ def per_replica(tf: Any, model: Any) -> list[Any]:
 
 
 def rows_of(trainer: Any, data: Any) -> Any:
-    """Return how many rows a replica has, which for Keras are those of the first input; None if it can't have rows."""
+    """Return how many rows a replica has, which Keras takes from the first input; None for data without rows."""
     values = [value for value in trainer.tree.flatten(data) if value is not None]
     shape = trainer.tf.TensorShape(getattr(values[0], "shape", ()) if values else ())
     return trainer.tf.shape(values[0])[0] if shape.rank else None
 
 
 def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
-    """Return the data, with a row of another replica's if it has none. Sparse and ragged tensors are not changed."""
+    """Return the data, with a row of another replica if it has none. Sparse and ragged tensors are not changed."""
     tf, tree = trainer.tf, trainer.tree
     leaves = tree.flatten(data)
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, tf.Tensor) and leaf.shape.rank]
@@ -158,7 +157,7 @@ def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
 def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
     """Return the values; if they have no row, with the first row of the first replica that has one.
 
-    TensorFlow can't send text over workers: there the row is an empty string.
+    TensorFlow can't send strings between workers, so their row consists of empty strings.
     """
     tf = step.tf
     gives = tf.equal(tf.cast(step.place, tf.int64), tf.argmax(step.counts > 0))
@@ -180,6 +179,6 @@ def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[
 
 
 def sum_of_all(tf: Any, value: Any) -> Any:
-    """Return the sum over all replicas, also in a branch of a condition, where a replica context's own method fails."""
+    """Return the sum over all replicas. Works in a branch of a condition too, where the replica context's fails."""
     extended = tf.distribute.get_strategy().extended
     return extended._replica_ctx_all_reduce(tf.distribute.ReduceOp.SUM, [value])[0]

@@ -1,12 +1,15 @@
-"""Finds the variables of Keras 3's layers and metrics that each worker changes after its own rows.
+"""The variables of Keras 3's layers and metrics that each worker changes by its own rows.
 
 Loaded by path: standard library only. A variable that a layer changes in its `call` (a running mean, a sum of what was
-seen) has another value in each worker then, and the first worker's is saved. A metric's variables are added up.
+seen) then has another value in each worker, and the first worker's is saved. Batch normalization is patched: all
+workers keep the mean of their statistics, weighed by rows. For other layers a notice is printed. A metric's variables
+are added up.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any
 
 APART = (
@@ -18,11 +21,55 @@ SUMMED = (
     "The metric {} assigns its variable {!r} a value of this worker's rows. The workers' values are added up, which is "
     "right for sums and counts only."
 )
+STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
 ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
+def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
+    """Return the patch. Raises AttributeError or KeyError for a Keras with other internals."""
+    assert callable(normalization()._moments)
+    return (share_statistics,)
+
+
+def normalization() -> Any:
+    """Return the class of the layers that keep statistics of batches."""
+    return sys.modules["keras.src.layers.normalization.batch_normalization"].BatchNormalization
+
+
+def share_statistics(trainer: Any, load: Any) -> None:
+    """Patch batch normalization: moments without the row of a replica that has none, and shared statistics."""
+    layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras_step")
+    moments, call, replace = layer._moments, layer.call, load("task/patches/hook").replace
+
+    def _moments(self: Any, inputs: Any, mask: Any) -> Any:
+        step = steps.current(tf)
+        if step is not None and self.synchronized and mask is None:
+            inputs = inputs[: tf.where(step.rows > 0, tf.shape(inputs)[0], 0)]
+        return moments(self, inputs, mask)
+
+    def with_statistics(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        outputs, step = call(self, inputs, training=training, mask=mask), steps.current(tf)
+        apart = not self.synchronized or mask is not None  # Keras then does not synchronize them
+        if step is not None and training and self.trainable and apart:
+            average(step, [getattr(self, name) for name in STATISTICS if hasattr(self, name)])
+        return outputs
+
+    replace(layer, "_moments", _moments)
+    replace(layer, "call", with_statistics)
+
+
+def average(step: Any, variables: list[Any]) -> None:
+    """Set each variable to its mean over the replicas, weighed by their rows."""
+    tf = step.tf
+    own = [variable for variable in variables if variable.aggregation == "none"]
+    parts = [tf.math.multiply_no_nan(each.value, tf.cast(step.share, each.value.dtype)) for each in own]
+    if own:
+        for variable, mean in zip(own, tf.distribute.get_replica_context().all_reduce("SUM", parts), strict=True):
+            variable.value.assign(mean)
+
+
 def notices(step: Any, model: Any) -> Iterator[str]:
-    """Yield a sentence for each variable of a model that the step, a graph, changes by the replica's own rows."""
+    """Yield a sentence for each variable of a model that the step changes by the replica's own rows."""
     if step.is_eager:
         return
 
@@ -38,7 +85,7 @@ def notices(step: Any, model: Any) -> Iterator[str]:
         if variable.aggregation == "none" and key(variable) not in summed
     }
     outer = {id(inner): id(outer) for outer, inner in graph.captures}
-    last = {  # the assignment after which a variable has its value, by variable
+    last = {  # the last assignment to each variable
         outer.get(handle := id(operation.inputs[0]), handle): operation
         for operation in graph.get_operations()
         if operation.type in ASSIGNMENTS
@@ -56,7 +103,7 @@ def notices(step: Any, model: Any) -> Iterator[str]:
 def distribute(strategy: Any, model: Any) -> None:
     """Give each worker its part of the metrics that the program made outside the strategy's scope.
 
-    Keras would keep each worker's numbers to itself, so that callbacks stop one worker and not the other.
+    Without that, each worker would have other numbers, and callbacks could stop one worker and not the other.
     """
     with strategy.scope():
         for metric in model.metrics:

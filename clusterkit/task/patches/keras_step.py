@@ -1,8 +1,8 @@
 """The training, test or prediction step that a replica is computing, as the patches of Keras see it.
 
 Loaded by path: standard library only. Keras adds up the gradients of all replicas, so each replica's loss has to be a
-part of the whole batch's loss. The patches mark the tensors that make a loss a part: a value that depends on a mark is
-added up over the replicas when it is logged, and every other value is averaged by rows.
+part of the whole batch's loss. The patches mark the tensors by which they turn a loss into a part: a logged value that
+depends on a mark is added up over the replicas, and every other value is averaged by rows.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# Operations whose results do not depend on what one replica's rows contain: shapes, and what all replicas compute.
+# Operations whose results do not depend on the contents of one replica's rows: shapes, and collective operations.
 NO_ROWS = ("Shape", "Size", "Rank", "ZerosLike", "OnesLike", "Collective")
 # Types that TensorFlow does not add up over workers, and those that they are cast to for that.
 WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 
 
 class Step:
-    """One replica's step. `counts` are the rows of every replica, a vector; `place` is this replica's index there.
+    """One replica's step. `counts` is a vector with every replica's number of rows; `place` is this replica's index.
 
-    `share` is this replica's fraction of the rows, and `scale` the same for losses alone: it is a mark.
+    `share` is this replica's fraction of the rows. `scale` is the same, as a mark: only losses are multiplied by it.
     """
 
     def __init__(self, tf: Any, counts: Any, place: Any) -> None:
@@ -29,24 +29,24 @@ class Step:
         self.place = place
         self.rows = counts[place]
         self.total = tf.reduce_sum(counts)
-        self.before = tf.reduce_sum(counts[:place])  # the rows of the replicas before this one
+        self.before = tf.reduce_sum(counts[:place])  # the number of rows of the replicas before this one
         self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
         self.marks: set[Any] = set()
-        self.whole: set[Any] = set()  # losses of the whole batch, made from a part
-        self.results: dict[Any, tuple[Any, int]] = {}  # by tensor: the metric that it is a result of, and which one
+        self.whole: set[Any] = set()  # losses of the whole batch that were computed from a part
+        self.results: dict[Any, tuple[Any, int]] = {}  # by tensor: the metric it is a result of, and the result's index
         self.in_loss: list[Any] = []  # the predictions of the losses that are being computed
         self.has_all_rows = False  # whether a loss is being computed from the rows of all replicas
-        self.has_sums = False  # whether the gradients that the optimizer has are those of all replicas
+        self.has_sums = False  # whether the optimizer has the sums of the gradients already
         self.accumulates = False  # whether gradients are added up over several steps
         self.scale = self.mark(self.share)
 
     @property
     def is_eager(self) -> bool:
-        """Whether the step is computed without a graph, in which what depends on a mark could be found."""
+        """Whether the step is computed without a graph, so that dependencies on a mark can't be found."""
         return hasattr(self.share, "numpy")
 
     def mark(self, value: Any) -> Any:
-        """Return the tensor as a mark: what depends on it is a part of the batch's loss."""
+        """Return the tensor as a mark: values that depend on it are parts of the batch's loss."""
         marked = self.tf.identity(value)
         self.marks.add(marked.ref())
         return marked
@@ -54,15 +54,15 @@ class Step:
     def as_part(self, mean: Any) -> Any:
         """Return a mean over this replica's rows as its part of the mean over all rows."""
         part = self.tf.math.multiply_no_nan(mean, self.tf.cast(self.scale, mean.dtype))
-        self.marks.add(part.ref())  # for a step without a graph
+        self.marks.add(part.ref())  # in a step without a graph, only marks are recognized
         return part
 
     def own(self, value: Any) -> Any:
-        """Return the value, or zeros in a replica that has no rows: it then computes somebody else's row."""
+        """Return the value, or zeros in a replica that has no rows and computes another replica's row."""
         return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
 
     def as_whole(self, part: Any) -> Any:
-        """Return the loss of the whole batch, as far as this replica's rows tell: its part, divided by its share."""
+        """Return this replica's estimate of the loss of the whole batch: its part, divided by its share."""
         whole = self.tf.math.divide_no_nan(part, self.tf.cast(self.share, part.dtype))
         self.whole.add(whole.ref())
         return whole
@@ -72,7 +72,7 @@ class Step:
         return self._depends(value, lambda one: one.ref() in self.marks, lambda one: one.ref() in self.whole)
 
     def is_of_rows(self, value: Any) -> bool:
-        """Whether a tensor of a graph depends on what this replica's rows contain, and on no other replica's."""
+        """Whether a tensor of a graph depends on the contents of this replica's rows and of no other's."""
 
         def is_argument(tensor: Any) -> bool:
             return not hasattr(tensor, "numpy") and tensor.op.type == "Placeholder" and not sources(tensor)
@@ -80,7 +80,7 @@ class Step:
         return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
 
     def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
-        """Whether a tensor is computed from another one, on a way that no tensor `ends`."""
+        """Whether a tensor is computed from one for which `on` holds, without passing one for which `ends` holds."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()
@@ -95,7 +95,7 @@ class Step:
 
     @staticmethod
     def is_unique(indices: Any) -> bool:
-        """Whether no two of a replica's indices are equal, as in a lookup of sparse rows."""
+        """Whether a replica's indices are known to be unique, as in a lookup of sparse rows."""
         found = passed_on(indices)
         return bool(found.op.type.startswith("Unique") and found.value_index == 0)
 
@@ -107,7 +107,7 @@ class Step:
 
     @staticmethod
     def copy_of(variable: Any) -> Any:
-        """Return this replica's copy of a variable that each replica has one of."""
+        """Return this replica's copy of a variable."""
         value = getattr(variable, "value", variable)
         value = variable if callable(value) else value
         return value._get() if hasattr(value, "_get") else value
@@ -124,7 +124,7 @@ class Step:
 
     @contextmanager
     def computing_loss(self, predictions: Any) -> Iterator[None]:
-        """Note the predictions that a loss is being computed from."""
+        """Record the predictions from which a loss is computed."""
         self.in_loss.append(predictions)
         try:
             yield
@@ -133,7 +133,7 @@ class Step:
 
     @contextmanager
     def all_rows(self) -> Iterator[None]:
-        """Compute a loss from the rows of all replicas: it is then no part."""
+        """Compute a loss from the rows of all replicas, so that it is not a part."""
         self.has_all_rows = True
         try:
             yield
@@ -142,10 +142,10 @@ class Step:
 
 
 def sources(tensor: Any) -> list[Any]:
-    """Return what a tensor of a graph is computed from.
+    """Return the tensors from which one of a graph is computed.
 
-    A branch of a condition is a graph of its own, whose placeholders stand for tensors of the outer one. Functions with
-    a gradient of their own pass on their inputs beside their outputs.
+    A branch of a condition is a separate graph, whose placeholders stand for tensors of the outer one. The outputs of
+    a function with a custom gradient (IdentityN) include its inputs.
     """
     operation = tensor.op
     if operation.type == "Placeholder":
@@ -155,7 +155,7 @@ def sources(tensor: Any) -> list[Any]:
 
 
 def passed_on(tensor: Any) -> Any:
-    """Return the tensor of a graph whose values this one has, perhaps in another type or shape."""
+    """Return the tensor of a graph with this one's values, perhaps of another type or shape."""
     while tensor.op.type in ("Identity", "Cast", "Reshape"):
         tensor = tensor.op.inputs[0]
     return tensor
@@ -166,11 +166,11 @@ def wider(dtype: Any) -> str:
     return WIDER.get(dtype.name, str(dtype.name))
 
 
-_steps: dict[int, Step] = {}  # by the number of the replica among those of this process
+_steps: dict[int, Step] = {}  # by the replica's number in this process
 
 
 def current(tf: Any) -> Step | None:
-    """Return the step that this thread's replica is computing; None outside a step, and in code of all replicas."""
+    """Return the step that this thread's replica computes; None outside a step, and in cross-replica context."""
     return _steps.get(_replica(tf)) if _steps else None
 
 
@@ -192,7 +192,7 @@ def computing(step: Step) -> Iterator[None]:
 
 
 def begin(tf: Any, rows: Any) -> Step:
-    """Return a replica's step with so many rows; the replicas tell each other theirs."""
+    """Return the step of a replica with so many rows, which exchanges the number with the other replicas."""
     replica = tf.distribute.get_replica_context()
     place = replica.replica_id_in_sync_group
     own = tf.one_hot(place, replica.num_replicas_in_sync, dtype=tf.int32) * rows

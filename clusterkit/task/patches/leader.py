@@ -1,7 +1,7 @@
-"""Has a worker connect to the leader of its gang once the leader listens.
+"""Has a worker wait for the leader of its gang to listen before it connects.
 
-TensorFlow's channels try again a whole second after an address at which nobody listened. Forked workers come up within
-milliseconds of each other, so the one that is a little faster than the leader lost that second, and the gang with it.
+TensorFlow's channels retry a refused connection only after a second. Forked workers start within milliseconds of each
+other, so without this a worker that is a little faster than the leader costs the gang that second.
 
 Loaded by path: standard library only.
 """
@@ -25,14 +25,13 @@ def wait_for_leader(module: Any, load: Any) -> None:
 
 def wait(context: object, server_def: Any) -> None:
     """Wait until the coordination service of another task listens, if the server is to connect to one."""
-    with suppress(AttributeError, KeyError, ValueError):  # a definition of another form is TensorFlow's affair
-        address = leader_of(server_def)
-        if address is not None:
-            wait_until_heard(address)
+    with suppress(AttributeError, KeyError, ValueError):  # another version's definition is left to TensorFlow
+        if (address := leader_of(server_def)) is not None:
+            wait_until_accepted(address)
 
 
 def leader_of(server_def: Any) -> tuple[str, int] | None:
-    """The address of the coordination service; None if there is none, or if this server hosts it."""
+    """Return the address of the coordination service; None without one, or if this server hosts it."""
     name = server_def.default_session_config.experimental.coordination_config.service_leader
     own = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
     if not name or name == own:
@@ -43,8 +42,8 @@ def leader_of(server_def: Any) -> tuple[str, int] | None:
     return host.strip("[]"), int(port)
 
 
-def wait_until_heard(address: tuple[str, int]) -> None:
-    """Connect to the address until somebody accepts, but for no longer than `WITHIN`."""
+def wait_until_accepted(address: tuple[str, int]) -> None:
+    """Try to connect until that succeeds, for at most `WITHIN` seconds."""
     until = time.monotonic() + WITHIN
     while time.monotonic() < until:
         try:

@@ -1,9 +1,9 @@
-"""Shuffles data alike in all workers of a gang, where the program gives no seed.
+"""Shuffles sharded data in the same order in all workers of a gang, if the program gives no seed.
 
-Loaded by path: standard library only. A dataset that is sharded is read by every worker, and each keeps every n-th
-batch or row: workers that shuffle differently lose some rows and train on others twice. Data that is not sharded is
-meant to have another order in each worker, and keeps that. The seeds follow from the run's, so that a later attempt has
-the same order: the first iterator of a dataset has the order of the first epoch, and so on.
+Loaded by path: standard library only. Every worker reads a sharded dataset, and keeps every n-th batch or row: workers
+that shuffle differently lose some rows and train on others twice. Data that is not sharded is meant to have another
+order in each worker, and keeps it. The seeds follow from the run's seed, so that a later attempt has the same order:
+the first iterator of a dataset has the order of the first epoch, and so on.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-SEED = "CLUSTERKIT_SEED"  # of the run that began the training; without it, the cluster's addresses are the seed
+SEED = "CLUSTERKIT_SEED"  # the seed of the run that began the training; without it, the cluster's addresses serve
 _places: Counter[str] = Counter()  # how often each line of the program has asked for a seed
 
 
 def agreed_seed(place: str) -> int:
-    """Return the seed that all workers have for something at this place of the program, at its nth execution."""
+    """Return a seed that is the same in all workers for the nth request from this line of the program."""
     _places[place] += 1
     text = os.environ.get(SEED) or json.dumps(json.loads(os.environ["TF_CONFIG"])["cluster"], sort_keys=True)
     digest = hashlib.sha256(f"{text} {place} {_places[place]}".encode()).digest()
@@ -31,7 +31,7 @@ def agreed_seed(place: str) -> int:
 
 
 def _is_seeded() -> bool:
-    """Whether the program has set TensorFlow's seed: then all workers that have set the same have the same order."""
+    """Whether the program has set TensorFlow's seed; workers with the same seed have the same order anyway."""
     context = sys.modules["tensorflow.python.eager.context"]
     if context.executing_eagerly():
         return context.global_seed() is not None
@@ -39,7 +39,7 @@ def _is_seeded() -> bool:
 
 
 def seed_datasets(module: Any, load: Any) -> None:
-    """Patch `get_seed` of tf.data: shuffles and the like that have no seed get one that all workers have."""
+    """Patch `get_seed` of tf.data: an operation without a seed gets one that is the same in all workers."""
     plain = module.get_seed
 
     @wraps(plain)
@@ -53,7 +53,7 @@ def seed_datasets(module: Any, load: Any) -> None:
 
 
 def iterate_apart(module: Any, load: Any) -> None:
-    """Patch the iteration over datasets: those that are not sharded have another order in each worker."""
+    """Patch the iteration over datasets: each worker has another order of those that are not sharded."""
     for name in ("DatasetV2", "DistributedDataset", "DistributedDatasetsFromFunction"):
         if (kind := getattr(module, name, None)) is not None:
             _iterate_apart(kind)
@@ -66,21 +66,21 @@ def _iterate_apart(kind: Any) -> None:
     def __iter__(self: Any) -> Any:
         if _places and (worker := _worker()) and not _is_sharded(self):
             for _ in range(worker):
-                plain(self)  # each iterator has another order, so worker n takes the (n+1)th
+                plain(self)  # each iterator has another order: worker n uses the (n+1)th
         return plain(self)
 
     kind.__iter__ = __iter__
 
 
 def _worker() -> int:
-    """Return this worker's place among all."""
+    """Return this worker's index among all, the chief included."""
     config = json.loads(os.environ["TF_CONFIG"])
     kind, index = config["task"]["type"], int(config["task"]["index"])
     return index + (len(config["cluster"].get("chief", ())) if kind == "worker" else 0)
 
 
 def _is_sharded(dataset: Any) -> bool:
-    """Whether each worker reads a part of a dataset: TensorFlow shards it, or the program has."""
+    """Whether each worker gets a part of a dataset, sharded by TensorFlow or by the program."""
     if type(dataset).__name__ == "DistributedDataset":
         policy = dataset._original_dataset.options().experimental_distribute.auto_shard_policy
         return getattr(policy, "name", "AUTO") != "OFF"
@@ -97,37 +97,34 @@ def _is_sharded(dataset: Any) -> bool:
 
 def shuffle_arrays(module: Any, load: Any) -> None:
     """Patch how Keras 3 shuffles arrays: by a permutation that follows from a seed and the epoch's number."""
-    kind = module.ArrayDataAdapter
-    plain = kind.get_tf_dataset
-
-    @wraps(plain)
-    def get_tf_dataset(self: Any) -> Any:
-        return _with_shared_permutations(self, load, lambda: plain(self))
-
-    kind.get_tf_dataset = get_tf_dataset
+    _share_permutations(module.ArrayDataAdapter, "get_tf_dataset", load)
 
 
 def shuffle_arrays_of_keras_2(module: Any, load: Any) -> None:
-    """Patch how Keras 2 does."""
-    kind = module.TensorLikeDataAdapter
-    plain = kind.__init__
+    """Patch how Keras 2 shuffles arrays, in the same way."""
+    _share_permutations(module.TensorLikeDataAdapter, "__init__", load)
+
+
+def _share_permutations(kind: Any, name: str, load: Any) -> None:
+    """Patch the method that makes an adapter's dataset."""
+    plain = getattr(kind, name)
 
     @wraps(plain)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
-        _with_shared_permutations(self, load, lambda: plain(self, *args, **kwargs))
+    def make(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _with_shared_permutations(self, load, lambda: plain(self, *args, **kwargs))
 
-    kind.__init__ = __init__
+    setattr(kind, name, make)
 
 
 def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
-    """Make a dataset whose permutations all workers share; the adapter keeps the number of the next one."""
+    """Make a dataset whose permutations are the same in all workers; the adapter counts them."""
     tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
     if _is_seeded():
         return make()
     _, place = load("task/patches/refusals").asked_by(sys._getframe(2))
     seed = agreed_seed(place)
-    with tf.init_scope(), tf.device("CPU:0"):  # not a variable of the strategy in whose scope this may be
+    with tf.init_scope(), tf.device("CPU:0"):  # not a variable of a strategy, even in its scope
         adapter.permutations = resources.ResourceVariable(0, dtype=tf.int64, trainable=False)
     plain = tf.random.shuffle
 
@@ -143,7 +140,7 @@ def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
 
 
 def shuffle_batches(module: Any, load: Any) -> None:
-    """Patch how Keras shuffles the batches of a PyDataset, or of Keras 2's Sequence."""
+    """Patch how Keras shuffles the batches of a PyDataset, or Keras 2 those of a Sequence."""
     shared = ModuleType("random")
     vars(shared).update(vars(random))
     generators: list[random.Random] = []

@@ -1,4 +1,4 @@
-"""Refusals: exits a program that can't work in this task, with a message that names its line and says what to do.
+"""Exits a program that can't work in this task, with a message that names its line and says what to do.
 
 Loaded by path: standard library only.
 """
@@ -24,9 +24,10 @@ def refuse_fit(trainer: Any, load: object) -> None:
         strategy = plain.fget(self)
         if isinstance(strategy, trainer.tf.distribute.ParameterServerStrategy):
             method, place = asked_by(sys._getframe(1))
+            version = ".".join(trainer.tf.__version__.split(".")[:2])  # tf_keras has TensorFlow's
             stop(
                 f"{place} calls {method} under ParameterServerStrategy, which Keras 3 can't do. Run the job with "
-                f"--keras 2 (pip install 'tf_keras=={minor_version(trainer.tf)}.*'), whose {method} can, or write a "
+                f"--keras 2 (pip install 'tf_keras=={version}.*'), whose {method} can, or write a "
                 f"training loop with ClusterCoordinator."
             )
         return strategy
@@ -35,7 +36,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 
 def refuse_old_keras(frame: FrameType | None) -> None:
-    """Refuse a Keras with which several workers learn something else than a single process."""
+    """Refuse a Keras with which several workers train another model than a single process."""
     version = keras_version()
     if is_new_enough(version, OLDEST_FOR_FIT):
         return
@@ -48,7 +49,7 @@ def refuse_old_keras(frame: FrameType | None) -> None:
 
 
 def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
-    """Refuse a Keras that is made otherwise than those that the patches know."""
+    """Refuse a Keras whose internals the patches do not know."""
     method, place = asked_by(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {keras_version()}, which clusterkit does not know how "
@@ -58,7 +59,7 @@ def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
 
 
 def refuse_old_optimizers(module: Any, load: Any) -> None:
-    """Refuse an optimizer of a Keras with which each worker's weights go their own way."""
+    """Refuse an optimizer of a Keras with which the workers' weights diverge."""
 
     def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
@@ -72,50 +73,36 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
     load("task/patches/hook").before(module.BaseOptimizer, "__init__", refuse_old)
 
 
-def minor_version(tf: Any) -> str:
-    """TensorFlow's version, `2.21`, which tf_keras has too."""
-    return ".".join(tf.__version__.split(".")[:2])
-
-
 def keras_version() -> str:
-    """The version of Keras 3, as text; if it can't be known, one that is new enough."""
+    """Return the version of Keras 3; if it is unknown, one that is new enough."""
     return str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
 
 
 def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
-    """Whether a version is this one or a later one."""
     return tuple(map(int, version.split(".")[:2])) >= oldest
 
 
-def refuse_strategy(module: Any, load: Any) -> None:
-    """Refuse a ParameterServerStrategy in a worker or a parameter server."""
-    refuse_to_make(module.ParameterServerStrategyV2, "a ParameterServerStrategy", load)
+def refuse_coordination(module: Any, load: Any) -> None:
+    """Patch the classes that only the chief may create: in this task, to create one exits the program."""
+    for name in ("ParameterServerStrategyV2", "ClusterCoordinator"):
 
+        def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:
+            task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
+            stop(
+                f"{task} has reached the coordinator's code: {place} creates a {what}, which only the chief can do. "
+                f"Start a tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run the job "
+                f"with --servers builtin: then workers and parameter servers run clusterkit's server and not the "
+                f"program."
+            )
 
-def refuse_coordinator(module: Any, load: Any) -> None:
-    """Refuse a ClusterCoordinator in a worker or a parameter server."""
-    refuse_to_make(module.ClusterCoordinator, "a ClusterCoordinator", load)
-
-
-def refuse_to_make(kind: Any, what: str, load: Any) -> None:
-    """Patch a class that only the chief may create: in this task, to create one exits the program."""
-
-    def refuse(self: object, *args: object, **kwargs: object) -> None:
-        task, (_, place) = os.environ.get("CLUSTERKIT_TASK", "this task"), asked_by(sys._getframe(1))
-        stop(
-            f"{task} has reached the coordinator's code: {place} creates {what}, which only the chief can do. Start a "
-            f"tf.distribute.Server in {task} instead, as clusterkit.training.serve() does, or run the job with "
-            f"--servers builtin: then workers and parameter servers run clusterkit's server and not the program."
-        )
-
-    load("task/patches/hook").before(kind, "__init__", refuse)
+        load("task/patches/hook").watch(module, {}, {f"{name}.__init__": refuse})
 
 
 def asked_by(frame: FrameType | None) -> tuple[str, str]:
-    """Return the library's method that the program has called, and where in the program that is."""
+    """Return the library's method that the program has called, and the program's line that calls it."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
-        if "self" in frame.f_locals:  # skips the wrappers around a method, which have other names
+        if "self" in frame.f_locals:  # else a wrapper around a method, with another name
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:
@@ -129,5 +116,4 @@ def _is_of_a_library(module: str) -> bool:
 
 
 def stop(sentence: str) -> NoReturn:
-    """Exit with a message, without a traceback."""
     raise SystemExit(f"clusterkit: {sentence}")

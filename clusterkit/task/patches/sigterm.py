@@ -1,8 +1,8 @@
-"""Whether anything handles SIGTERM in a task of several workers, as a report to the supervisor.
+"""Reports whether anything handles SIGTERM in a task of several workers.
 
-Loaded by path: standard library only. In every job of several workers TensorFlow's preemption notifier takes SIGTERM,
-and unless the program waits for it (`PreemptionCheckpointHandler`, `training.on_preemption`) nothing ends. The
-supervisor need not wait for such a task as long as for one that may be saving its state.
+Loaded by path: standard library only. In every job of several workers, TensorFlow's preemption notifier handles
+SIGTERM, which has no effect unless the program waits for the notifier (`PreemptionCheckpointHandler`,
+`training.on_preemption`). The supervisor need not wait for such a task as long as for one that may save its state.
 """
 
 from __future__ import annotations
@@ -11,22 +11,16 @@ import signal
 from typing import Any
 
 
-def watch_strategy(module: Any, load: Any) -> None:
-    """Report when the strategy is made, which begins the notifier."""
-    after = load("task/patches/hook").after
-    after(module.CollectiveAllReduceStrategy, "__init__", lambda self, *args, **kwargs: report(load))
-
-
-def watch_preemption(module: Any, load: Any) -> None:
-    """Report that somebody waits for the notifier."""
-    after = load("task/patches/hook").after
-    for name in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
-        if (kind := getattr(module, name, None)) is not None:
-            after(kind, "__init__", lambda self, *args, **kwargs: report(load, waits=True))
+def watch_tensorflow(module: Any, load: Any) -> None:
+    """Report when a strategy is made, which starts the notifier, and when something waits for the notifier."""
+    after = {"CollectiveAllReduceStrategy.__init__": lambda *args, **kwargs: report(load)}
+    for kind in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
+        after[f"{kind}.__init__"] = lambda *args, **kwargs: report(load, waits=True)
+    load("task/patches/hook").watch(module, after, {})
 
 
 def watch_handlers(module: Any, load: Any) -> None:
-    """Report each handler that the program sets, or takes away."""
+    """Report when the program sets or removes a handler."""
 
     def handler_set(signalnum: int, handler: Any) -> None:
         if signalnum == signal.SIGTERM:
@@ -35,8 +29,8 @@ def watch_handlers(module: Any, load: Any) -> None:
     load("task/patches/hook").after(module, "signal", handler_set)
 
 
-def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - it remembers
-    """Report whether SIGTERM is handled now. Ignoring it counts, since such a task needs its time."""
+def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
+    """Report whether SIGTERM is handled now. A task that ignores it counts, since it needs time to end."""
     if waits:
         waited.append(True)
     handled = bool(waited) or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL

@@ -6,64 +6,34 @@ that training does not become slower.
 
 from __future__ import annotations
 
-import os
+from functools import partial
 from typing import Any
 
-
-class Stages:
-    """Reports each stage of this process once."""
-
-    def __init__(self) -> None:
-        self.pid = os.getpid()
-        self.reached: set[str] = set()
-
-    def reach(self, stage: str) -> None:
-        """Report a stage, unless this is a fork of the task's process. Keeps no descriptor open."""
-        if stage in self.reached:
-            return
-        self.reached.add(stage)
-        path, attempt = os.environ.get("CLUSTERKIT_PROGRESS"), os.environ.get("CLUSTERKIT_ATTEMPT", "1")
-        if path is None or os.getpid() != self.pid:
-            return
-        try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:  # the supervisor is gone, which must not stop the program
-            return
-        try:
-            os.write(descriptor, f'{{"kind":"stage","attempt":{attempt},"stage":"{stage}"}}\n'.encode())
-        except OSError:  # the pipe is full
-            pass
-        finally:
-            os.close(descriptor)
+# What has returned when a stage is reached. A worker's strategy is made when every peer has connected; `fit` has run
+# the callbacks that restore a model before its first step.
+AFTER = {
+    "Server.__init__": "serving",
+    "CollectiveAllReduceStrategy.__init__": "connected",
+    "ClusterCoordinator.__init__": "connected",
+    "CallbackList.on_train_begin": "prepared",
+}
+BEFORE = {"ClusterCoordinator.schedule": "prepared"}
+reached: set[str] = set()
 
 
-stages = Stages()
-
-
-def watch_import(module: object, load: object) -> None:
+def watch_import(module: object, load: Any) -> None:
     """Report that TensorFlow is imported; in a fork, that is so when the program begins."""
-    stages.reach("imported")
+    reach(load, "imported")
 
 
-def watch_server(module: Any, load: Any) -> None:
-    """Report that the task's server is up, also in a program that does not use `clusterkit.training`."""
-    load("task/patches/hook").after(module.Server, "__init__", lambda *args, **kwargs: stages.reach("serving"))
+def watch(module: Any, load: Any) -> None:
+    """Patch a module to report the stages that its classes show."""
+    after, before = ({path: partial(reach, load, stage) for path, stage in each.items()} for each in (AFTER, BEFORE))
+    load("task/patches/hook").watch(module, after, before)
 
 
-def watch_strategy(module: Any, load: Any) -> None:
-    """Report that a worker's strategy is made. It is made when every peer has connected."""
-    after = load("task/patches/hook").after
-    after(module.CollectiveAllReduceStrategy, "__init__", lambda *args, **kwargs: stages.reach("connected"))
-
-
-def watch_coordinator(module: Any, load: Any) -> None:
-    """Report that the coordinator is connected, and that it is about to schedule its first step."""
-    kind, hook = module.ClusterCoordinator, load("task/patches/hook")
-    hook.after(kind, "__init__", lambda *args, **kwargs: stages.reach("connected"))
-    hook.before(kind, "schedule", lambda *args, **kwargs: stages.reach("prepared"))
-
-
-def watch_fit(module: Any, load: Any) -> None:
-    """Report that `fit` is about to make its first step; callbacks have restored what they restore by then."""
-    after = load("task/patches/hook").after
-    after(module.CallbackList, "on_train_begin", lambda *args, **kwargs: stages.reach("prepared"))
+def reach(load: Any, stage: str, *_: object, **__: object) -> None:
+    """Report a stage, once."""
+    if stage not in reached:
+        reached.add(stage)
+        load("task/patches/steps").steps.write("stage", f'"stage":"{stage}"')

@@ -1,10 +1,9 @@
 """Reports the steps of a program that reports none: of Keras's `fit`, a coordinator's closures, or other loops.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. Reports go where those of
-`clusterkit.training.report` go; once the program calls that, nothing is sent from here. Training never waits for it:
-the batches of `fit` and closures are counted in Python, and for other loops a thread reads the `iterations` of
-optimizers. With a coordinator they are read only once, before its first closure, since they are on a parameter server,
-which can hang.
+Loaded by path: standard library only, and no module that entry.py has not imported. It sends the same reports as
+`clusterkit.training.report`, until the program calls that. Training never waits for it: the batches of `fit` and
+closures are counted in Python, and for other loops a thread reads the `iterations` of optimizers. With a coordinator
+they are read only once, before its first closure: they are on a parameter server, which can hang.
 """
 
 from __future__ import annotations
@@ -17,10 +16,11 @@ import sys
 import time
 from _weakref import ref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers
-REPORT_EVERY = 0.1  # seconds between two reports of `count`, at least: a write gives up the interpreter lock
+REPORT_EVERY = 0.1  # seconds between two reports of `count`, at least: a write releases the interpreter lock
 END_WITHIN = 1.0  # seconds that the interpreter waits for the thread at exit
 
 
@@ -31,19 +31,18 @@ class Steps:
         self.pid = os.getpid()
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
-        self.descriptor: int | None = None
-        self.lock = _thread.RLock()  # the coordinator reports from several threads, and a signal handler in between
+        self.lock = _thread.RLock()  # for a coordinator's threads; a signal handler may take it again
         self.step: int | None = None  # the newest
-        self.sent: int | None = None
+        self.sent: int | None = None  # the last that was reported
         self.counted_at = self.sent_at = 0.0
         self.batch = -1  # the last one of this epoch of `fit`
         self.left: int | None = None  # steps from the beginning of this epoch to the end of `fit`, if Keras knows
-        self.epoch_began: int | None = None  # at this step
+        self.epoch_began: int | None = None  # the step at which this epoch began
         self.total: int | None = None  # steps at the end of `fit`
         self.optimizers: list[Callable[[], Any]] = []  # weak references
-        self.fitted: list[Callable[[], Any]] = []  # weak references to those that `fit` has used
+        self.fitted: list[Callable[[], Any]] = []  # weak references to the optimizers that `fit` has used
         self.read: dict[int, int] = {}  # the last count of each optimizer, by its id
-        self.coordinates = False
+        self.coordinates = False  # whether the program has a coordinator
         self.base: int | None = None  # the step at which the coordinator began
         self.finished = itertools.count(1)  # closures; thread-safe
         self.steps_per_closure = 1  # more with `steps_per_execution`
@@ -53,7 +52,7 @@ class Steps:
         self.thread_lives = _thread.allocate_lock()  # held by the thread
 
     def count(self, step: int) -> None:
-        """Take note of a step, and report it unless another has just been reported."""
+        """Record a step, and report it unless another has just been reported."""
         self.step, now = step, time.monotonic()
         self.counted_at = now
         if now - self.sent_at >= REPORT_EVERY:
@@ -62,35 +61,34 @@ class Steps:
             self.start_thread()
 
     def send_step(self) -> None:
-        """Report the newest step, if it is not reported yet."""
+        """Report the newest step, unless it has been reported."""
         if self.step is not None and self.step != self.sent:
             self.sent, self.sent_at = self.step, time.monotonic()
             self.send("progress", f'"step":{self.step}' + ("" if self.total is None else f',"total":{self.total}'))
 
     def send_phase(self, name: str, begun: bool) -> None:
-        """Report the begin or end of an evaluation or a prediction, which makes no steps."""
+        """Report the begin or end of an evaluation or a prediction, in which no steps are made."""
         self.is_testing = begun
         self.send("phase", f'"phase":"{name}","begun":{"true" if begun else "false"}')
 
     def send(self, kind: str, fields: str) -> None:
-        """Write a report, unless the program writes its own."""
-        if not reports_itself():
+        """Write a report, unless the program has called `clusterkit.training.report`."""
+        if not getattr(sys.modules.get("clusterkit.training.progress"), "reported", False):
             self.write(kind, fields)
 
     def write(self, kind: str, fields: str) -> None:
-        """Write a report, unless this is a fork of the task's process."""
+        """Write a report, unless this is a fork of the task's process. Keeps no descriptor open."""
         if self.path is None or os.getpid() != self.pid:
             return
-        try:
-            with self.lock:
-                if self.descriptor is None:
-                    self.descriptor = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            os.write(self.descriptor, f'{{"kind":"{kind}","attempt":{self.attempt},{fields}}}\n'.encode())
-        except OSError:  # the pipe is full or the supervisor is gone, which must not stop the training
-            return
+        with suppress(OSError):  # the pipe is full or the supervisor is gone, which must not stop the training
+            pipe = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            try:
+                os.write(pipe, f'{{"kind":"{kind}","attempt":{self.attempt},{fields}}}\n'.encode())
+            finally:
+                os.close(pipe)
 
     def start_thread(self) -> None:
-        """Start the thread that reads the optimizers, once; several threads may ask for it at the same time."""
+        """Start the thread that reads the optimizers, once, even if several threads call this at the same time."""
         with self.lock:
             if self.has_thread:
                 return
@@ -98,12 +96,12 @@ class Steps:
         if self.path is not None and os.getpid() == self.pid:
             self.end_requested.acquire()
             self.thread_lives.acquire()
-            # Why not `threading`: it would list the thread for the program.
+            # Why not `threading`: the program would see the thread there.
             _thread.start_new_thread(self.watch, ())
             atexit.register(self.end)
 
     def watch(self) -> None:
-        """Run the thread: read the optimizers while nothing else counts steps, and send reports that were held back."""
+        """In the thread: read the optimizers while nothing else counts steps, and send delayed reports."""
         try:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
@@ -113,11 +111,11 @@ class Steps:
             self.thread_lives.release()
 
     def living(self) -> list[Any]:
-        """Return the optimizers that the program still has."""
+        """Return the optimizers that still exist."""
         return [optimizer for made in self.optimizers if (optimizer := made()) is not None]
 
     def read_optimizers(self) -> None:
-        """Take the highest count of the optimizers that have made a step since the last read."""
+        """Set the step to the highest count of the optimizers that have made a step since the last read."""
         if uses_training():
             return
         counts = {id(optimizer): steps_of(optimizer) for optimizer in self.living()}
@@ -127,7 +125,7 @@ class Steps:
             self.step = max(moved)
 
     def end(self) -> None:
-        """End the thread at exit: it would crash in TensorFlow's code while the interpreter shuts down."""
+        """End the thread at exit, since it would crash in TensorFlow's code while the interpreter shuts down."""
         if os.getpid() == self.pid:
             self.end_requested.release()
             self.thread_lives.acquire(timeout=END_WITHIN)
@@ -136,7 +134,7 @@ class Steps:
             self.send_step()
 
     def begin_fit(self, model: Any) -> None:
-        """Start to count: after the fits before this one, and the steps that a new optimizer has been restored to."""
+        """Start to count after the steps of earlier fits, and those that a new optimizer was restored to."""
         self.batch, self.epoch_began = -1, None
         if self.coordinates:
             return
@@ -147,7 +145,7 @@ class Steps:
             self.fitted.append(ref(optimizer))
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
-        """Note how many steps are left. An epoch has as many as the one before it, where Keras does not know."""
+        """Record how many steps are left. If Keras does not know, an epoch has as many as the one before it."""
         self.batch = -1
         made = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
         self.epoch_began, self.total = self.step, None
@@ -160,7 +158,7 @@ class Steps:
             self.begin_total(self.step)
 
     def begin_total(self, step: int) -> None:
-        """Note how many steps there are in all, given the step at which the epoch begins."""
+        """Record how many steps `fit` makes in all, given the step at which the epoch begins."""
         if self.total is None and self.left is not None:
             self.total = step + self.left
 
@@ -173,13 +171,13 @@ class Steps:
             self.count((self.step or 0) + made)
 
     def end_evaluation(self, model: Any) -> None:
-        """Report the step of the weights that an evaluator has just evaluated, which its optimizer was restored to."""
+        """Report the step of the weights that an evaluator has evaluated, from its restored optimizer."""
         if (step := steps_of(getattr(model, "optimizer", None))) and not uses_training():
             self.step = step
             self.send_step()
 
     def begin_closures(self) -> None:
-        """Read the step at which the coordinator begins, before it schedules its first closure."""
+        """Before the coordinator schedules its first closure, read the step at which it begins."""
         if self.base is None:
             self.base = max((steps_of(optimizer) for optimizer in self.living()), default=0)
 
@@ -194,40 +192,41 @@ class Steps:
 steps = Steps()
 
 
-def reports_itself() -> bool:
-    """Whether the program has called `clusterkit.training.report`."""
-    return getattr(sys.modules.get("clusterkit.training.progress"), "reported", False)
-
-
 def uses_training() -> bool:
     """Whether the program has imported `clusterkit.training`.
 
-    Then its own loops report their steps, and count them as they like: an optimizer that has just been restored, or the
-    number of closures since the restart, is not to be taken for a step of theirs.
+    Its own loops then report their steps, in their own count: the step of an optimizer that was just restored, or the
+    number of closures since the restart, may differ from that.
     """
     return "clusterkit.training" in sys.modules
 
 
 def steps_of(optimizer: Any) -> int:
-    """Return how many steps an optimizer has made; 0 if it has no count."""
+    """Return how many steps an optimizer has made; 0 if it does not count them."""
     try:  # why not `iterations`: Keras 2's older optimizers create that variable when it is first read
         return int(optimizer._iterations.numpy())
     except Exception:  # a subclass of the program's may raise anything
         return 0
 
 
-def watch_fit(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to count the batches of `fit`, and to report evaluations and predictions."""
-    kind, after = module.CallbackList, load("task/patches/hook").after
-    after(kind, "on_train_begin", lambda self, logs=None: steps.begin_fit(self.model))
-    after(
-        kind, "on_epoch_begin", lambda self, epoch, logs=None: steps.begin_epoch(epoch, getattr(self, "params", None))
-    )
-    after(kind, "on_train_batch_end", lambda self, batch, logs=None: steps.end_batch(batch))
-    after(kind, "on_train_end", lambda self, logs=None: steps.send_step())
+def watch(module: Any, load: Any) -> None:
+    """Patch Keras's callbacks and optimizers, or the coordinator, to count steps and report phases."""
+    after: dict[str, Callable[..., Any]] = {
+        "CallbackList.on_train_begin": lambda self, logs=None: steps.begin_fit(self.model),
+        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: steps.begin_epoch(
+            epoch, getattr(self, "params", None)
+        ),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: steps.end_batch(batch),
+        "CallbackList.on_train_end": lambda self, logs=None: steps.send_step(),
+        "_CoordinatedClosureQueue.mark_finished": lambda queue: steps.end_closure(),
+        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: setattr(steps, "coordinates", True),
+        **{f"{kind}.__init__": register for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
+    }
     for method, phase in (("test", "evaluation"), ("predict", "prediction")):
-        after(kind, f"on_{method}_begin", lambda self, logs=None, phase=phase: steps.send_phase(phase, True))
-        after(kind, f"on_{method}_end", lambda self, logs=None, phase=phase: steps.send_phase(phase, False))
+        after[f"CallbackList.on_{method}_begin"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, True)
+        after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
+    before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
+    load("task/patches/hook").watch(module, after, before)
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
@@ -236,24 +235,9 @@ def watch_evaluations(module: Any, load: Any) -> None:
     hook.after(module.CallbackList, "on_test_end", lambda self, logs=None: steps.end_evaluation(self.model))
 
 
-def watch_optimizers(module: Any, load: Any) -> None:
-    """Patch the optimizers' base classes to register each optimizer that the program creates."""
-    for name in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2"):
-        if (kind := getattr(module, name, None)) is not None:
-            load("task/patches/hook").after(kind, "__init__", register)
-
-
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
-    """Keep a weak reference to an optimizer."""
+    """Keep a weak reference to an optimizer that the program creates."""
     if not any(known is optimizer for known in steps.living()):
         steps.optimizers.append(ref(optimizer))
     if not steps.has_thread:
         steps.start_thread()
-
-
-def watch_coordinator(module: Any, load: Any) -> None:
-    """Patch the coordinator to count the closures that it has finished."""
-    kind, hook = module.ClusterCoordinator, load("task/patches/hook")
-    hook.after(module._CoordinatedClosureQueue, "mark_finished", lambda queue: steps.end_closure())
-    hook.after(kind, "__init__", lambda self, *args, **kwargs: setattr(steps, "coordinates", True))
-    hook.before(kind, "schedule", lambda self, *args, **kwargs: steps.begin_closures())

@@ -1,6 +1,6 @@
-"""Keeps clusterkit's TF_CONFIG although the program sets its own: --tf-config ours.
+"""Keeps clusterkit's TF_CONFIG when the program sets its own: --tf-config ours.
 
-Loaded by path: standard library only. Every way to write to `os.environ` ends in the two methods below.
+Loaded by path: standard library only. Every write to `os.environ` ends in one of the two methods below.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def keep(os: Any, load: object) -> None:
 
 
 def warn_once(warned: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Print that the TF_CONFIG which the caller's caller sets is ignored, with its line."""
+    """Print that the TF_CONFIG set by the caller's caller is ignored, with that line."""
     if not warned:
         warned.append(True)
         frame = sys._getframe(2)

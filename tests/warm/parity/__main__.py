@@ -1,4 +1,4 @@
-"""The driver of the battery: a supervisor in small, which starts each program plainly, cold and warm.
+"""The driver of the battery: a small supervisor, which starts each program plainly, cold and warm.
 
     python -m tests.warm.parity
 
@@ -26,8 +26,8 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import procfs
 from clusterkit.system.process import become_subreaper
 from clusterkit.task.entry import STACKS_SIGNAL
+from clusterkit.warm.fork_client import ForkServer, ForkServerLost, ForkServerReady
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.run_server import ForkServer, ForkServerLost, ForkServerReady
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
@@ -36,7 +36,7 @@ Starter = Callable[[Start], int]
 
 
 class Servers:
-    """Fork servers, each made when it is needed first: one for each set of options."""
+    """Fork servers: one for each set of options, started when it is first needed."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -44,14 +44,14 @@ class Servers:
         self.pids: set[int] = set()
 
     def get(self, env: Mapping[str, str], tensorflow: bool, path: str, modules: tuple[str, ...]) -> ForkServer:
-        """A server that is ready."""
+        """Return a ready server."""
         key = json.dumps([sorted(env.items()), tensorflow, modules])
         if key not in self._servers:
             self._servers[key] = self._begin(env, Preload(tensorflow, modules, path))
         return self._servers[key]
 
     def stop(self) -> None:
-        """End them all."""
+        """End all servers."""
         for server in self._servers.values():
             server.stop()
 
@@ -77,7 +77,7 @@ class Servers:
 
 
 def plainly(start: Start) -> int:
-    """Start as a person does."""
+    """Start a program as a user does."""
     process = subprocess.Popen(
         start.plan.command, stdin=subprocess.DEVNULL, stdout=start.output, stderr=start.output, cwd=start.plan.cwd,
         env=start.env, start_new_session=True,
@@ -87,14 +87,14 @@ def plainly(start: Start) -> int:
 
 
 def coldly(start: Start) -> int:
-    """Start as the supervisor does where it forks nothing."""
+    """Start a program as the supervisor does without a fork server."""
     process = spawn(start)
     process.returncode = 0
     return process.pid
 
 
 def perform(starter: Starter, plan: TaskPlan, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Start a program once; tell how it ended and what it wrote."""
+    """Start a program once; return how it ended and what it wrote."""
     read, write = os.pipe()
     # A number that no program uses, so that one that looks at its descriptors sees no more than in a plain start.
     stacks = os.memfd_create("stacks")
@@ -121,7 +121,7 @@ def perform(starter: Starter, plan: TaskPlan, request: Mapping[str, Any]) -> dic
 
 
 def drain(read: int, until: float) -> tuple[bytes, bool]:
-    """What is written until the end of file, and whether that did not come in time."""
+    """Read until the end of file; return the data, and whether the end did not come in time."""
     parts: list[bytes] = []
     try:
         while select.select([read], [], [], max(0.0, until - time.monotonic()))[0]:
@@ -147,7 +147,7 @@ def dump_stacks(pid: int, until: float) -> None:
 
 
 def left_over(servers: set[int], until: float) -> list[str]:
-    """What the program left behind, killed; what ends by itself within a short time does not count."""
+    """Kill and return the processes that the program left; those that end by themselves soon do not count."""
     while time.monotonic() < until:
         with suppress(ChildProcessError):
             for pid in set(procfs.children(os.getpid())) - servers:
@@ -163,7 +163,7 @@ def left_over(servers: set[int], until: float) -> list[str]:
 
 
 def answer(servers: Servers, request: dict[str, Any]) -> dict[str, Any]:
-    """Run a program in each of the ways that are asked for."""
+    """Run a program in each of the requested ways."""
     task = Task(TaskType.WORKER, 0)
     kind, args = ProgramKind(request["how"]), tuple(request["args"])
     plan = TaskPlan(task, kind, sys.executable, request["target"], args, request["cwd"], {})
@@ -182,12 +182,12 @@ def answer(servers: Servers, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def forked(server: ForkServer, start: Start) -> int:
-    """Fork a task, as a run does."""
+    """Fork a task as a run does."""
     return server.fork(server.ask(start))
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer requests until the input ends."""
     become_subreaper()
     servers = Servers(Path(sys.argv[1]))
     try:

@@ -1,4 +1,4 @@
-"""The battery: what each program is about, how it is started, and whether it succeeds."""
+"""The battery: the subject of each program, how it is started, and whether it succeeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.warm.parity import ends, looks, many, tensorflows, writes
 
 @dataclass(frozen=True)
 class Case:
-    """A program. `fails` is whether its exit code is not 0, the same in every way of starting it."""
+    """A program. `fails` says whether its exit code is not 0, however it is started."""
 
     about: str
     source: str = ""
@@ -37,7 +37,7 @@ _HEAD = re.compile(r"(.*?)((?: \[[a-z ]+\])*)")
 
 
 def table(text: str) -> Iterator[Case]:
-    """The cases of a table: `### what it is about [option] [no option]`, then the program."""
+    """The cases of a table: `### subject [option] [no option]`, then the program."""
     for part in text.split("### ")[1:]:
         head, _, source = part.partition("\n")
         match = _HEAD.fullmatch(head)

@@ -32,14 +32,14 @@ class Driver:
         return self._process.pid
 
     def send(self, request: dict[str, Any]) -> None:
-        """Have a program started."""
+        """Request the start of a program."""
         assert self._process.stdin is not None
         assert self._process.poll() is None, "the driver is gone"
         self._process.stdin.write(json.dumps(request).encode() + b"\n")
         self._process.stdin.flush()
 
     def receive(self, deadline: float) -> dict[str, Outcome]:
-        """What came of a program, by way of starting it."""
+        """Return the results of a program, by way of starting it."""
         assert self._process.stdout is not None
         assert select.select([self._process.stdout], [], [], deadline)[0], "the driver does not answer"
         line = self._process.stdout.readline()
@@ -48,7 +48,7 @@ class Driver:
         return told
 
     def stop(self) -> int:
-        """Let it end, and with it its servers; return its exit code."""
+        """End the driver and its servers; return its exit code."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -57,7 +57,7 @@ class Driver:
             self.kill()
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the driver."""
         self._process.kill()
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout):
@@ -66,7 +66,7 @@ class Driver:
 
 
 def request(case: Case, here: str, env: Env, server_env: Env, ways: list[str]) -> dict[str, Any]:
-    """What the driver is asked."""
+    """A request to the driver."""
     return {
         "how": case.how, "target": case.target, "args": case.args, "cwd": here, "ways": ways,
         "env": env, "server_env": server_env, "tensorflow": case.tensorflow,

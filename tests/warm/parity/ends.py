@@ -1,4 +1,4 @@
-"""Programs that end in every way there is. See cases.py for what stands in brackets."""
+"""Programs that end in every possible way. See cases.py for the options in brackets."""
 
 TEXT = r"""
 ### exits with 0

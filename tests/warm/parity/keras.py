@@ -1,4 +1,4 @@
-"""Every way to import Keras, for both versions: one program, which tries each way in a fork of its own.
+"""Every way to import Keras, for both versions: one program, which tries each way in a separate fork.
 
 What TensorFlow remembers of its import decides; so one import serves all the ways, and the same is done to a fork of
 the fork server.
@@ -52,7 +52,7 @@ for way in (few + rest * (sys.argv[3] == 'all')).split('\n'):
 
 @dataclass(frozen=True)
 class Start:
-    """How the program is started: the task's environment, and what it does before it tries the ways."""
+    """How the program is started: the task's environment, and what the program does before it tries the ways."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     before: str = ""
@@ -61,7 +61,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of Keras: what the fork server's environment has of it, and starts that come to the same."""
+    """A choice of Keras: the fork server's environment, and starts with the same result."""
 
     about: str
     server: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Programs that look at what they are and what they were given. See cases.py for what stands in brackets."""
+"""Programs that inspect themselves and their environment. See cases.py for the options in brackets."""
 
 TEXT = r"""
 ### sees exactly its environment

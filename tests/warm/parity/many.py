@@ -1,4 +1,4 @@
-"""Programs that become several processes, threads or tasks. See cases.py for what stands in brackets."""
+"""Programs with several processes, threads or tasks. See cases.py for the options in brackets."""
 
 TEXT = r"""
 ### forks

@@ -1,4 +1,4 @@
-"""Programs that use TensorFlow. See cases.py for what stands in brackets."""
+"""Programs that use TensorFlow. See cases.py for the options in brackets."""
 
 TEXT = r"""
 ### computes with TensorFlow [no plain]

@@ -1,4 +1,4 @@
-"""Programs that write, read, warn and log. See cases.py for what stands in brackets."""
+"""Programs that write, read, warn and log. See cases.py for the options in brackets."""
 
 TEXT = r"""
 ### prints without a newline at its end

@@ -6,7 +6,6 @@ import fcntl
 import hashlib
 import json
 import os
-import select
 import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +19,8 @@ from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
 from clusterkit.system.files import make_private, why_not_reached
 from clusterkit.task.entry import ENTRY
+from clusterkit.warm.fork_client import UP_WITHIN, first_readable
 from clusterkit.warm.launching import Launch
-from clusterkit.warm.run_server import UP_WITHIN
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
@@ -40,7 +39,7 @@ def warm_dir() -> Path:
 
 
 class SharedServer:
-    """A warm server, which may not run yet; interpreter, environment and imports determine its socket.
+    """A warm server, which may not run yet. Interpreter, environment and imports determine its socket.
 
     `own` is another directory from which it may preload modules.
     """
@@ -58,8 +57,8 @@ class SharedServer:
         """Start the server, unless it runs already, and wait for its imports; return its status.
 
         It exits after `idle` seconds without a run. `owner` is a pidfd of the process to which the server belongs, if
-        any: once that has ended, the server clears its directory and exits. A server with an owner that has failed to
-        start is not tried again. Raises WarmServerError.
+        any: once that has ended, the server clears its directory and exits. If a server with an owner has failed to
+        start, that is not tried again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -82,7 +81,7 @@ class SharedServer:
         if is_new:
             self._start(idle, owner)
         try:
-            status = self.ask({"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
+            status = ask(self.socket, {"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
         except (OSError, ValueError):
             what = "did not become ready" if is_new else "does not answer"
             raise WarmServerError(f"The warm server {what}. Its log: {self.log}") from None
@@ -99,14 +98,8 @@ class SharedServer:
                 return False
         return True
 
-    def ask(
-        self, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
-    ) -> dict[str, Any]:
-        """Send a request and return the answer. Raises OSError if no server listens or it ends without an answer."""
-        return ask(self.socket, message, descriptors, timeout)
-
     def _start(self, idle: float | None, owner: int | None) -> None:
-        self.socket.unlink(missing_ok=True)  # of a killed server
+        self.socket.unlink(missing_ok=True)  # a killed server has left it
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
@@ -145,7 +138,7 @@ def ask(
 
 
 def handed_over(run_id: str, home: Path) -> dict[str, int]:
-    """Return the pids of `guardian` and `supervisor`, as far as they live, of a run that a warm server has started."""
+    """Return the pids of the living ones of `guardian` and `supervisor` of a run that a warm server has started."""
     found = dict[str, int]()
     for pid in procfs.all_pids():
         argv = procfs.argv_of(pid)
@@ -163,9 +156,7 @@ def stop(path: Path) -> bool:
     try:
         with suppress(OSError):  # it may have ended by itself
             ask(path, {"do": "stop"})
-        ended = select.poll()
-        ended.register(pidfd, select.POLLIN)
-        return bool(ended.poll(ANSWER_WITHIN * 1000))
+        return first_readable((pidfd,), ANSWER_WITHIN) is not None
     finally:
         os.close(pidfd)
 
@@ -173,7 +164,7 @@ def stop(path: Path) -> bool:
 def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield the socket and the status of each warm server of this user. Removes the sockets of dead ones.
 
-    Raises RunDirectoryError if nobody can look at their directory.
+    Raises RunDirectoryError if their directory can't be read.
     """
     if why := why_not_reached(warm_dir()):
         raise RunDirectoryError(f"{warm_dir()} can't be used: {why}.")
@@ -188,7 +179,7 @@ def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock, so that two commands do not start the same server twice."""
+    """Hold a lock, so that two commands do not start the same server."""
     try:
         make_private(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -18,7 +18,7 @@ from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
 from clusterkit.system.process import HELPERS
 from clusterkit.system.wakeup import Bell
-from clusterkit.warm.launching import Inherited, Launch, begin
+from clusterkit.warm.launching import Inherited
 from clusterkit.words.events import Crashed
 
 PATIENCE = 5.0  # seconds for a fork; a server that takes longer is killed
@@ -29,20 +29,20 @@ KILLED_WITHIN = 1.0  # seconds for a server to end after SIGKILL
 
 @dataclass(frozen=True, slots=True)
 class ForkServerReady:
-    """Tasks can be forked from a process that has imported what they import, in `seconds`."""
+    """The fork server has imported its modules, which took `seconds`, and can fork tasks."""
 
     pid: int
     seconds: float
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The message for the user."""
         return f"The fork server is ready after {self.seconds:.1f} s (pid {self.pid})."
 
 
 @dataclass(frozen=True, slots=True)
 class ForkServerLost:
-    """The fork server has ended, and why; `was_ready` if it could fork. `again`: another one is started."""
+    """The fork server has ended; `was_ready` says whether it could fork, `again` whether another one is started."""
 
     why: str
     was_ready: bool
@@ -50,7 +50,7 @@ class ForkServerLost:
 
     @property
     def sentence(self) -> str:
-        """For people."""
+        """The message for the user."""
         then = "another one starts in the background" if self.again else "tasks start cold from now on"
         return f"The fork server is gone ({self.why}); {then}."
 
@@ -62,8 +62,8 @@ class NoForkServer(Exception):
     """The fork server has ended or does not answer, so the attempt has to start cold."""
 
 
-class Asked(NamedTuple):
-    """A fork that the server was asked for: which task, and until when it has to answer (monotonic seconds).
+class PendingFork(NamedTuple):
+    """A requested fork: of which task, and by when the server has to answer (monotonic seconds).
 
     The task waits for a byte in the pipe `opened`, and exits if that closes without one.
     """
@@ -76,7 +76,7 @@ class Asked(NamedTuple):
 class ForkServer:
     """A fork server. A thread waits until it is ready and then until it ends, and posts both.
 
-    Why not a Poller: it waits for one thing after the other, which is simpler as a sequence.
+    Why not a Poller: one wait follows the other, which is simpler as a sequence.
     """
 
     def __init__(self, inherited: Inherited, post: Post, tries: int = TRIES) -> None:
@@ -84,7 +84,7 @@ class ForkServer:
         self.ready = self.gone = False
         self.tries = tries  # servers to start, including this one, until one has forked a task
         self._forked = False
-        self._why = ""  # why it was given up, or retired
+        self._why = ""  # why it was given up or retired
         self._retired = False
         self._post = post
         self._pid, channel, self._lifeline = inherited
@@ -95,13 +95,8 @@ class ForkServer:
         self._bell = Bell()
         self._thread = start_thread("fork server", self._attend, post)
 
-    @classmethod
-    def start(cls, launch: Launch, post: Post, tries: int) -> ForkServer:
-        """Start a fork server. Raises OSError."""
-        return cls(begin(launch), post, tries)
-
-    def ask(self, start: Start) -> Asked:
-        """Ask for a fork. Raises NoForkServer, or OSError like Popen. Several can be asked for before `fork`."""
+    def ask(self, start: Start) -> PendingFork:
+        """Request a fork. Several can be requested before `fork`. Raises NoForkServer, or OSError like Popen."""
         if not self.ready or self.gone:
             raise NoForkServer
         with ExitStack() as stack:
@@ -111,13 +106,13 @@ class ForkServer:
             stack.callback(os.close, gate)
             try:
                 descriptors = [gate, start.output, start.stacks, cwd, *start.namespaces]
-                return Asked(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
+                return PendingFork(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
             except OSError as error:
                 os.close(opened)
                 raise self._given_up(error) from None
 
-    def fork(self, asked: Asked) -> int:
-        """Return the pid of a task that was asked for, now a child of this process; in the order of asking.
+    def fork(self, asked: PendingFork) -> int:
+        """Return the pid of a requested fork, now a child of this process. Call it in the order of the requests.
 
         Raises NoForkServer, or OSError like Popen.
         """
@@ -133,7 +128,7 @@ class ForkServer:
                 raise OSError(number, os.strerror(number), asked.start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
                 raise self._given_up(BadAnswer())
-            with suppress(BrokenPipeError):  # something has killed it already, which its exit will show
+            with suppress(BrokenPipeError):  # the task has been killed already, as its exit will show
                 os.write(asked.opened, b"!")
             self._forked = True
             return pid
@@ -141,18 +136,18 @@ class ForkServer:
             os.close(asked.opened)
 
     def retire(self, why: str) -> None:
-        """Stop the server since another one takes its place; `why`, a clause, is told."""
+        """Stop the server, which another one replaces; `why` is a clause for the user."""
         self._why, self._retired = why, True
         self.stop()
 
     def stop(self) -> None:
-        """Kill the server, which has no state to save. One that SIGKILL does not end is swept at the end of the run."""
+        """Kill the server, which has no state to save. If SIGKILL does not end it, the end of the run tries again."""
         self.gone = True
         self._kill()
-        _first_of((self._pidfd,), KILLED_WITHIN)
+        first_readable((self._pidfd,), KILLED_WITHIN)
         self._bell.ring()
         join(self._thread)
-        with suppress(ChildProcessError):  # reaped as one of this process's children already
+        with suppress(ChildProcessError):  # already reaped with this process's other children
             os.waitpid(self._pid, os.WNOHANG)
         HELPERS.discard(self._pid)
         self._channel.close()
@@ -179,7 +174,7 @@ class ForkServer:
         if report and not problem:
             self.modules, self.ready = report.modules, True
             self._post(ForkServerReady(self._pid, report.seconds))
-            _first_of((self._pidfd, self._bell.fileno()))
+            first_readable((self._pidfd, self._bell.fileno()))
         was_ready, self.gone, self.ready = self.ready, True, False
         self.tries = TRIES if self._forked or self._retired else 0 if problem else self.tries - 1
         self._kill()
@@ -187,10 +182,10 @@ class ForkServer:
         self._post(ForkServerLost(why, was_ready, self.tries > 0))
 
     def _read_report(self) -> _Report | None:
-        """Wait for the report of the server after its imports; None if it ends or is stopped before."""
+        """Wait for the server's report after its imports; None if it ends or is stopped before."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
-            if _first_of((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
+            if first_readable((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
                 return None
             if not (more := os.read(self._lifeline, 1 << 16)):
                 return None
@@ -199,8 +194,6 @@ class ForkServer:
 
 
 class _Report(NamedTuple):
-    """What a server reports after its imports."""
-
     problem: str | None
     seconds: float
     modules: Mapping[str, str]
@@ -215,8 +208,8 @@ def _parse_report(line: bytes) -> _Report | None:
     return None
 
 
-def _first_of(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
-    """Wait for the first descriptor that is readable or closed; None after `seconds`."""
+def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
+    """Wait until a descriptor is readable or closed, and return it; None after `seconds`."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -225,7 +218,6 @@ def _first_of(descriptors: Sequence[int], seconds: float | None = None) -> int |
 
 
 def _is_child(pid: int) -> bool:
-    """Whether `pid` is a child of this process."""
     try:
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except (OSError, OverflowError):
