@@ -26,7 +26,7 @@ from clusterkit.cli.terminal import exit_on_error
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.paths import RunPaths
 from clusterkit.client.store import RunStore
-from clusterkit.doctor import text as doctor
+from clusterkit.doctor import diagnosis as doctor
 from clusterkit.doctor.diagnosis import Diagnosis
 from clusterkit.ledger.ledger import Ledger, ledger_of
 from clusterkit.ledger.status import RunStatus
