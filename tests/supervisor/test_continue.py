@@ -25,11 +25,14 @@ SAME = ("--run-id", "x", "--continue")
 
 
 def lose(run: Up) -> None:
-    """Kill the guardian and the supervisor at the same time, as a host's end does."""
+    """Kill the supervisor and the guardian, as a host's end does: neither can act on the other's death.
+
+    The guardian dies last: at the death of its parent, the kernel wakes a stopped supervisor with SIGHUP and SIGCONT.
+    """
     supervisor = run.supervisor
-    os.kill(supervisor, signal.SIGSTOP)
-    os.kill(run.process.pid, signal.SIGKILL)
+    run.signal(signal.SIGSTOP)
     os.kill(supervisor, signal.SIGKILL)
+    run.signal(signal.SIGKILL)
     run.process.wait(10)
     wait_until(lambda: not RunDirectory(run.run).is_live(), 10, "the end of the supervisor")
 
