@@ -59,7 +59,7 @@ def test_a_stopped_supervisor_does_not_keep_its_run(up: Start, home: Path, tmp_p
     run.signal(signal.SIGTERM)
     assert run.wait(30) == 1
     assert saved.exists()
-    assert "has not reacted to SIGTERM for 5 s, so its guardian sends it to the tasks" in run.output
+    assert "has not reacted to SIGTERM for 5 s, so its guardian sends SIGTERM to the tasks" in run.output
     assert run.result["reason"] == "the supervisor did not react to SIGTERM within 7 s and was killed by its guardian"
     assert processes_of(home) == {}
 
