@@ -100,7 +100,7 @@ class Watchdog:
         match self._patience.look(self._size(), self._run.result_file.exists(), time.monotonic()):
             case Step.TELL:
                 what = f"the supervisor has not reacted to {self._name} for {REACTS_WITHIN:g} s"
-                _say(f"{what}, so its guardian sends it to the tasks.")
+                _say(f"{what}, so its guardian sends SIGTERM to the tasks.")
                 _end_tasks(supervisor)
             case Step.KILL:
                 waited = time.monotonic() - self._patience.asked

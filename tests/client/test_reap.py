@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ from click.testing import CliRunner
 
 from clusterkit.cli.removing import command
 from clusterkit.system import procfs
+from tests.losses import lose
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
@@ -20,21 +20,13 @@ Start = Callable[..., Up]
 Clusterkit = Callable[..., Command]
 
 
-def lose_both(run: Up) -> None:
-    """Kill guardian and supervisor so that neither can end what the other leaves."""
-    supervisor = run.supervisor
-    run.signal(signal.SIGSTOP)
-    os.kill(supervisor, signal.SIGKILL)
-    run.signal(signal.SIGKILL)
-    run.process.wait(10)
-
-
 def left_behind(up: Start, home: Path) -> Up:
     """A run of which two tasks and their four children, and nothing else, are left."""
     run = up("--run-id", "lost", "--workers", "2", CHILDREN / "forgets.py")
     run.wait_for("Ready", deadline=20, count=2)
     wait_until(lambda: len(processes_of(home)) == 8, 10, "all of them")
-    lose_both(run)
+    lose(run)
+    run.process.wait(10)
     wait_until(lambda: len(processes_of(home)) == 6, 10, "nothing but the tasks")
     return run
 

@@ -13,6 +13,7 @@ import pytest
 
 from clusterkit.system import procfs
 from tests.commands import ROLES
+from tests.losses import lose
 from tests.support import Command, Up, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(120)]
@@ -92,10 +93,7 @@ def test_nothing_of_a_hook_is_left_when_a_run_is_killed(
     stubborn = f"trap '' TERM; setsid sh -c 'trap \"\" TERM; sleep 61' & touch {ready}; sleep 62"
     run = up(*GANG, f"--on-failure={stubborn}", ROLES, "--steps", "100000", "--fail", "worker:1:1:2:3")
     wait_until(ready.exists, 60, lambda: f"the hook; it printed:\n{run.output}")
-    pids = [run.supervisor if victim == "supervisor" else run.process.pid for victim in victims]
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # neither can act on the other's death
-        for pid in pids:
-            os.kill(pid, number)
+    lose(run, victims)
     run.wait(20)
     wait_until(lambda: not processes_of(home), 10, lambda: f"nothing is left; there is {processes_of(home)}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import JournalReader
+from tests.losses import lose
 from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
@@ -24,15 +24,9 @@ LONG = ("--steps", "400", "--step-time", "0.02", "--every", "40")
 SAME = ("--run-id", "x", "--continue")
 
 
-def lose(run: Up) -> None:
-    """Kill the supervisor and the guardian, as a host's end does: neither can act on the other's death.
-
-    The guardian dies last: at the death of its parent, the kernel wakes a stopped supervisor with SIGHUP and SIGCONT.
-    """
-    supervisor = run.supervisor
-    run.signal(signal.SIGSTOP)
-    os.kill(supervisor, signal.SIGKILL)
-    run.signal(signal.SIGKILL)
+def lost(run: Up) -> None:
+    """Lose a run, and wait until it is."""
+    lose(run)
     run.process.wait(10)
     wait_until(lambda: not RunDirectory(run.run).is_live(), 10, "the end of the supervisor")
 
@@ -42,7 +36,7 @@ def test_a_run_whose_supervisor_is_lost_goes_on_from_its_checkpoint(up: Start, s
     """Its journal goes on, attempts count on, and the result is that of one run."""
     first = up(*SAME, *shape, MIMIC, *LONG)
     first.wait_for("Checkpointed", count=2)
-    lose(first)
+    lost(first)
     second = up(*SAME, *shape, MIMIC, *LONG)
     assert second.wait(60) == 0, second.output
     assert "The run continues in allocation 2." in second.output
@@ -97,7 +91,7 @@ def test_a_live_run_and_another_job_are_refused(up: Start) -> None:
     refused = up(*SAME, *GANG, MIMIC)
     assert refused.wait(20) == 2
     assert "The run x is still running, so it can't be continued." in refused.output
-    lose(live)
+    lost(live)
     refused = up(*SAME, "--workers", "3", MIMIC)
     assert refused.wait(20) == 2
     assert "The run x has 2 workers, and not 3 workers." in refused.output
@@ -124,7 +118,7 @@ def test_hostile_leftovers_are_dealt_with(up: Start, tmp_path: Path) -> None:
     """A half line, foreign lines, a dead socket, plain files where pipes were, a damaged result."""
     first = up(*SAME, MIMIC, *LONG)
     first.wait_for("Checkpointed")
-    lose(first)
+    lost(first)
     run = first.run
     (run / "result.json").write_text('{"state": "succ')
     with (run / "journal.jsonl").open("ab") as journal:

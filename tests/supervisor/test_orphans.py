@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.system import procfs
+from tests.losses import lose
 from tests.support import CHILDREN, Up, processes_of, wait_until
 
 pytestmark = pytest.mark.process
@@ -100,11 +101,7 @@ def test_both_killed_at_once_take_the_tasks_with_them(up: Start, home: Path) -> 
     """When guardian and supervisor die together, the parent-death signal ends every task's first process."""
     run = up(*JOB, CHILDREN / "roles.py", "--steps", "100000")
     run.wait_for_step(1)
-    pair = (run.supervisor, run.process.pid)
-    for pid in pair:
-        os.kill(pid, signal.SIGSTOP)  # neither can act on the other's death
-    for pid in pair:
-        os.kill(pid, signal.SIGKILL)
+    lose(run)
     run.wait(20)
     # Nobody is there who has waited for the end of the tasks, which have half an hour to do.
     wait_until(lambda: remains(run, home) == ({}, set()), 20, lambda: f"nothing is left; there is {remains(run, home)}")

@@ -49,18 +49,22 @@ def test_when_the_guardian_loses_patience(
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_stopped_supervisor_does_not_keep_its_run(up: Start, home: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("asked", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_supervisor_does_not_keep_its_run(
+    up: Start, home: Path, tmp_path: Path, asked: signal.Signals
+) -> None:
     """Its tasks get SIGTERM from the guardian, and their grace period; the result says why the run ended so."""
     saved = tmp_path / "saved"
     script = f"trap 'sleep 0.2; touch {saved}; exit' TERM; echo up; while :; do sleep 0.05; done"
     run = up("--grace-period", "2", "sh", "-c", script)
     run.wait_for("Spawned")
     os.kill(run.supervisor, signal.SIGSTOP)
-    run.signal(signal.SIGTERM)
+    run.signal(asked)
     assert run.wait(30) == 1
     assert saved.exists()
-    assert "has not reacted to SIGTERM for 5 s, so its guardian sends it to the tasks" in run.output
-    assert run.result["reason"] == "the supervisor did not react to SIGTERM within 7 s and was killed by its guardian"
+    assert f"has not reacted to {asked.name} for 5 s, so its guardian sends SIGTERM to the tasks" in run.output
+    unmoved = f"the supervisor did not react to {asked.name} within 7 s"
+    assert run.result["reason"] == f"{unmoved} and was killed by its guardian"
     assert processes_of(home) == {}
 
 

@@ -18,6 +18,7 @@ import pytest
 
 from clusterkit.system import procfs
 from tests.commands import Clusterkit
+from tests.losses import lose
 from tests.strangers import connected
 from tests.support import CHILDREN, Command, Up, processes_of, wait_until
 
@@ -98,10 +99,7 @@ def test_it_does_not_outlive_the_supervisor(up: Start, home: Path, tmp_path: Pat
     run = up("--tensorboard", CHILDREN / "reports.py", tmp_path / "stop")
     run.wait_for("Spawned")
     wait_until(lambda: board_of(home), 10, "its process")
-    pids = {"guardian": run.process.pid, "supervisor": run.supervisor}
-    for number in (signal.SIGSTOP, signal.SIGKILL):  # stopped, neither can act on the other's death
-        for target in targets:
-            os.kill(pids[target], number)
+    lose(run, targets)
     wait_until(lambda: not processes_of(home), 5, lambda: f"the end of {processes_of(home)}")
 
 

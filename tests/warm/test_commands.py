@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.system import procfs
+from tests.losses import lose
 from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
@@ -78,10 +79,7 @@ def test_a_command_does_not_outlive_the_supervisor_and_the_guardian(up: Start, h
     pids = [pids[0] for pids in run.pids().values()]
     places = [Path(f"/proc/{pid}/comm") for pid in pids]
     wait_until(lambda: [place.read_text() for place in places] == ["sleep\n"] * 2, 10, "the commands")
-    pair = (run.supervisor, run.process.pid)
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in pair:
-            os.kill(pid, number)
+    lose(run)
     run.wait(5)
     wait_until(lambda: all(map(procfs.is_zombie, pids)), 2, "the commands' end")
     wait_until(lambda: not processes_of(home), 2, lambda: f"everything is gone; left: {processes_of(home)}")

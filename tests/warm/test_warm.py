@@ -18,6 +18,7 @@ from clusterkit.warm.launching import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import WarmStarter, Warmth
 from clusterkit.words.events import Noted
+from tests.losses import lose
 from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
@@ -238,10 +239,7 @@ def test_both_killed_at_once_take_server_and_forks_with_them(up: Start, home: Pa
     """By the parent-death signal, since guardian and supervisor are gone."""
     run = up(*JOB, *GOOD, CHILDREN / "roles.py", "--steps", "10000")
     run.wait_for_step(1)
-    pair = (run.supervisor, run.process.pid)
-    for number in (signal.SIGSTOP, signal.SIGKILL):
-        for pid in pair:
-            os.kill(pid, number)
+    lose(run)
     run.wait(5)
     wait_until(lambda: not processes_of(home), 2, lambda: f"everything is gone; left: {processes_of(home)}")
 
