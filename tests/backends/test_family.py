@@ -18,7 +18,7 @@ from clusterkit.backends.local.family import Ended, Family
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system.process import Child
 from clusterkit.warm.fork_client import ForkServer, ForkServerReady
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.launching import Launch, begin
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
@@ -34,7 +34,7 @@ def server(tmp_path: Path) -> Iterator[ForkServer]:
     """A small fork server."""
     posted = queue.SimpleQueue[Any]()
     launch = Launch(sys.executable, dict(os.environ), Preload(tensorflow=False), str(tmp_path / "server.log"))
-    made = ForkServer.start(launch, posted.put, 1)
+    made = ForkServer(begin(launch), posted.put, 1)
     assert isinstance(posted.get(timeout=20), ForkServerReady)
     yield made
     made.stop()

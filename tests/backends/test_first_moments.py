@@ -19,7 +19,7 @@ from clusterkit.backends.local.family import Family
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system.process import Child, exit_of, reap, signal_group
 from clusterkit.warm.fork_client import ForkServer, ForkServerReady
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.launching import Launch, begin
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit
@@ -71,7 +71,7 @@ class Starter:
     def _server(self, place: Path) -> ForkServer:
         posted = queue.SimpleQueue[Any]()
         launch = Launch(sys.executable, self.env, Preload(tensorflow=False), str(place / "server.log"))
-        server = ForkServer.start(launch, posted.put, 1)
+        server = ForkServer(begin(launch), posted.put, 1)
         assert isinstance(posted.get(timeout=20), ForkServerReady)
         return server
 

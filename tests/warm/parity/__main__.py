@@ -27,7 +27,7 @@ from clusterkit.system import procfs
 from clusterkit.system.process import become_subreaper
 from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.warm.fork_client import ForkServer, ForkServerLost, ForkServerReady
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.launching import Launch, begin
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import ProgramKind, Task, TaskType
@@ -69,7 +69,7 @@ class Servers:
 
         log = str(self._directory / f"server-{len(self._servers)}.log")
         env = {**env, "ONLY_THE_SERVER": "has this", "DIFFERENT": "in the server", "TZ": "Asia/Tokyo"}
-        server = ForkServer.start(Launch(sys.executable, env, preload, log), post, 1)
+        server = ForkServer(begin(Launch(sys.executable, env, preload, log)), post, 1)
         if not os.read(told, 1) or lost:
             raise SystemExit(f"no fork server: {lost}; it wrote {Path(log).read_text()!r}")
         os.close(told)
