@@ -52,7 +52,7 @@ PURE = (
     *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
     *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
-    *("backends/local/reports", "backends/local/waits"),
+    *("backends/local/reports", "backends/local/blocked_threads"),
     *("backends/agents/frames", "backends/agents/hello", "backends/agents/session", "backends/agents/stream"),
     *(f"recovery/{name}" for name in ("incident", "report", "goodput", "conditions", "costs", "curve", "stretch")),
     *("recovery/account", "recovery/startup", "recovery/stragglers", "recovery/training_time"),

@@ -94,7 +94,7 @@ class Companion:
             yield from lines
 
 
-class Server:
+class ServerProcess:
     """A companion that serves an address. Calls `ready` with it, or `lost` with why it fails or has ended.
 
     Both are called in a thread, and `lost` here if the process can't be started. Create it as a Companion.

@@ -24,12 +24,11 @@ from clusterkit.dashboard.files import RunFiles, StaticFiles
 from clusterkit.dashboard.live import LiveRun
 from clusterkit.dashboard.logbook import BadQuestion, Wanted
 from clusterkit.dashboard.logs import BadCursor
-from clusterkit.dashboard.logstream import log_messages
 from clusterkit.dashboard.metrics import CONTENT_TYPE, exposition
 from clusterkit.dashboard.overview import Overview
 from clusterkit.dashboard.runs import OpenRun, Runs
 from clusterkit.dashboard.searching import TooSlow
-from clusterkit.dashboard.streams import EventStream, Places, TooMany, run_messages
+from clusterkit.dashboard.streams import EventStream, Places, TooMany, log_messages, run_messages
 from clusterkit.words.errors import ClusterkitError
 
 JSON = "application/json"

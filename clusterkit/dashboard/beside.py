@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore
 from clusterkit.companions.main import tell
-from clusterkit.companions.process import Script, Server
+from clusterkit.companions.process import Script, ServerProcess
 from clusterkit.words.events import Crashed, DashboardLost, DashboardReady
 
 NICENESS = 5  # training comes first, and yet the page has to follow
@@ -27,7 +27,7 @@ Post = Callable[[DashboardReady | DashboardLost | Crashed], None]
 Say = Callable[[str], None]
 
 
-class DashboardProcess(Server):
+class DashboardProcess(ServerProcess):
     """The dashboard of a run. Posts DashboardReady, or DashboardLost if it fails or ends by itself.
 
     The address with the token is only told to `say` on a terminal, and written to the run's file for it, which no
@@ -70,9 +70,9 @@ def _said(address: str, run_id: str, terminal: bool) -> str:
 def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
     """Serve until the run has ended; then show those who look at it how it ended, for a moment."""
     from clusterkit.dashboard.app import Settings
-    from clusterkit.dashboard.serve import Server
+    from clusterkit.dashboard.serve import PageServer
 
-    server = Server(RunStore(run.path.parent.parent), Settings(control=bool(control)))
+    server = PageServer(RunStore(run.path.parent.parent), Settings(control=bool(control)))
     tell(channel, {"address": server.address(f"/run/{run.run_id}")})
 
     def attend() -> None:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from clusterkit.client.campaigns import CampaignFile
 from clusterkit.client.store import RUN_ID, NoSuchRun, RunStore
-from clusterkit.dashboard.campaigns import Campaign, campaign_entities, campaign_entity
+from clusterkit.dashboard.campaigns import CampaignEntity, campaign_entities, campaign_entity
 from clusterkit.dashboard.entities import Entity
 from clusterkit.words.errors import ClusterkitError
 
@@ -19,10 +19,10 @@ class CampaignList:
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._known: dict[str, tuple[tuple[float, bool], Campaign]] = {}  # with the file's time and liveness
+        self._known: dict[str, tuple[tuple[float, bool], CampaignEntity]] = {}  # with the file's time and liveness
         self._lock = threading.Lock()
 
-    def rows(self) -> dict[str, Campaign]:
+    def rows(self) -> dict[str, CampaignEntity]:
         """Every campaign by its key in the list. Those whose records are damaged are left out."""
         with self._lock:
             known, self._known = self._known, {}

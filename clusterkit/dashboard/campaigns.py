@@ -16,7 +16,7 @@ PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "runni
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
+class CampaignEntity:
     """Key `campaign`, and `campaign/ID` in the list of all campaigns. `wall` and `ended` are wall times.
 
     | field | meaning |
@@ -85,10 +85,10 @@ def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dic
     return entities
 
 
-def campaign_entity(record: CampaignRecord) -> Campaign:
+def campaign_entity(record: CampaignRecord) -> CampaignEntity:
     """The campaign alone."""
     failed = len(record.failing)
-    return Campaign(
+    return CampaignEntity(
         id=record.campaign,
         program="" if record.job is None else printable(str(record.job.program)),
         shape="" if record.job is None else _shape(record.job),

@@ -35,7 +35,7 @@ def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: i
     index.update()
     room = most
     while True:
-        found = _Extract(run, index, began, incidents, room).all()
+        found = _Extractor(run, index, began, incidents, room).all()
         if room < LEAST_TAIL or sum(map(_length, found.lines)) <= most:
             return found
         room //= 2  # what looks short in bytes may be long as JSON
@@ -45,7 +45,7 @@ def _length(line: dict[str, Any]) -> int:
     return len(json.dumps(line))
 
 
-class _Extract:
+class _Extractor:
     def __init__(
         self, run: RunDirectory, index: ArrivalsIndex, began: float, incidents: Sequence[float], most: int
     ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import parse_line
 from clusterkit.dashboard.arrivals import ArrivalsIndex
-from clusterkit.dashboard.logs import AttemptLog, LogLine, Matches, Page, Search
+from clusterkit.dashboard.logs import AttemptLog, LogEntry, Matches, Page, Search
 from clusterkit.dashboard.merged import MergedLog
 from clusterkit.dashboard.searching import Searcher
 from clusterkit.words.errors import CannotLook, ClusterkitError
@@ -165,7 +165,7 @@ class LogBook:
         return self._began
 
 
-def _line(line: LogLine, began: float) -> dict[str, Any]:
+def _line(line: LogEntry, began: float) -> dict[str, Any]:
     at = None if line.t is None else round(line.t - began, 3)
     return {"t": at, "task": line.task, "attempt": line.attempt, "text": line.text, "cursor": line.cursor}
 

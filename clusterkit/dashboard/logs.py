@@ -68,7 +68,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class LogEntry:
     """A line as a client gets it. `t` in seconds since 1970, None if it is not known; `cursor` is where it begins."""
 
     t: float | None
@@ -85,7 +85,7 @@ class Page:
     `skipped` counts the bytes that were left out, `done` says whether there is nothing more in that direction for now.
     """
 
-    lines: tuple[LogLine, ...] = ()
+    lines: tuple[LogEntry, ...] = ()
     next: str = ""
     previous: str = ""
     skipped: int = 0
@@ -208,7 +208,7 @@ class AttemptLog:
                 return Page(next="0", previous="0")
             end = size_of(file)
             first = at = min(_place(cursor), end)
-            found = list[LogLine]()
+            found = list[LogEntry]()
             while not search.over and (lines := lines_after(file, at, end, self.final)):
                 for line in lines:
                     at = line.end
@@ -227,7 +227,7 @@ class AttemptLog:
             at = size if cursor is None else min(_place(cursor), size)
             if at == size and not self.final:
                 at = line_start(file, at)
-            last, found = at, list[LogLine]()
+            last, found = at, list[LogEntry]()
             while not search.over and (lines := lines_before(file, at)):
                 for line in reversed(lines):
                     at = line.start
@@ -246,9 +246,9 @@ class AttemptLog:
             new = max(at, line_start(file, size_of(file) - keep))
             return str(new), new - at
 
-    def _line(self, line: Line) -> LogLine:
+    def _line(self, line: Line) -> LogEntry:
         at = self.when(self.task, self.attempt, line.end)
-        return LogLine(at, str(self.task), self.attempt, line.text, str(line.start))
+        return LogEntry(at, str(self.task), self.attempt, line.text, str(line.start))
 
 
 def _place(cursor: str) -> int:

@@ -17,7 +17,7 @@ MOST_TASKS = 40  # of more, there would be too many cells to be shown
 
 
 @dataclass(frozen=True, slots=True)
-class Impaired:
+class NetworkFault:
     """What one fault does to packets."""
 
     number: int
@@ -34,7 +34,7 @@ class Matrix:
     def __init__(self, job: JobSpec | None) -> None:
         virtual = job is not None and job.network is Network.VIRTUAL and len(job.tasks) <= MOST_TASKS
         self._tasks = [str(task) for task in job.tasks] if job is not None and virtual else []
-        self._layers: dict[tuple[str, str], list[Impaired]] = {pair: [] for pair in permutations(self._tasks, 2)}
+        self._layers: dict[tuple[str, str], list[NetworkFault]] = {pair: [] for pair in permutations(self._tasks, 2)}
         self.changed = set(self._layers)
 
     def cell(self, source: str, target: str) -> Cell:
@@ -50,7 +50,7 @@ class Matrix:
             case ev.FaultInjected(number, text, action, tasks, others) if action in ON_NETWORK:
                 if action is FaultAction.RESET:  # nothing lasts
                     return
-                layer = Impaired(number, action, _amount(text))
+                layer = NetworkFault(number, action, _amount(text))
                 far = [str(task) for task in others]
                 for a in map(str, tasks):
                     for b in far or self._tasks:
@@ -62,7 +62,7 @@ class Matrix:
                 for open_number in {layer.number for layers in self._layers.values() for layer in layers}:
                     self._remove(open_number)
 
-    def _put(self, key: tuple[str, str], layer: Impaired) -> None:
+    def _put(self, key: tuple[str, str], layer: NetworkFault) -> None:
         layers = self._layers.get(key)
         if layers is not None and layer not in layers:
             layers.append(layer)
@@ -83,7 +83,7 @@ def _amount(text: str) -> float | None:
     return fault.amount
 
 
-def _impaired(cell: Cell, layer: Impaired) -> Cell:
+def _impaired(cell: Cell, layer: NetworkFault) -> Cell:
     faults = (*cell.faults, layer.number)
     match layer.action:
         case FaultAction.PARTITION:

@@ -14,7 +14,7 @@ from clusterkit.dashboard.logs import (
     LONGEST_CURSOR,
     BadCursor,
     Line,
-    LogLine,
+    LogEntry,
     Page,
     Search,
     line_start,
@@ -30,7 +30,7 @@ Wanted = Callable[[Task], bool]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class Position:
     """A place between two lines: within the piece at an offset, after the lines that end at `within` or before."""
 
     offset: int
@@ -40,7 +40,7 @@ class Place:
         return f"{self.offset}.{self.within + 1}"
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> Position:
         """Read a cursor. Raises BadCursor."""
         offset, dot, within = text.partition(".")
         parts = (offset, within if dot else "0")
@@ -67,8 +67,8 @@ class MergedLog:
     def after(self, cursor: str, search: Search) -> Page:
         """The lines from a cursor on."""
         with self._files:
-            first = place = Place.parse(cursor)
-            found = list[LogLine]()
+            first = place = Position.parse(cursor)
+            found = list[LogEntry]()
             for piece in self._pieces_after(place.offset):
                 if search.over:
                     return Page(tuple(found), str(place), str(first), done=False)
@@ -77,20 +77,20 @@ class MergedLog:
                         continue
                     if search.over:
                         return Page(tuple(found), str(place), str(first), done=False)
-                    place = Place(piece.offset, line.end)
+                    place = Position(piece.offset, line.end)
                     if search.takes(line.text):
                         found.append(_log_line(piece, line))
-                place = max(place, Place(piece.offset, piece.end))
+                place = max(place, Position(piece.offset, piece.end))
             return Page(tuple(found), str(place), str(first), done=True)
 
     def before(self, cursor: str | None, search: Search) -> Page:
         """The lines up to a cursor; None: up to the end."""
         with self._files:
-            last = None if cursor is None else Place.parse(cursor)
-            place, found = last, list[LogLine]()
+            last = None if cursor is None else Position.parse(cursor)
+            place, found = last, list[LogEntry]()
             for piece in self._pieces_before(last):
                 if last is None:
-                    last = place = Place(piece.offset, piece.end)
+                    last = place = Position(piece.offset, piece.end)
                 if search.over:
                     break
                 for line in reversed(self._lines(piece)):
@@ -98,24 +98,24 @@ class MergedLog:
                         continue
                     if search.over:
                         break
-                    place = Place(piece.offset, line.start)
+                    place = Position(piece.offset, line.start)
                     if search.takes(line.text):
                         found.append(_log_line(piece, line))
                 else:
-                    place = Place(piece.offset)
+                    place = Position(piece.offset)
             done = not search.over or place is None or place.offset == 0
-            last, place = last or Place(0), place or Place(0)
+            last, place = last or Position(0), place or Position(0)
             return Page(tuple(reversed(found)), str(last), str(place), done=done)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
         """Go on from a cursor to the last `keep` bytes; return where that is, and how many bytes are left out."""
-        place = Place.parse(cursor)
-        sizes, total, skipped, new = deque[tuple[Place, int]](), 0, 0, place
+        place = Position.parse(cursor)
+        sizes, total, skipped, new = deque[tuple[Position, int]](), 0, 0, place
         for piece in self._pieces_after(place.offset):
             begin = max(piece.start, place.within) if piece.offset == place.offset else piece.start
             if begin >= piece.end:
                 continue
-            sizes.append((Place(piece.offset, piece.end), piece.end - begin))
+            sizes.append((Position(piece.offset, piece.end), piece.end - begin))
             total += piece.end - begin
             while len(sizes) > 1 and total - sizes[0][1] >= keep:
                 new, size = sizes.popleft()
@@ -126,7 +126,7 @@ class MergedLog:
         rest = (piece for piece in self._rest() if piece.offset >= offset)
         return filter(self._is_wanted, chain(self.index.after(offset), rest))
 
-    def _pieces_before(self, last: Place | None) -> Iterator[Piece]:
+    def _pieces_before(self, last: Position | None) -> Iterator[Piece]:
         """Those before a place; that in which it lies, too."""
         rest = [piece for piece in self._rest() if last is None or piece.offset <= last.offset]
         end = self.index.size if last is None else last.offset + 1
@@ -190,6 +190,6 @@ class MergedLog:
         return self._open[key]
 
 
-def _log_line(piece: Piece, line: Line) -> LogLine:
+def _log_line(piece: Piece, line: Line) -> LogEntry:
     attempt = piece.key[1] - (line.start < 0)
-    return LogLine(piece.at, piece.key[0].decode(), attempt, line.text, str(Place(piece.offset, line.start)))
+    return LogEntry(piece.at, piece.key[0].decode(), attempt, line.text, str(Position(piece.offset, line.start)))

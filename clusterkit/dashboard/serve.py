@@ -75,7 +75,7 @@ class _Uvicorn(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class Server:
+class PageServer:
     """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
 
     def __init__(self, store: RunStore, settings: Settings, port: int = 0) -> None:

@@ -24,7 +24,7 @@ CANCELLED = "was ended with the run"
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class HookCommand:
     """What is run, with what on its standard input. `bound` is in seconds, `kept` in bytes of its output."""
 
     text: str

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.main import tell
-from clusterkit.hooks.command import Command
+from clusterkit.hooks.command import HookCommand
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import become_subreaper
 
@@ -36,7 +36,7 @@ def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *word
             match parse_line(line):
                 case {"number": int(number), "hook": str(hook), "input": str(given)} if hook in commands:
                     env = {**os.environ, "CLUSTERKIT_EVENT": hook}
-                    command = Command(commands[hook], given.encode(), cwd, env, float(bound), _room(run))
+                    command = HookCommand(commands[hook], given.encode(), cwd, env, float(bound), _room(run))
                     problem = _logged(run, f"on-{hook} {number}", command, channel)
                     tell(channel, {"number": number, "problem": problem})
 
@@ -48,7 +48,7 @@ def _room(run: RunDirectory) -> int:
         return KEPT
 
 
-def _logged(run: RunDirectory, name: str, command: Command, channel: socket.socket) -> str | None:
+def _logged(run: RunDirectory, name: str, command: HookCommand, channel: socket.socket) -> str | None:
     try:
         log: BinaryIO = run.hooks_log.open("ab", buffering=0)
     except OSError as error:

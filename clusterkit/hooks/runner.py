@@ -31,7 +31,7 @@ END_WITHIN = 3.0  # seconds for the process that runs the commands
 Say = Callable[[str], None]
 
 
-class _Waiting(NamedTuple):
+class _Queued(NamedTuple):
     document: Document
     time: float  # wall time
 
@@ -48,10 +48,10 @@ class HookRunner:
         self._commands = job.hooks.commands
         self._moments = Moments(job, run)
         self._log, self._inbox, self._say, self._bound = run.hooks_log, inbox, say, bound
-        self._queue = deque[_Waiting]()
+        self._queue = deque[_Queued]()
         self._running: Hook | None = None
         self._count = 0
-        self._last: _Waiting | None = None  # the end of the run
+        self._last: _Queued | None = None  # the end of the run
         self._ending = self._in_haste = False
         self._skipped, self._skipped_in_all = Counter[Hook](), Counter[Hook]()
         self._problems = Counter[Hook]()
@@ -75,9 +75,9 @@ class HookRunner:
             if document.event not in self._commands or self._companion is None:
                 continue
             if document.event is Hook.END:
-                self._last = _Waiting(document, time.time())
+                self._last = _Queued(document, time.time())
             else:
-                self._add(_Waiting(document, time.time()))
+                self._add(_Queued(document, time.time()))
 
     def end(self) -> None:
         """Run what still waits, and then the command for the end of the run, each part within the bound.
@@ -115,7 +115,7 @@ class HookRunner:
             self._say(f"Waiting up to {self._bound:g} s for the {self._running.flag} command; Ctrl-C ends it.")
         return self._inbox.work_until(self._is_idle, seconds - QUIETLY)
 
-    def _add(self, one: _Waiting) -> None:
+    def _add(self, one: _Queued) -> None:
         if len(self._queue) < WAITING:
             self._queue.append(one)
             self._next()

@@ -26,7 +26,7 @@ Post = Callable[[Requested | Impaired | Crashed], None]
 
 
 @dataclass(slots=True)
-class _Client:
+class _Connection:
     connection: socket.socket
     received: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
@@ -42,8 +42,8 @@ class ControlServer:
         self._socket, self._unlink = listen(run)
         self._rests_until: float | None = None  # set while no client can be accepted
         self._told = False
-        self._clients: dict[int, _Client] = {}
-        self._asking: dict[int, tuple[_Client, int | str | None]] = {}
+        self._clients: dict[int, _Connection] = {}
+        self._asking: dict[int, tuple[_Connection, int | str | None]] = {}
         self._count = 0
         self._poller = Poller("control", post, self._until_accepting)
         self._poller.watch(self._socket.fileno(), self._accept)
@@ -85,7 +85,7 @@ class ControlServer:
             connection.close()
             return
         connection.setblocking(False)
-        client = self._clients[connection.fileno()] = _Client(connection)
+        client = self._clients[connection.fileno()] = _Connection(connection)
         self._poller.watch(connection.fileno(), partial(self._serve, client))
 
     def _tell(self, error: OSError) -> None:
@@ -104,13 +104,13 @@ class ControlServer:
             result = {"request": answer.request, "tasks": [str(task) for task in answer.tasks]}
             self._send(client, protocol.answer(call_id, result))
 
-    def _serve(self, client: _Client, ready: int) -> None:
+    def _serve(self, client: _Connection, ready: int) -> None:
         if ready & WRITABLE:
             self._push(client)
         if ready & ~WRITABLE and client.connection.fileno() >= 0:
             self._receive(client)
 
-    def _receive(self, client: _Client) -> None:
+    def _receive(self, client: _Connection) -> None:
         try:
             data = client.connection.recv(CHUNK)
         except BlockingIOError:
@@ -127,7 +127,7 @@ class ControlServer:
         if len(client.received) > protocol.LONGEST:
             self._cut_off(client, RpcError(protocol.INVALID_REQUEST, "The line is longer than a request can be."))
 
-    def _handle(self, client: _Client, line: bytes) -> None:
+    def _handle(self, client: _Connection, line: bytes) -> None:
         try:
             self._dispatch(client, protocol.parse_call(line))
         except RpcError as error:
@@ -136,7 +136,7 @@ class ControlServer:
             else:
                 self._cut_off(client, error)
 
-    def _dispatch(self, client: _Client, call: Call) -> None:
+    def _dispatch(self, client: _Connection, call: Call) -> None:
         if call.method == "hello":
             self._send(client, protocol.answer(call.id, self._greeting))
         elif call.method in set(Verb):
@@ -147,19 +147,19 @@ class ControlServer:
         else:
             raise RpcError(protocol.METHOD_NOT_FOUND, f"There is no method {call.method[:40]!r}.", call.id)
 
-    def _cut_off(self, client: _Client, error: RpcError) -> None:
+    def _cut_off(self, client: _Connection, error: RpcError) -> None:
         client.leaving = True
         client.received = b""
         self._send(client, protocol.failure(error))
 
-    def _send(self, client: _Client, line: bytes) -> None:
+    def _send(self, client: _Connection, line: bytes) -> None:
         if len(client.unsent) > protocol.LONGEST * 16:  # it sends requests and never reads the answers
             self._drop(client)
             return
         client.unsent += line
         self._push(client)
 
-    def _push(self, client: _Client) -> None:
+    def _push(self, client: _Connection) -> None:
         """Send until the client accepts no more."""
         try:
             while client.unsent:
@@ -174,7 +174,7 @@ class ControlServer:
             return
         self._poller.rearm(client.connection.fileno(), READABLE | (WRITABLE if client.unsent else 0))
 
-    def _drop(self, client: _Client) -> None:
+    def _drop(self, client: _Connection) -> None:
         if self._clients.pop(client.connection.fileno(), None):
             self._poller.forget(client.connection.fileno())
             client.connection.close()

@@ -52,11 +52,13 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 
 def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
     """Run the job that was handed over, with the fork server that runs already."""
-    from clusterkit.supervisor.run import GUARDIAN, OWNER, Run
+    from clusterkit.supervisor.run import Run
+    from clusterkit.supervisor.up import GUARDIAN, OWNER
+    from clusterkit.supervisor.up import supervise as supervise_run
     from clusterkit.warm.launching import Inherited
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:
         run: Run = pickle.load(file)
     names = (GUARDIAN, "the command that started the run", OWNER)
-    return run.supervise(dict(zip(owners, names, strict=False)), Inherited(server, channel, lifeline))
+    return supervise_run(run, dict(zip(owners, names, strict=False)), Inherited(server, channel, lifeline))

@@ -22,7 +22,7 @@ DYING = 10.0  # seconds more for one that does: tasks may take that long to die 
 SIGINT = 2
 
 
-class Step(enum.Enum):
+class WatchdogAction(enum.Enum):
     """What the guardian does now."""
 
     WAIT = enum.auto()
@@ -51,22 +51,22 @@ class Patience:
         if number == SIGINT and self.hurried is None:
             self.hurried = now
 
-    def look(self, size: int, has_result: bool, now: float) -> Step:
+    def look(self, size: int, has_result: bool, now: float) -> WatchdogAction:
         """What is to be done now that the journal has that `size`."""
         if size != self.size:
             self.size, self.moved = size, now
         idle = now - max(self.asked, self.hurried or 0.0, self.moved or 0.0)
         more = 0.0 if self.moved is None else DYING
         if self.hurried is not None:
-            return Step.KILL if idle >= REACTS_WITHIN + more else Step.WAIT
+            return WatchdogAction.KILL if idle >= REACTS_WITHIN + more else WatchdogAction.WAIT
         if has_result:
-            return Step.WAIT
+            return WatchdogAction.WAIT
         if idle >= self.grace + REACTS_WITHIN + more:
-            return Step.KILL
+            return WatchdogAction.KILL
         if self.moved is None and idle >= REACTS_WITHIN and not self.told:
             self.told = True
-            return Step.TELL
-        return Step.WAIT
+            return WatchdogAction.TELL
+        return WatchdogAction.WAIT
 
 
 LOOK_EVERY = 0.25  # seconds between two looks at the journal
@@ -98,11 +98,11 @@ class Watchdog:
         if self._patience is None or self.killed:
             return None
         match self._patience.look(self._size(), self._run.result_file.exists(), time.monotonic()):
-            case Step.TELL:
+            case WatchdogAction.TELL:
                 what = f"the supervisor has not reacted to {self._name} for {REACTS_WITHIN:g} s"
                 _say(f"{what}, so its guardian sends it to the tasks.")
                 _end_tasks(supervisor)
-            case Step.KILL:
+            case WatchdogAction.KILL:
                 waited = time.monotonic() - self._patience.asked
                 self.killed = f"did not react to {self._name} within {waited:.0f} s and was killed by its guardian"
                 os.kill(supervisor, signal.SIGKILL)

@@ -8,15 +8,14 @@ from contextlib import ExitStack, suppress
 from typing import assert_never
 
 from clusterkit.backends.base import Receiver
-from clusterkit.backends.local.family import Ended, Family
-from clusterkit.backends.local.hang_inspector import HangInspector, Subject
+from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
+from clusterkit.backends.local.family import EndedAttempt, Family
+from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
 from clusterkit.backends.local.logs import LogPump, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
-from clusterkit.backends.local.plans import Plans
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
-from clusterkit.backends.local.scout import Scout, start_afresh
-from clusterkit.backends.local.spawner import Means, Spawner
+from clusterkit.backends.local.spawner import Means, Plans, Spawner
 from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
@@ -77,8 +76,8 @@ class LocalBackend:
         ending(lambda: remove_empty_dumps(directory))
         self._logs = LogPump(post, self._view, directory.arrivals)
         ending(self._logs.stop)
-        self._scout = Scout(directory.checkpoints, post)
-        ending(self._scout.stop)
+        self._finder = CheckpointFinder(directory.checkpoints, post)
+        ending(self._finder.stop)
         self._inspector = HangInspector(directory, post)
         ending(self._inspector.stop)
         self._paces = PaceInspector(post)
@@ -172,7 +171,7 @@ class LocalBackend:
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
         if attempt > 1 or self._job.resume:
-            self._scout.look(task, attempt, moment)
+            self._finder.look(task, attempt, moment)
         self._watcher.wait_for(task, attempt, child)
 
     def _signal(self, order: ac.Signal) -> None:
@@ -187,7 +186,7 @@ class LocalBackend:
         if child := self._child(order.task, order.attempt):
             del self._children[order.task]
             self._injector.forget(order.task)
-            self._sweeper.sweep(Ended(order.task, order.attempt, child))
+            self._sweeper.sweep(EndedAttempt(order.task, order.attempt, child))
 
     def _inspect(self, order: ac.Inspect) -> None:
         try:
@@ -206,7 +205,7 @@ class LocalBackend:
             self._post(Inspected(vitals))
             return
         ends, children = self._endpoints, self._children
-        subjects = [Subject(task, *children[task], vitals[task], ends.get(task)) for task in sorted(vitals)]
+        subjects = [InspectedAttempt(task, *children[task], vitals[task], ends.get(task)) for task in sorted(vitals)]
         self._inspector.begin(order.look, order.why, subjects)
 
     def _dump_stacks(self, order: ac.DumpStacks) -> None:

@@ -23,7 +23,7 @@ from clusterkit.words.model import Task
 PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is made
 
 
-class Ended(NamedTuple):
+class EndedAttempt(NamedTuple):
     """An attempt whose first process has ended and is not reaped."""
 
     task: Task
@@ -31,7 +31,7 @@ class Ended(NamedTuple):
     child: Child
 
 
-class Begun(NamedTuple):
+class StartedSpawn(NamedTuple):
     """A start that has begun: its process is there, or a fork server was asked for it."""
 
     start: Start
@@ -58,7 +58,7 @@ class Family:
         """Start an attempt, forked from the server if there is one and it answers. Raises OSError."""
         return self.finish(self.begin(start, server))
 
-    def begin(self, start: Start, server: ForkServer | None) -> Begun:
+    def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
         """Begin to start an attempt. Raises OSError. Whoever begins has to finish, in the same order and thread."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
@@ -68,9 +68,9 @@ class Family:
         except BaseException:
             self._lock.release()
             raise
-        return Begun(start, pipe, oom_kills, process, server, asked)
+        return StartedSpawn(start, pipe, oom_kills, process, server, asked)
 
-    def finish(self, begun: Begun) -> Child:
+    def finish(self, begun: StartedSpawn) -> Child:
         """Return the first process of an attempt that has begun. Raises OSError."""
         try:
             process = begun.process
@@ -84,7 +84,7 @@ class Family:
         finally:
             self._lock.release()
 
-    def reap_clean(self, ended: Collection[Ended]) -> list[Ended]:
+    def reap_clean(self, ended: Collection[EndedAttempt]) -> list[EndedAttempt]:
         """Reap the first processes of those attempts that left nothing behind; return the others.
 
         Lists all children once, and not for each attempt.
@@ -99,7 +99,7 @@ class Family:
                     left.append(one)
         return left
 
-    def sweep(self, ended: Ended) -> int:
+    def sweep(self, ended: EndedAttempt) -> int:
         """Kill every process that an attempt has left behind after its first one ended, then reap that one.
 
         What left the group was adopted by this process. Returns how many had to be killed; raises WillNotDie.
@@ -141,7 +141,7 @@ class Family:
                 for child in list(self._leaders.values()):
                     self._reap(child)
 
-    def _left_behind(self, ended: Ended) -> list[int]:
+    def _left_behind(self, ended: EndedAttempt) -> list[int]:
         own = _own_signs(ended)
         with self._lock:
             found = [pid for pid, signs in self._orphans.signs(self._leaders).items() if not own.isdisjoint(signs)]
@@ -164,7 +164,7 @@ def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
         raise
 
 
-def _own_signs(ended: Ended) -> set[Sign]:
+def _own_signs(ended: EndedAttempt) -> set[Sign]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from clusterkit.backends.local.blocked_threads import Doing, Frame, doing, main_thread
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
-from clusterkit.backends.local.waits import Doing, Frame, doing, main_thread
 from clusterkit.client.directory import RunDirectory
 from clusterkit.machine.stall import halted
 from clusterkit.system import procfs
@@ -34,7 +34,7 @@ Post = Callable[[Inspected | Crashed], None]
 
 
 @dataclass(slots=True)
-class Subject:
+class InspectedAttempt:
     """A live attempt that is inspected, and what is found. `endpoint` is where its peers connect to."""
 
     task: Task
@@ -57,7 +57,7 @@ class HangInspector:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def begin(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
+    def begin(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
         """Begin to inspect live attempts, which are not reaped before this returns; posts Inspected in the end.
 
         Raises OSError if no thread can be started.
@@ -74,7 +74,7 @@ class HangInspector:
         for thread in self._threads:
             join(thread)
 
-    def _look(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
+    def _look(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
         report: str | None = None
         try:
             with suppress(CannotLook):  # what was seen by then is reported
@@ -85,7 +85,7 @@ class HangInspector:
         finally:  # the machine waits for the answer
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
-    def _watch(self, subjects: Sequence[Subject]) -> None:
+    def _watch(self, subjects: Sequence[InspectedAttempt]) -> None:
         """Look twice, and wait in between for the stacks of those that can write them."""
         meter, begun = Meter(), time.monotonic()
         pids = {subject.task: subject.child.pid for subject in subjects}
@@ -103,7 +103,7 @@ class HangInspector:
             subject.vitals = replace(subject.vitals, state=state)
 
 
-def _tell(subjects: Sequence[Subject]) -> None:
+def _tell(subjects: Sequence[InspectedAttempt]) -> None:
     """Find out what each one does, from its main thread's stack."""
     for subject in subjects:
         frames = main_thread(subject.dump.text) if subject.dump else ()
@@ -124,14 +124,14 @@ def _source_of(frame: Frame) -> str:
     return linecache.getline(frame.file, frame.line) if is_program else ""
 
 
-def report_of(why: str, subjects: Sequence[Subject]) -> str:
+def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
     """Return what was found about every task, as text for people."""
     places = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
     ends = {made.local: subject.task for subject in subjects for made in subject.connections} | places
     return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, ends) for s in subjects)])
 
 
-def _section(subject: Subject, ends: Mapping[str, Task]) -> str:
+def _section(subject: InspectedAttempt, ends: Mapping[str, Task]) -> str:
     vitals = subject.vitals
     wrong = halted([subject.task], {subject.task: vitals})
     state = STATES.get(vitals.state, "not there any more")

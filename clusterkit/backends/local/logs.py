@@ -30,7 +30,7 @@ Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # an empty chunk is the end of the attempt's output
 
 
-class Arrivals:
+class ArrivalsWriter:
     """The order in which output arrived, by which `logs` merges what tasks wrote to many files."""
 
     def __init__(self, path: PurePath) -> None:
@@ -57,7 +57,7 @@ class Arrivals:
 
 
 @dataclass(slots=True)
-class Stream:
+class OutputStream:
     """The output of one attempt on its way to its file."""
 
     task: Task
@@ -73,9 +73,9 @@ class LogPump:
 
     def __init__(self, post: Post, viewer: Viewer, arrivals: PurePath) -> None:
         self._post = post
-        self._arrivals = Arrivals(arrivals)
+        self._arrivals = ArrivalsWriter(arrivals)
         self._viewer = viewer
-        self._streams: dict[tuple[Task, int], Stream] = {}
+        self._streams: dict[tuple[Task, int], OutputStream] = {}
         self._full = False
         _make_fast()
         self._poller = Poller("logs", post, self._note)
@@ -92,7 +92,7 @@ class LogPump:
         with suppress(OSError):  # the user's share of pipe memory may be used up
             fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         os.set_blocking(source, False)
-        self._poller.do(partial(self._add, Stream(task, attempt, str(task).encode(), source, file)))
+        self._poller.do(partial(self._add, OutputStream(task, attempt, str(task).encode(), source, file)))
         return sink
 
     def close(self, task: Task, attempt: int) -> None:
@@ -116,7 +116,7 @@ class LogPump:
         with suppress(OSError):
             self._note()
 
-    def _add(self, stream: Stream) -> None:
+    def _add(self, stream: OutputStream) -> None:
         self._streams[stream.task, stream.attempt] = stream
         self._poller.watch(stream.source, lambda _: self._move(stream))
 
@@ -124,7 +124,7 @@ class LogPump:
         if (stream := self._streams.get((task, attempt))) is not None:
             self._end(stream)
 
-    def _move(self, stream: Stream) -> None:
+    def _move(self, stream: OutputStream) -> None:
         try:
             chunk = os.read(stream.source, CHUNK)
         except BlockingIOError:
@@ -135,7 +135,7 @@ class LogPump:
         self._keep(stream, chunk)
         self._viewer(stream.task, stream.attempt, chunk)
 
-    def _keep(self, stream: Stream, chunk: bytes) -> None:
+    def _keep(self, stream: OutputStream, chunk: bytes) -> None:
         try:
             written = os.write(stream.file, chunk)
             while written < len(chunk):
@@ -158,7 +158,7 @@ class LogPump:
             self._full = True
             self._post(StorageFailed(f"{what} could not be written: {error.strerror}"))
 
-    def _end(self, stream: Stream) -> None:
+    def _end(self, stream: OutputStream) -> None:
         self._note()  # so that a follower reads of the end after everything that came before it
         del self._streams[stream.task, stream.attempt]
         self._poller.forget(stream.source)

@@ -26,7 +26,7 @@ Times = dict[tuple[int, int], tuple[int, int]]  # by process and thread: nanosec
 
 
 @dataclass(slots=True)
-class Subject:
+class PacedAttempt:
     """An attempt whose pace is measured, by its first process."""
 
     attempt: int
@@ -51,7 +51,7 @@ class PaceInspector:
     def __init__(self, post: Callable[[Inspected | Crashed], None]) -> None:
         self._post = post
         self._ended = threading.Event()
-        self._subjects: dict[Task, Subject] = {}
+        self._subjects: dict[Task, PacedAttempt] = {}
         self._looking = False
         self._thread: threading.Thread | None = None
 
@@ -68,7 +68,7 @@ class PaceInspector:
         for task, (attempt, pid) in live.items():
             old = known.get(task)
             fits = old is not None and (old.attempt, old.pid) == (attempt, pid)
-            self._subjects[task] = old if fits and old is not None else Subject(attempt, pid)
+            self._subjects[task] = old if fits and old is not None else PacedAttempt(attempt, pid)
         self._looking = True
         try:
             self._thread = start_thread("pace", partial(self._look, dict(self._subjects)), self._post)
@@ -82,7 +82,7 @@ class PaceInspector:
         if self._thread is not None:
             join(self._thread)
 
-    def _look(self, subjects: Mapping[Task, Subject]) -> None:
+    def _look(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         vitals: dict[Task, Vitals] = {}
         try:
             with suppress(CannotLook):  # there is another look soon
@@ -92,7 +92,7 @@ class PaceInspector:
             self._looking = False
             self._post(Inspected(vitals, Look.PACE))
 
-    def _sample(self, subjects: Mapping[Task, Subject]) -> None:
+    def _sample(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         for subject in subjects.values():
             subject.samples = subject.stopped = subject.busy = 0
         for number in range(SAMPLES):
@@ -102,7 +102,7 @@ class PaceInspector:
                 _sample(subject)
 
 
-def _sample(subject: Subject) -> None:
+def _sample(subject: PacedAttempt) -> None:
     seen = procfs.stat(subject.pid)
     if seen is None or seen[2] != subject.pid:  # a task leads its session, so this pid has been reused
         return
@@ -113,7 +113,7 @@ def _sample(subject: Subject) -> None:
         subject.busy += 1
 
 
-def _measured(subject: Subject) -> Vitals | None:
+def _measured(subject: PacedAttempt) -> Vitals | None:
     """What the attempt has used since its last look, and how it was in the samples; None if it is gone."""
     seen = procfs.stat(subject.pid)
     if seen is None or seen[2] != subject.pid:
@@ -138,7 +138,7 @@ def _measured(subject: Subject) -> Vitals | None:
     return Vitals(subject.attempt, False, seen[0], pace=pace)
 
 
-def _times(subject: Subject) -> tuple[Times, float]:
+def _times(subject: PacedAttempt) -> tuple[Times, float]:
     """The times of the attempt's threads, and when that was; read anew where this thread was held meanwhile."""
     for _ in range(TRIES):
         now = time.monotonic()
@@ -148,7 +148,7 @@ def _times(subject: Subject) -> tuple[Times, float]:
     return times, now
 
 
-def _read(subject: Subject) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+def _read(subject: PacedAttempt) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     for process in (subject.pid, *subject.below):
         yield from (((process, thread), times) for thread, times in procfs.thread_times(process).items())
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 
-from clusterkit.backends.local.family import Ended, Family
+from clusterkit.backends.local.family import EndedAttempt, Family
 from clusterkit.system.barrier import start_thread
 from clusterkit.system.poller import Poller
 from clusterkit.system.sweep import WillNotDie
@@ -29,14 +29,14 @@ class Sweeper:
     def __init__(self, family: Family, post: Post) -> None:
         self._family = family
         self._post = post
-        self._ended: list[Ended] = []  # since the last look; for the thread
+        self._ended: list[EndedAttempt] = []  # since the last look; for the thread
         self._reap_at, self._may_reap_at = math.inf, 0.0  # when to look for orphans, and not before which time
         self.child_ended = Bell()
         self._poller = Poller("sweeper", post, self._turn)
         self._poller.watch(self.child_ended.fileno(), lambda _: self._expect_orphan())
         self._poller.start()
 
-    def sweep(self, ended: Ended) -> None:
+    def sweep(self, ended: EndedAttempt) -> None:
         """Kill what the attempt left behind, and reap it: Swept."""
         self._poller.do(lambda: self._ended.append(ended))
 
@@ -69,19 +69,19 @@ class Sweeper:
             else:
                 self._post(Swept(ended.task, ended.attempt))
 
-    def _end_apart(self, ended: Ended) -> None:
+    def _end_apart(self, ended: EndedAttempt) -> None:
         try:
             start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
         except OSError:
             self._end(ended)
 
-    def _left_of(self, batch: Collection[Ended]) -> Collection[Ended]:
+    def _left_of(self, batch: Collection[EndedAttempt]) -> Collection[EndedAttempt]:
         try:
             return self._family.reap_clean(batch)
         except CannotLook:  # each is tried again, for a while
             return batch
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: EndedAttempt) -> None:
         try:
             self._post(Swept(ended.task, ended.attempt, self._family.sweep(ended)))
         except WillNotDie as error:

@@ -27,7 +27,7 @@ HURRIED = 0.0078125  # seconds for which a pipe rests while a fault waits for a 
 Post = Callable[[Happened], None]
 
 
-class Pace(NamedTuple):
+class ReadPace(NamedTuple):
     """Seconds for which pipes rest, at first and in the end, and between two steps that are posted."""
 
     rest: float
@@ -50,7 +50,7 @@ class Channel:
 
 
 @dataclass(slots=True)
-class Waiting:
+class AwaitedExit:
     """An attempt whose end is waited for."""
 
     task: Task
@@ -69,10 +69,10 @@ class Watcher:
     def __init__(self, post: Post, in_grace: Callable[[Child], bool]) -> None:
         self._post, self._in_grace = post, in_grace
         self._poller = Poller("watcher", post, self._look_at_rested)
-        self._known: dict[int, Channel | Waiting] = {}
+        self._known: dict[int, Channel | AwaitedExit] = {}
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
-        self._pace = Pace(REST, LONGEST_REST, EVERY)
+        self._pace = ReadPace(REST, LONGEST_REST, EVERY)
         self._poller.start()
 
     def listen(self, task: Task, path: PurePath) -> None:
@@ -89,7 +89,7 @@ class Watcher:
 
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
-        self._watch(child.pidfd, Waiting(task, attempt, child))
+        self._watch(child.pidfd, AwaitedExit(task, attempt, child))
 
     def hurry(self) -> None:
         """From now on read the pipes without long rests, and post the newest step of each read."""
@@ -101,19 +101,19 @@ class Watcher:
         for channel in self._channels.values():
             os.close(channel.fd)
 
-    def _watch(self, fd: int, known: Channel | Waiting) -> None:
+    def _watch(self, fd: int, known: Channel | AwaitedExit) -> None:
         self._known[fd] = known
         self._poller.watch(fd, lambda _: self._take(fd, time.monotonic()), READABLE | ONCE)
 
     def _take(self, fd: int, now: float) -> None:
         known = self._known.get(fd)
-        if isinstance(known, Waiting):
+        if isinstance(known, AwaitedExit):
             self._ended(fd, known)
         elif isinstance(known, Channel):
             self._look(known, now)
 
     def _hurry(self) -> None:
-        self._pace = Pace(HURRIED, HURRIED, 0.0)
+        self._pace = ReadPace(HURRIED, HURRIED, 0.0)
         self._resting = dict.fromkeys(self._resting, 0.0)
 
     def _look_at_rested(self) -> float | None:
@@ -133,7 +133,7 @@ class Watcher:
         channel.rest = self._pace.rest if size >= FULL else min(2 * channel.rest, self._pace.longest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
-    def _ended(self, fd: int, waiting: Waiting) -> None:
+    def _ended(self, fd: int, waiting: AwaitedExit) -> None:
         if (exit_ := exit_of(waiting.child)) is None:
             self._resting[fd] = time.monotonic() + LONGEST_REST
             return
