@@ -20,7 +20,7 @@ from clusterkit.client.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.dashboard.acts import Acts, NotAllowed
 from clusterkit.dashboard.board import json_text, map_text
 from clusterkit.dashboard.campaign_list import CampaignList
-from clusterkit.dashboard.files import RunFiles, StaticFiles
+from clusterkit.dashboard.files import StaticFiles, run_file
 from clusterkit.dashboard.live import LiveRun
 from clusterkit.dashboard.logbook import BadQuestion, Wanted
 from clusterkit.dashboard.logs import BadCursor
@@ -121,7 +121,7 @@ class Dashboard:
         """The live runs as metrics."""
         live = await asyncio.to_thread(lambda: [run for run in self._store.all() if run.is_live()])
         found = [await (await self._runs.open(run.run_id)).watched.ask(LiveRun.scraped) for run in live[-MOST_SCRAPED:]]
-        text = await asyncio.to_thread(exposition, lambda: found)
+        text = await asyncio.to_thread(exposition, found)
         return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def entities(self, request: Request) -> str:
@@ -170,8 +170,7 @@ class Dashboard:
     async def file(self, request: Request) -> Response:
         """A file of the run that it lists itself, such as stacks."""
         opened = await self._opened(request)
-        files = RunFiles(opened.run)
-        text = await asyncio.to_thread(files.text, request.path_params["kind"], request.path_params["name"])
+        text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> str:

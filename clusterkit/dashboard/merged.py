@@ -22,6 +22,7 @@ from clusterkit.dashboard.logs import (
     read,
     shown,
     size_of,
+    whole_lines,
 )
 from clusterkit.words.model import Task
 
@@ -31,7 +32,7 @@ Wanted = Callable[[Task], bool]
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place between two lines: within the piece at an offset, after the lines that end at `within` or before."""
+    """A position between two lines: within the piece at an offset, after the lines that end at or before `within`."""
 
     offset: int
     within: int = -1
@@ -53,8 +54,8 @@ class Position:
 class MergedLog:
     """All logs of a run by pages. `over`: nobody writes to them any more.
 
-    A line belongs to the piece in which it ends. One that has no end belongs to the piece with which the task's next
-    attempt begins; the last ones of a run follow after all pieces.
+    A line belongs to the piece in which it ends. A line without a newline belongs to the first piece of the task's next
+    attempt; those of the last attempts follow after all pieces.
     """
 
     run: RunDirectory
@@ -108,7 +109,7 @@ class MergedLog:
             return Page(tuple(reversed(found)), str(last), str(place), done=done)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
-        """Go on from a cursor to the last `keep` bytes; return where that is, and how many bytes are left out."""
+        """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
         place = Position.parse(cursor)
         sizes, total, skipped, new = deque[tuple[Position, int]](), 0, 0, place
         for piece in self._pieces_after(place.offset):
@@ -127,7 +128,7 @@ class MergedLog:
         return filter(self._is_wanted, chain(self.index.after(offset), rest))
 
     def _pieces_before(self, last: Position | None) -> Iterator[Piece]:
-        """Those before a place; that in which it lies, too."""
+        """The pieces before a position, and the one that contains it."""
         rest = [piece for piece in self._rest() if last is None or piece.offset <= last.offset]
         end = self.index.size if last is None else last.offset + 1
         return filter(self._is_wanted, chain(reversed(rest), self.index.before(end)))
@@ -137,7 +138,7 @@ class MergedLog:
         return task is not None and self.wanted(task)
 
     def _rest(self) -> list[Piece]:
-        """What the logs of a run that is over contain beyond what was noted, or beyond the last end of a line."""
+        """What the logs of a finished run contain beyond the recorded pieces, or beyond the last newline."""
         if not self.over:
             return []
         found = list[tuple[float, Key, int, int]]()
@@ -162,18 +163,14 @@ class MergedLog:
         final = piece.offset > self.index.size
         begin = line_start(file, piece.start)
         data = read(file, begin, piece.end)
-        *whole, rest = data.split(b"\n")
-        found, at = before, begin
-        for raw in whole:
-            if at + len(raw) + 1 > piece.start:
-                found.append(Line(at, at + len(raw) + 1, shown(raw)))
-            at += len(raw) + 1
-        if rest and final:
+        whole, at = whole_lines(data, begin)
+        found = before + [line for line in whole if line.end > piece.start]
+        if final and (rest := data[at - begin :]):
             found.append(Line(at, at + len(rest) + 1, shown(rest)))
         return found
 
     def _unfinished(self, key: Key, start: int) -> list[Line]:
-        """The last line of the attempt before, if it has no end; its place is before those of this attempt."""
+        """The last line of the previous attempt, if it lacks a newline; it sorts before the lines of this attempt."""
         older = (key[0], key[1] - 1)
         end, file = self.index.ends.get(older, 0), self._file(older)
         rest = b"" if file is None or not end else read(file, line_start(file, end), end)

@@ -16,6 +16,7 @@ from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
 from clusterkit.system.wakeup import Wakeup
 from clusterkit.words.errors import BadJob
+from clusterkit.words.outcome import signal_name
 
 Supervise = Callable[[int], int]  # takes its lifeline to the guardian, returns the exit code
 # Takes how the supervisor was killed, as a clause, and how many it left behind; returns the exit code, None for 1.
@@ -72,7 +73,8 @@ def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = N
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
-    before = {number: signal.signal(number, forward) for number in heeded if not _ignored(number)}
+    heard = [number for number in heeded if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in heard}
     try:
         yield
     finally:
@@ -93,7 +95,7 @@ def attend(pid: int, held: int, lost: Lost, watchdog: Watchdog | None = None) ->
     os.close(held)
     if os.WIFSIGNALED(status):
         killed = watchdog.killed if watchdog is not None else ""
-        return lost(killed or f"was killed by {_name(os.WTERMSIG(status))}", left) or 1
+        return lost(killed or f"was killed by {signal_name(os.WTERMSIG(status))}", left) or 1
     return os.WEXITSTATUS(status)
 
 
@@ -145,14 +147,3 @@ def _end_descendants(within: float) -> int:
         with suppress(OSError, ValueError):  # the output may be closed, and the result is still to be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
-
-
-def _ignored(number: signal.Signals) -> bool:
-    return signal.getsignal(number) is signal.SIG_IGN

@@ -47,6 +47,7 @@ from clusterkit.words.secrets import without_secrets
 
 if TYPE_CHECKING:
     from clusterkit.backends.agents.allocation import Allocation
+    from clusterkit.engines.base import Engine
 
 
 def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
@@ -89,25 +90,22 @@ def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inhe
 
 
 def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | None:
-    job = prepared.job
-    if not job.hosts.count:
+    if (engine := _engine(prepared.job)) is None:
         return None
-    from clusterkit.engines.table import engine_named  # as the backend below: most runs have no hosts
-
     try:
-        return engine_named(job.hosts.engine).allocation(job, directory, prepared.continues)
+        return engine.allocation(prepared.job, directory, prepared.continues)
     except ClusterkitError:
         if not prepared.continues:
             directory.discard()
         raise
 
 
-def _allocation_id(job: JobSpec) -> str:
+def _engine(job: JobSpec) -> Engine | None:
     if not job.hosts.count:
-        return ""
-    from clusterkit.engines.table import engine_named
+        return None
+    from clusterkit.engines.table import engine_named  # as the backend below: most runs have no hosts
 
-    return engine_named(job.hosts.engine).allocation_id()
+    return engine_named(job.hosts.engine)
 
 
 def _listen(prepared: Prepared, allocation: Allocation | None, inbox: Inbox) -> None:
@@ -200,13 +198,14 @@ def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: 
 def _info(
     directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], seed: int, before: RunInfo | None = None
 ) -> RunInfo:
+    engine = _engine(job)
     return RunInfo(
         run_id=directory.run_id,
         created=time.time() if before is None else before.created,
         clusterkit=__version__,
         pid=os.getpid(),
         host=socket.gethostname(),
-        allocation=_allocation_id(job),
+        allocation="" if engine is None else engine.allocation_id(),
         cwd=str(Path.cwd()),
         seed=seed,
         endpoints=endpoints,

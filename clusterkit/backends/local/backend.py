@@ -67,7 +67,9 @@ class LocalBackend:
         """Create the network, start the fork server and the threads. What starts last is ended first."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        self._starts = WarmStarter(self._warmth, post, lambda: post(self._start_waiting))  # it takes the longest
+        self._starts = WarmStarter(
+            self._warmth, post, lambda: post(lambda: self._spawner.start_waiting())
+        )  # it takes the longest
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
         if self._network is not None:
@@ -161,9 +163,6 @@ class LocalBackend:
     def shut(self) -> None:
         """End each part, also if another one fails to end."""
         self._stack.close()
-
-    def _start_waiting(self) -> None:
-        self._spawner.start_waiting()
 
     def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
         """Watch an attempt that was begun at `moment`, in seconds since the epoch."""

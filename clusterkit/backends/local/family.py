@@ -1,4 +1,4 @@
-"""The family: the first processes of all attempts, and what they leave behind."""
+"""The family: the first processes of all attempts, and the processes that they leave behind."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class EndedAttempt(NamedTuple):
 
 
 class StartedSpawn(NamedTuple):
-    """A start that has begun: its process is there, or a fork server was asked for it."""
+    """A start that has begun: its process exists, or was requested from a fork server."""
 
     start: Start
     pipe: str
@@ -43,7 +43,7 @@ class StartedSpawn(NamedTuple):
 
 
 class Family:
-    """Knows which children are first processes of attempts, and which were left behind.
+    """Tells the first processes of attempts from those that were left behind.
 
     One lock is held while a process is made and while orphans are looked for: a process between fork and exec
     looks like an orphan that has every task's pipe open.
@@ -54,12 +54,11 @@ class Family:
         self._leaders: dict[int, Child] = {}
         self._lock = threading.RLock()  # taken by `begin`, for the thread that calls `finish`
 
-    def spawn(self, start: Start, server: ForkServer | None) -> Child:
-        """Start an attempt, forked from the server if there is one and it answers. Raises OSError."""
-        return self.finish(self.begin(start, server))
-
     def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
-        """Begin to start an attempt. Raises OSError. Whoever begins has to finish, in the same order and thread."""
+        """Begin to start an attempt, forked from the server if it answers. Raises OSError.
+
+        The caller has to call `finish` for each start, in the same order and thread.
+        """
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:

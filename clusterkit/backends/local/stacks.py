@@ -27,7 +27,7 @@ _LAST = (" in <module>", "<no Python frame>", "...")
 
 @dataclass(slots=True)
 class Dump:
-    """The stacks that an attempt is asked for. `asked`: whether the supervisor, or its host's agent, could ask it.
+    """The stacks that are requested of an attempt. `asked`: whether the request, the header, reached the file.
 
     `remote`: the task is on a host, whose agent sends the header together with the stacks.
     """
@@ -40,10 +40,10 @@ class Dump:
     grew_at: float = field(default_factory=time.monotonic)
 
     def look(self) -> bool:
-        """Read what is there; return whether it is complete."""
+        """Read the file; return whether the dump is complete."""
         seen = b""
         with suppress(OSError):
-            seen = _end_of(self.path)
+            seen = end_of(self.path, LONGEST)
         _, header, after = seen.rpartition(self.header)
         self.asked = bool(header)
         if not self.asked:
@@ -56,7 +56,7 @@ class Dump:
 
     @property
     def silence(self) -> str:
-        """What is said of the task if there is no text."""
+        """Why there is no text, as a clause with the task as its subject."""
         if self.asked:
             return "does not answer. Is it paused?"
         if self.remote:
@@ -91,12 +91,14 @@ def ask(dump: Dump, pid: int) -> None:
         os.kill(pid, STACKS_SIGNAL)
 
 
-def _end_of(path: Path) -> bytes:
-    """Return the end of a file, which a task can make as large as it likes; b"" if it is not a file. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def end_of(path: Path, longest: int) -> bytes:
+    """Return the last bytes of a file. Raises OSError, also for what a task put in its place: a link, a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         seen = os.fstat(descriptor)
-        return os.pread(descriptor, LONGEST, max(0, seen.st_size - LONGEST)) if stat.S_ISREG(seen.st_mode) else b""
+        if not stat.S_ISREG(seen.st_mode):
+            raise FileNotFoundError
+        return os.pread(descriptor, longest, max(0, seen.st_size - longest))
     finally:
         os.close(descriptor)
 
