@@ -1,4 +1,4 @@
-"""The dashboard's addresses, and what is answered there."""
+"""The dashboard's HTTP routes and their handlers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from clusterkit.words.errors import ClusterkitError
 
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
-MOST_SCRAPED = 20  # live runs that are metrics, the newest
+MOST_SCRAPED = 20  # live runs in the metrics, the newest
 MOST_NAMES = 200  # curves in one answer
 MOST_POINTS = 5000  # of a curve in one answer
 Handler = Callable[[Request], Awaitable[Any]]
@@ -42,7 +42,7 @@ Mapped = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a dashboard is started with. `control`: whether it may act on runs."""
+    """The settings of a dashboard. `control`: whether it may act on runs."""
 
     control: bool = False
 
@@ -60,7 +60,7 @@ class Dashboard:
         self._static = StaticFiles()
 
     def app(self) -> ASGIApp:
-        """The application, without the checks of who may ask."""
+        """The application, without access control."""
         run = "/api/run/{run}"
         routes = [
             Route("/", self.index),
@@ -91,7 +91,7 @@ class Dashboard:
         await self._runs.close()
 
     async def index(self, request: Request) -> Response:
-        """The page, which finds out by its address what it shows."""
+        """The page, which derives from its address what to show."""
         return self._static.response("index.html")
 
     async def static(self, request: Request) -> Response:
@@ -130,7 +130,7 @@ class Dashboard:
         return await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}')
 
     async def stream(self, request: Request) -> EventStream:
-        """Everything about a run, and then what changes."""
+        """Everything about a run, followed by its changes."""
         opened = await self._opened(request)
         text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
@@ -158,7 +158,7 @@ class Dashboard:
         return json.dumps(page)
 
     async def log_stream(self, request: Request) -> EventStream:
-        """What is written to the logs from now on, or from a cursor on."""
+        """New lines of the logs, from now or from a cursor on."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
         opened.logs.check(wanted)
@@ -168,13 +168,13 @@ class Dashboard:
         return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
 
     async def file(self, request: Request) -> Response:
-        """A file of the run that it lists itself, such as stacks."""
+        """A file that the run lists, such as stacks."""
         opened = await self._opened(request)
         text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> str:
-        """Do something to the run."""
+        """Act on the run."""
         opened = await self._opened(request)
         return await self._acts.answer(opened, await request.body())
 
@@ -189,7 +189,7 @@ def _run_id(text: str) -> str:
 
 
 def _answering(handler: Handler) -> Handler:
-    """The handler with its answers as JSON, and clusterkit's errors as sentences."""
+    """Return the handler, with its answers sent as JSON and its errors as messages."""
 
     async def answer(request: Request) -> Any:
         try:

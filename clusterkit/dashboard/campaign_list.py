@@ -1,4 +1,4 @@
-"""The campaigns of a state directory as the page asks for them every other second: a record is read when it changed."""
+"""The campaigns of a state directory. The page polls them, so a record is read again only when it has changed."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from clusterkit.dashboard.campaigns import CampaignEntity, campaign_entities, ca
 from clusterkit.dashboard.entities import Entity
 from clusterkit.words.errors import ClusterkitError
 
-MOST = 1000  # in the list, the newest
+MOST = 1000  # campaigns in the list, the newest
 
 
 class CampaignList:
-    """Its methods read files: call them in a thread."""
+    """Lists campaigns. Its methods read files: call them in a thread."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class CampaignList:
         self._lock = threading.Lock()
 
     def rows(self) -> dict[str, CampaignEntity]:
-        """Every campaign by its key in the list. Those whose records are damaged are left out."""
+        """Every campaign by its key. Campaigns with damaged records are left out."""
         with self._lock:
             known, self._known = self._known, {}
             for file in sorted(self._store.campaigns(), key=lambda file: file.changed())[-MOST:]:

@@ -22,7 +22,7 @@ class CampaignEntity:
     | field | meaning |
     | --- | --- |
     | state | running, passed, failed, stopped, lost (its process was killed) |
-    | text | why it has no runs, or what it has come to |
+    | text | why it has no runs, or its result so far |
     | command | repeats it |
     | asked, passed, failed, running | runs |
     | used | the actions that faults are drawn from |
@@ -61,7 +61,7 @@ class CampaignBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What came of an action; `type` is that of the tasks it hit, empty for all of them.
+    """The recoveries from an action; `type` is that of the tasks it hit, empty for all types.
 
     `seconds` are the times of its recoveries, the shortest first.
     """
@@ -74,7 +74,7 @@ class Tally:
 
 
 def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dict[str, Entity]:
-    """Everything that is shown of a campaign; `kept` are the ids of the runs whose directories are there."""
+    """Return all entities of a campaign; `kept` are the ids of runs that still have directories."""
     entities: dict[str, Entity] = {"campaign": campaign_entity(record)}
     for run in record.runs:
         entities[f"of/{run.run}"] = _run(run, FAILED if run.violations else PASSED, run.run_id in kept)
@@ -86,7 +86,7 @@ def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dic
 
 
 def campaign_entity(record: CampaignRecord) -> CampaignEntity:
-    """The campaign alone."""
+    """Return the entity of the campaign itself."""
     failed = len(record.failing)
     return CampaignEntity(
         id=record.campaign,
@@ -110,7 +110,7 @@ def campaign_entity(record: CampaignRecord) -> CampaignEntity:
 
 
 def action_of(fault: str) -> str:
-    """The action of a fault as the grammar writes it: `kill worker:1 @ step=3`."""
+    """Return the action of a fault such as `kill worker:1 @ step=3`."""
     return fault.strip().partition(" ")[0]
 
 

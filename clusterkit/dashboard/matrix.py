@@ -13,12 +13,12 @@ from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec
 from clusterkit.words.resources import Network
 
-MOST_TASKS = 40  # of more, there would be too many cells to be shown
+MOST_TASKS = 40  # with more, there would be too many cells
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkFault:
-    """What one fault does to packets."""
+    """The effect of one fault on packets."""
 
     number: int
     action: FaultAction
@@ -26,9 +26,9 @@ class NetworkFault:
 
 
 class Matrix:
-    """The cells of a run's network, as a fold over its events. `changed` are those that changed since it was emptied.
+    """The cells of a run's network, as a fold over its events. `changed` are the cells to send again.
 
-    Without a virtual network, or with too many tasks, there are no cells.
+    Without a virtual network, or with too many tasks, it has no cells.
     """
 
     def __init__(self, job: JobSpec | None) -> None:
@@ -38,7 +38,7 @@ class Matrix:
         self.changed = set(self._layers)
 
     def cell(self, source: str, target: str) -> Cell:
-        """The network from one task to another."""
+        """The state of the network from one task to another."""
         cell = Cell(source, target, None, None, None, None, False, ())
         for layer in self._layers[source, target]:
             cell = _impaired(cell, layer)
@@ -48,7 +48,7 @@ class Matrix:
         """Take in an event."""
         match event:
             case ev.FaultInjected(number, text, action, tasks, others) if action in ON_NETWORK:
-                if action is FaultAction.RESET:  # nothing lasts
+                if action is FaultAction.RESET:  # it has no lasting effect
                     return
                 layer = NetworkFault(number, action, _amount(text))
                 far = [str(task) for task in others]

@@ -1,4 +1,4 @@
-"""The supervisor's side of hooks: queues what there is to tell, and keeps the process that runs the commands."""
+"""The supervisor's side of hooks: queues events for the process that runs the commands."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from clusterkit.words.model import number_of
 from clusterkit.words.spelling import listed
 
 BOUND = 30.0  # seconds for a command
-WAITING = 100  # events that may wait for their command
-TOLD = 5  # problems of a hook that are told; the others are counted
+MOST_QUEUED = 100  # events that may wait for their command
+MOST_REPORTED = 5  # problems of a hook that are reported; further ones are counted
 KILLED_WITHIN = 3.0  # seconds beyond a command's bound
-QUIETLY = 1.0  # seconds for which the end waits without a word
+QUIETLY = 1.0  # seconds for which `end` waits without a message
 END_WITHIN = 3.0  # seconds for the process that runs the commands
 Say = Callable[[str], None]
 
@@ -37,9 +37,9 @@ class _Queued(NamedTuple):
 
 
 class HookRunner:
-    """Runs the job's commands, one at a time, in the order of what happened. All of it is for the loop's thread.
+    """Runs the job's commands one at a time, in the order of the events. For the loop's thread.
 
-    A problem of a command is a warning. Create it in a thread that lives as long as this process.
+    A command's problem is a warning. Create the runner in a thread that lives as long as this process.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class HookRunner:
             self._tell(f"The commands of {self._flags} won't run: their process can't be started ({error.strerror}).")
 
     def recall(self, events: Iterable[tuple[float, Event]]) -> None:
-        """Take in what happened before, without telling it."""
+        """Take in earlier events, without running commands for them."""
         for at, event in events:
             self._moments.take(at, event)
 
@@ -80,9 +80,9 @@ class HookRunner:
                 self._add(_Queued(document, time.time()))
 
     def end(self) -> None:
-        """Run what still waits, and then the command for the end of the run, each part within the bound.
+        """Run the queued commands, and then the one for the end of the run, each part within the bound.
 
-        Ctrl-C ends that. Nothing runs any more if a process is gone that the run must not outlive.
+        Ctrl-C ends that. No command runs if a process is gone that the run must not outlive.
         """
         self._ending = True
         if not self._in_haste:
@@ -116,14 +116,14 @@ class HookRunner:
         return self._inbox.work_until(self._is_idle, seconds - QUIETLY)
 
     def _add(self, one: _Queued) -> None:
-        if len(self._queue) < WAITING:
+        if len(self._queue) < MOST_QUEUED:
             self._queue.append(one)
             self._next()
             return
         if not self._skipped_in_all:
             self._tell(
-                f"The commands of {self._flags} can't keep up: {WAITING} events wait, and further ones are skipped. "
-                "The next command learns how many."
+                f"The commands of {self._flags} can't keep up: {MOST_QUEUED} events wait, and further ones are "
+                "skipped. The next command learns how many."
             )
         self._skip(one.document.event)
 
@@ -146,7 +146,7 @@ class HookRunner:
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._companion is not None:
-            with suppress(OSError):  # it has ended, which is going to be heard
+            with suppress(OSError):  # its end will be reported to `_ended`
                 self._companion.send(message)
 
     def _heard(self, message: Any) -> None:
@@ -156,7 +156,6 @@ class HookRunner:
         self._inbox.put(self._lose)
 
     def _done(self, message: Any) -> None:
-        """A command has ended."""
         match message:
             case {"number": int(number), "problem": str() | None as problem} if number == self._count:
                 hook, self._running = self._running, None
@@ -166,11 +165,11 @@ class HookRunner:
 
     def _complain(self, hook: Hook, problem: str) -> None:
         self._problems[hook] += 1
-        if self._problems[hook] <= TOLD:
+        if self._problems[hook] <= MOST_REPORTED:
             self._tell(f"The {hook.flag} command {problem}, which changes nothing in the run. Its log: {self._log}")
 
     def _lose(self) -> None:
-        """The process is gone, and with it what it ran."""
+        """The process is gone, and so is the command that it ran."""
         self._running = None
         self._drop()
         companion, self._companion = self._companion, None
@@ -182,7 +181,7 @@ class HookRunner:
         for hook, count in self._skipped_in_all.items():
             self._say(f"{hook.flag} was skipped for {number_of('event', count)}: its command could not keep up.")
         for hook, count in self._problems.items():
-            if count > TOLD:
+            if count > MOST_REPORTED:
                 self._say(f"The {hook.flag} command failed {count} times in all. Its log: {self._log}")
 
     def _tell(self, text: str) -> None:

@@ -135,7 +135,7 @@ def _backend(
 def _run(run: Run, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: Past) -> RunResult:
     job, directory = run.prepared.job, observer.directory
     greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
-    with ExitStack() as stack:  # each of these is ended, also if another one fails to end
+    with ExitStack() as stack:  # ends each of these, even if another one fails to end
         stack.callback(observer.close)
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
@@ -175,7 +175,7 @@ def _start_companions(
 
 
 def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
-    """Write what the run's directory has to contain before a task starts; return warnings about earlier runs.
+    """Write the run's files that tasks need, and end strays of earlier runs; return warnings about those.
 
     On an error, remove the directory, unless the run continues.
     """
@@ -211,7 +211,7 @@ def _info(
         endpoints=endpoints,
         checkpoints=str(directory.checkpoints),
         platform=platform_of(job.setup.python),
-        job=without_secrets(job),  # no environment is read from here
+        job=without_secrets(job),  # tasks get their environment elsewhere
     )
 
 

@@ -29,11 +29,11 @@ class Run:
     run_id: str
     display: Display
     launch: Launch | None = None  # of its fork server
-    starters: frozenset[int] = frozenset()  # the processes that started it, which are no strays
+    starters: frozenset[int] = frozenset()  # the processes that started it, which must not be killed as strays
 
     @property
     def directory(self) -> RunDirectory:
-        """Its directory, which may not exist yet."""
+        """The run's directory, which may not exist yet."""
         return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
 
     def warned(self, warning: str) -> Run:

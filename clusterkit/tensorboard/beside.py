@@ -1,4 +1,4 @@
-"""TensorBoard beside a run: its process, which also writes the run's scalars, and what the supervisor posts of it."""
+"""The TensorBoard companion: its process, which also writes the run's scalars, and the events about it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from clusterkit.supervisor.watchdog import SIGINT, Patience, WatchdogAction
 from tests.support import CHILDREN, Command, Up, processes_of
 
 Start = Callable[..., Up]
-WAIT, TELL, KILL = WatchdogAction.WAIT, WatchdogAction.TELL, WatchdogAction.KILL
+WAIT, TELL, KILL = WatchdogAction.WAIT, WatchdogAction.TERM, WatchdogAction.KILL
 
 
 @pytest.mark.parametrize(

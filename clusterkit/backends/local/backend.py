@@ -41,7 +41,7 @@ END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
 
 
 class LocalBackend:
-    """Runs tasks as children of the calling thread, which has to outlive the run. `seed` is for the faults."""
+    """Runs tasks as children of the calling thread, which has to outlive the run. Faults use `seed`."""
 
     def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, warmth: Warmth) -> None:
         self._job = job
@@ -64,7 +64,7 @@ class LocalBackend:
         return endpoints
 
     def open(self, directory: RunDirectory) -> None:
-        """Create the network, start the fork server and the threads. What starts last is ended first."""
+        """Create the network, start the fork server and the threads. They end in reverse order."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
         self._starts = WarmStarter(
@@ -92,16 +92,16 @@ class LocalBackend:
         ending(heed_children(self._sweeper.child_ended.ring))
         ending(self._end_all)
         if self._network is not None:
-            ending(self._network.stop)  # not by SIGKILL, so that it writes what it has captured
+            ending(self._network.stop)  # before `_end_all` kills it, so that it can write its captured packets
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
-        ending(self._injector.stop)  # before any process is reaped that it may have to resume
+        ending(self._injector.stop)  # before processes are reaped that it may have to resume
         means = Means(directory, self._logs, self._starts, self._family, self._network)
         self._spawner = Spawner(means, job.hosts.count > 0, post, self._started)
         ending(self._spawner.finish)
 
     def claim(self, tasks: Iterable[Task]) -> dict[Task, str]:
-        """Prepare the start of tasks that are to run here, and hold their ports; return their endpoints."""
+        """Prepare the start of tasks on this machine, and hold their ports; return their endpoints."""
         tasks = list(tasks)
         self._here |= set(tasks)
         for task in tasks:
@@ -110,7 +110,7 @@ class LocalBackend:
         return claim_endpoints(self._job, tasks, self._stack)
 
     def plan(self, endpoints: Mapping[Task, str]) -> None:
-        """Know where each task of the job listens, here or elsewhere."""
+        """Set the endpoints of all tasks of the job, including those on other hosts."""
         self._endpoints = endpoints
         self._spawner.plans = Plans(self._job, endpoints, self._directory, self._here)
 
@@ -145,7 +145,7 @@ class LocalBackend:
             case ac.HurrySteps():
                 self._watcher.hurry()
             case ac.Avoid():
-                pass  # there is no other host
+                pass  # tasks have no other host to go to
             case ac.Refresh(files, fresh):
                 renew(self._starts, self._job, self._directory, files)
                 if fresh:
@@ -158,14 +158,14 @@ class LocalBackend:
         return reap_strays(spared=spared, own=own)
 
     def leave(self) -> None:
-        """Nothing here comes back."""
+        """Do nothing: no process comes back in another allocation."""
 
     def shut(self) -> None:
-        """End each part, also if another one fails to end."""
+        """End each part, even if another one fails to end."""
         self._stack.close()
 
     def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
-        """Watch an attempt that was begun at `moment`, in seconds since the epoch."""
+        """Watch an attempt that was started at `moment`, in seconds since the epoch."""
         task, attempt = order.task, order.attempt
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
@@ -175,7 +175,7 @@ class LocalBackend:
 
     def _signal(self, order: ac.Signal) -> None:
         if self._spawner.withdraw(order.task, order.attempt):
-            return  # it has no process
+            return  # its process did not exist yet
         if child := self._child(order.task, order.attempt):
             if order.grace or order.signal == SIGKILL:
                 child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
@@ -225,7 +225,7 @@ class LocalBackend:
             self._steps.feed(task, attempt, chunk)
 
     def _end_all(self) -> None:
-        with suppress(WillNotDie):  # the guardian tries once more, and says so
+        with suppress(WillNotDie):  # the guardian tries once more, and reports it
             self._family.end_all(END_WITHIN)
 
     def _vitals(self) -> dict[Task, Vitals]:

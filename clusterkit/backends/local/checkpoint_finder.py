@@ -14,7 +14,7 @@ from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import CheckpointFound, Crashed, Impaired, Noted
 from clusterkit.words.model import Task
 
-PATIENCE = 2.0  # seconds for a scan to end when the run does; a file system that hangs may block it for good
+PATIENCE = 2.0  # seconds that `stop` waits for a scan; a hanging file system may block it for good
 
 
 class _Query(NamedTuple):
@@ -24,9 +24,9 @@ class _Query(NamedTuple):
 
 
 class CheckpointFinder:
-    """Posts CheckpointFound for an attempt if there was a checkpoint when it began.
+    """Posts CheckpointFound for each attempt that began with a checkpoint.
 
-    Only what was written before then counts: the attempt itself may write its first one during the scan.
+    Only checkpoints from before the start count: the attempt may write its first one during the scan.
     Why not a Poller: a scan may hang for good, so `stop` does not insist on the end of the thread.
     """
 
@@ -45,7 +45,7 @@ class CheckpointFinder:
                 self._thread = start_thread("checkpoint finder", self._run, self._post)
 
     def stop(self) -> None:
-        """End the thread, also during a scan."""
+        """End the thread, even during a scan."""
         self._ended.set()
         self._starts.put(None)
         if self._thread is not None:

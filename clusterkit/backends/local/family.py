@@ -20,7 +20,7 @@ from clusterkit.warm.run_server import Asked, ForkServer, NoForkServer
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
-PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is made
+PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is started
 
 
 class EndedAttempt(NamedTuple):
@@ -45,14 +45,14 @@ class StartedSpawn(NamedTuple):
 class Family:
     """Tells the first processes of attempts from those that were left behind.
 
-    One lock is held while a process is made and while orphans are looked for: a process between fork and exec
+    One lock is held while a process is started and while orphans are looked for: a process between fork and exec
     looks like an orphan that has every task's pipe open.
     """
 
     def __init__(self, run_id: str) -> None:
         self._orphans = Orphans(run_id)
         self._leaders: dict[int, Child] = {}
-        self._lock = threading.RLock()  # taken by `begin`, for the thread that calls `finish`
+        self._lock = threading.RLock()  # `begin` takes it, and `finish` releases it in the same thread
 
     def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
         """Begin to start an attempt, forked from the server if it answers. Raises OSError.
@@ -84,7 +84,7 @@ class Family:
             self._lock.release()
 
     def reap_clean(self, ended: Collection[EndedAttempt]) -> list[EndedAttempt]:
-        """Reap the first processes of those attempts that left nothing behind; return the others.
+        """Reap the first processes of attempts that left nothing behind; return the others.
 
         Lists all children once, and not for each attempt.
         """
@@ -99,9 +99,9 @@ class Family:
         return left
 
     def sweep(self, ended: EndedAttempt) -> int:
-        """Kill every process that an attempt has left behind after its first one ended, then reap that one.
+        """Kill every process that an attempt left behind, then reap its first one. Raises WillNotDie.
 
-        What left the group was adopted by this process. Returns how many had to be killed; raises WillNotDie.
+        Processes that left the group were adopted by this process. Returns how many had to be killed.
         """
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
@@ -109,11 +109,11 @@ class Family:
         return killed
 
     def reap_orphans(self) -> bool:
-        """Reap every orphan that has ended; return False instead while a process is made. Raises CannotLook."""
+        """Reap every orphan that has ended; return False instead while a process is started. Raises CannotLook."""
         return self._living() is not None
 
     def in_grace(self, child: Child) -> bool:
-        """Whether an attempt whose first process has ended of SIGTERM has others, which have time left to end."""
+        """Whether an attempt whose first process ended of SIGTERM has others, in their grace period."""
         if signal.SIGTERM not in child.reached or time.monotonic() >= child.grace_until:
             return False
         try:
@@ -123,7 +123,7 @@ class Family:
         return living is None or any(one.group == child.pid for one in living)
 
     def _living(self) -> list[Adopted] | None:
-        """Reap the orphans that have ended, and return the others; None while a process is made."""
+        """Reap the orphans that have ended, and return the others; None while a process is started."""
         if not self._lock.acquire(timeout=PATIENCE):
             return None
         try:
@@ -132,7 +132,7 @@ class Family:
             self._lock.release()
 
     def end_all(self, within: float) -> int:
-        """Kill every descendant of this process: for the end, when no attempt lives. Raises WillNotDie."""
+        """Kill every descendant of this process, at the end of the run. Raises WillNotDie."""
         with self._lock:
             try:
                 return end_descendants(os.getpid(), within)
@@ -152,14 +152,14 @@ class Family:
 
 
 def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
-    """Open a pidfd of an attempt's process. If that fails, end the process, which could not be watched."""
+    """Open a pidfd. If that fails, end the process, which could not be watched."""
     try:
         return os.pidfd_open(pid)
     except OSError:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         if process is not None:
-            process.returncode = 0  # else Popen would wait for this pid again, which may be another process by then
+            process.returncode = 0  # else Popen would wait for this pid again, which another process may have by then
         raise
 
 

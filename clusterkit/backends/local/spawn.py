@@ -1,4 +1,4 @@
-"""Spawning: an attempt as a fresh interpreter, or as a command, through the entry."""
+"""Starts an attempt with a fresh interpreter, which runs the task's entry."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def spawn(start: Start) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """Hold back signals that a new interpreter would lose, or raise an exception for, until the entry runs.
+    """Block signals until the entry runs: SIGINT, which would raise an exception, and all that this process ignores.
 
-    Those are SIGINT, what Python ignores, and what the caller of clusterkit does.
+    A new interpreter would lose the latter.
     """
     ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ignored})

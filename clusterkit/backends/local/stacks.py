@@ -1,4 +1,4 @@
-"""Stacks: a task writes them to its file on request, after a header that the supervisor has written."""
+"""Stack dumps: a task writes them to a file on request, after a header from the supervisor."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from clusterkit.words.model import Task
 
 LOOK_EVERY = 0.02  # seconds between two looks at a file
 LONGEST = 4 << 20  # bytes that are read of a file; the stacks of 100 threads take a fifth of it
-# Seconds without a new byte after which a dump is complete: one whose last line may be its last, and any other.
+# Seconds without a new byte after which a dump is complete: if its last line looks final, and otherwise.
 QUIET, QUIET_AT_ANY_LINE = 0.15, 1.0
-# The main thread comes last, with its outermost frame; of many frames or threads "..." stands for those left out.
+# A final line: the main thread's outermost frame, or "..." for frames and threads that are left out.
 _LAST = (" in <module>", "<no Python frame>", "...")
 
 
@@ -78,7 +78,7 @@ def dump_for(run: RunDirectory, task: Task, attempt: int, why: str, remote: bool
 
 
 def ask(dump: Dump, pid: int) -> None:
-    """Ask a live task for its stacks if it is a Python program; the signal would kill any other."""
+    """Request a live task's stacks, if it handles the signal, which would kill any other program."""
     with suppress(OSError, CannotLook):
         if not procfs.has_handler(pid, STACKS_SIGNAL):
             return
@@ -104,10 +104,7 @@ def end_of(path: Path, longest: int) -> bytes:
 
 
 def collect(dumps: Sequence[Dump], timeout: float, ended: threading.Event | None = None) -> None:
-    """Wait until every dump is complete, for `timeout` seconds at most, or until `ended`.
-
-    A stopped process writes nothing.
-    """
+    """Wait until every dump is complete, `timeout` seconds are over, or `ended` is set."""
     until = time.monotonic() + timeout
     pause = ended or threading.Event()
     waiting = list(dumps)
