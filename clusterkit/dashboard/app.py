@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.applications import Starlette
@@ -40,22 +39,15 @@ Handler = Callable[[Request], Awaitable[Any]]
 Mapped = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The settings of a dashboard. `control`: whether it may act on runs."""
-
-    control: bool = False
-
-
 class Dashboard:
-    """Answers requests; nothing here blocks the event loop."""
+    """Answers requests without blocking the event loop. `control`: whether it may act on runs."""
 
-    def __init__(self, store: RunStore, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, store: RunStore, control: bool = False) -> None:
+        self._control = control
         self._store = store
         self._overview, self._campaigns = Overview(store), CampaignList(store)
         self._runs = Runs(store)
-        self._acts = Acts(settings.control)
+        self._acts = Acts(control)
         self.places = Places()
         self._static = StaticFiles()
 
@@ -100,7 +92,7 @@ class Dashboard:
 
     async def config(self, request: Request) -> str:
         """What this dashboard can do."""
-        return json.dumps({"version": __version__, "control": self._settings.control})
+        return json.dumps({"version": __version__, "control": self._control})
 
     async def runs(self, request: Request) -> str:
         """All runs."""

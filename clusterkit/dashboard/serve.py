@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from clusterkit.client.store import RunStore
-from clusterkit.dashboard.app import Dashboard, Settings
+from clusterkit.dashboard.app import Dashboard
 from clusterkit.dashboard.safety import Safety, new_token
 from clusterkit.task.peers import uid_of
 from clusterkit.words.errors import ClusterkitError
@@ -77,11 +77,11 @@ class _Uvicorn(uvicorn.Server):
 class PageServer:
     """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
 
-    def __init__(self, store: RunStore, settings: Settings, port: int = 0) -> None:
+    def __init__(self, store: RunStore, control: bool = False, port: int = 0) -> None:
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
         self.token = new_token()
-        self._dashboard = Dashboard(store, settings)
+        self._dashboard = Dashboard(store, control)
         app = Safety(self._dashboard.app(), self.token, self.port)
         self._server = _Uvicorn(
             self._dashboard.places.ending,

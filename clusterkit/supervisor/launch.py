@@ -159,12 +159,12 @@ def _start_companions(
     `say` shows a sentence that is not for the journal; None: nothing is shown.
     """
     if job.tensorboard:
-        from clusterkit.tensorboard.beside import start_tensorboard
+        from clusterkit.tensorboard.companion import start_tensorboard
 
         env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
         stack.callback(start_tensorboard(directory, inbox.put, env=env).stop)
     if job.needs_dashboard:
-        from clusterkit.dashboard.beside import DashboardProcess
+        from clusterkit.dashboard.companion import DashboardProcess
 
         env = {**marks(directory), "CLUSTERKIT_TASK": "dashboard"}
         stack.callback(DashboardProcess(directory, inbox.put, say, job.dashboard_control, env).stop)

@@ -7,15 +7,16 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from clusterkit.backends.local.orphans import Adopted, Orphans, Sign
-from clusterkit.backends.local.spawn import spawn
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
+from clusterkit.task.entry import ENTRY
 from clusterkit.warm.run_server import Asked, ForkServer, NoForkServer
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
@@ -149,6 +150,45 @@ class Family:
     def _reap(self, child: Child) -> None:
         if self._leaders.pop(child.pid, None) is not None:  # a sweep may come after end_all
             reap(child)
+
+
+def spawn(start: Start) -> subprocess.Popen[bytes]:
+    """Start an attempt with a fresh interpreter. Raises OSError.
+
+    Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
+    """
+    with _held_back():
+        return subprocess.Popen(
+            _argv(start),
+            stdin=subprocess.DEVNULL,
+            stdout=start.output,
+            stderr=start.output,
+            cwd=start.plan.cwd,
+            env=start.env,
+            start_new_session=True,
+            pass_fds=(start.stacks, *start.namespaces),
+        )
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Block signals until the entry runs: SIGINT, which would raise an exception, and all that this process ignores.
+
+    A new interpreter would lose the latter.
+    """
+    ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ignored})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _argv(start: Start) -> Sequence[str]:
+    # A command goes through the entry too: only code inside the new process can ask for the parent-death signal,
+    # and it holds across exec. Why not preexec_fn: it runs Python between fork and exec of a threaded process.
+    plan, descriptors = start.plan, ",".join(map(str, (start.stacks, *start.namespaces)))
+    return [plan.python, ENTRY, str(os.getpid()), descriptors, plan.kind, plan.target, *plan.args]
 
 
 def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:

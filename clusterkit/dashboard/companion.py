@@ -68,10 +68,9 @@ def _said(address: str, run_id: str, terminal: bool) -> str:
 
 def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
     """Serve until the run has ended; then let open pages show for a moment how it ended."""
-    from clusterkit.dashboard.app import Settings
     from clusterkit.dashboard.serve import PageServer
 
-    server = PageServer(RunStore(run.path.parent.parent), Settings(control=bool(control)))
+    server = PageServer(RunStore(run.path.parent.parent), bool(control))
     tell(channel, {"address": server.address(f"/run/{run.run_id}")})
 
     def attend() -> None:
