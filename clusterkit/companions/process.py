@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -83,15 +83,12 @@ class Companion:
         self._channel.close()
 
     def _listen(self) -> None:
-        for line in self._lines():
-            self._heard(parse_line(line))
+        # The connection is reset if the process ends without having read everything.
+        with self._channel.makefile("rb") as lines, suppress(ConnectionResetError):
+            for line in lines:
+                self._heard(parse_line(line))
         if not self._stopped:
             self._ended()
-
-    def _lines(self) -> Iterator[bytes]:
-        """Yield lines until the process closes the channel, or ends without having read it empty."""
-        with self._channel.makefile("rb") as lines, suppress(ConnectionResetError):
-            yield from lines
 
 
 class ServerProcess:

@@ -59,7 +59,9 @@ class HookRunner:
         words = [str(Path.cwd()), str(bound), *(f"{hook}={command}" for hook, command in self._commands.items())]
         script = Script("hooks", "clusterkit.hooks.executor", run, words, env, tied=False)
         try:
-            self._companion = Companion(script, self._heard, self._ended, inbox.put)
+            # Its thread calls both.
+            heard, ended = lambda message: inbox.put(partial(self._done, message)), lambda: inbox.put(self._lose)
+            self._companion = Companion(script, heard, ended, inbox.put)
         except OSError as error:
             self._tell(f"The commands of {self._flags} won't run: their process can't be started ({error.strerror}).")
 
@@ -146,14 +148,8 @@ class HookRunner:
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._companion is not None:
-            with suppress(OSError):  # its end will be reported to `_ended`
+            with suppress(OSError):  # it has ended, and `_lose` follows
                 self._companion.send(message)
-
-    def _heard(self, message: Any) -> None:
-        self._inbox.put(partial(self._done, message))
-
-    def _ended(self) -> None:
-        self._inbox.put(self._lose)
 
     def _done(self, message: Any) -> None:
         match message:

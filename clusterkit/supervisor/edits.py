@@ -62,11 +62,8 @@ class EditWatcher:
                     f"The system does not report changes of files ({why}). The program's files are looked at "
                     f"every {POLL_EVERY:g} s instead."
                 ))  # fmt: skip
-                self._poll()
-
-    def _poll(self) -> None:
-        while not self._stop.wait(POLL_EVERY):
-            self._look(False)
+                while not self._stop.wait(POLL_EVERY):
+                    self._look(False)
 
     def _look(self, something: bool) -> None:
         """Read the files again if they or their directories changed, or if one is missing.

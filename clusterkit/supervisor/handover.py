@@ -21,6 +21,8 @@ from clusterkit.warm.choice import marks
 from clusterkit.warm.confinement import told
 from clusterkit.warm.shared import SharedServer
 
+LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+
 
 def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
     return MappingProxyType(values)  # a function, since pickle does not find the class by its name
@@ -85,7 +87,7 @@ def _message(place: SharedServer, run: RunDirectory) -> dict[str, Any]:
         "do": "run",
         "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.exec_run"), run.run_id],
         "env": dict(os.environ),
-        "limits": [(number, resource.getrlimit(number)) for number in _limits()],
+        "limits": [(number, resource.getrlimit(number)) for number in LIMITS],
         "umask": umask,
         "cores": sorted(os.sched_getaffinity(0)),
         "nice": os.getpriority(os.PRIO_PROCESS, 0),
@@ -94,10 +96,6 @@ def _message(place: SharedServer, run: RunDirectory) -> dict[str, Any]:
         "marks": marks(run),
         "told": told(),
     }
-
-
-def _limits() -> list[int]:
-    return sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 
 
 def _end_of(told: bytes, run: RunDirectory) -> int:

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from clusterkit.backends.local.orphans import Adopted, Orphans, Sign
@@ -63,7 +63,10 @@ class Family:
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:
-            asked = None if server is None else _ask(server, start)
+            asked = None
+            if server is not None:
+                with suppress(NoForkServer):
+                    asked = server.ask(start)
             process = spawn(start) if asked is None else None
         except BaseException:
             self._lock.release()
@@ -73,8 +76,10 @@ class Family:
     def finish(self, begun: StartedSpawn) -> Child:
         """Return the first process of an attempt that has begun. Raises OSError."""
         try:
-            process = begun.process
-            pid = None if begun.server is None or begun.asked is None else _forked(begun.server, begun.asked)
+            process, pid = begun.process, None
+            if begun.server is not None and begun.asked is not None:
+                with suppress(NoForkServer):
+                    pid = begun.server.fork(begun.asked)
             if pid is None:
                 process = process or spawn(begun.start)
                 pid = process.pid
@@ -205,17 +210,3 @@ def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
 
 def _own_signs(ended: EndedAttempt) -> set[Sign]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}
-
-
-def _ask(server: ForkServer, start: Start) -> Asked | None:
-    try:
-        return server.ask(start)
-    except NoForkServer:
-        return None
-
-
-def _forked(server: ForkServer, asked: Asked) -> int | None:
-    try:
-        return server.fork(asked)
-    except NoForkServer:
-        return None
