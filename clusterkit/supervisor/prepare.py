@@ -120,24 +120,15 @@ def _anchored(job: JobSpec) -> JobSpec:
     is_file = kind is not ProgramKind.MODULE and Path(target).is_file()
     if is_file and (moves or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH
         job = replace(job, program=replace(job.program, target=str(Path(target).absolute())))
-    if moves:
-        setups = {kind: _with_anchored_python(setup) for kind, setup in job.setups.items()}
-        job = replace(job, setup=_with_anchored_python(job.setup), setups=setups)
-    if job.watches:
-        setups = {kind: _with_anchored_directory(setup) for kind, setup in job.setups.items() if setup.cwd}
-        setup = _with_anchored_directory(job.setup)
-        job = replace(job, setup=setup, setups={**job.setups, **setups})
-    return job
 
+    def anchored(setup: Setup, default: str = "") -> Setup:
+        if moves and setup.python is not None and "/" in setup.python:
+            setup = replace(setup, python=str(Path(setup.python).absolute()))
+        cwd = setup.cwd or default
+        return replace(setup, cwd=str(Path(cwd).absolute())) if job.watches and cwd else setup
 
-def _with_anchored_directory(setup: Setup) -> Setup:
-    return replace(setup, cwd=str(Path(setup.cwd or ".").absolute()))
-
-
-def _with_anchored_python(setup: Setup) -> Setup:
-    if setup.python is None or "/" not in setup.python:
-        return setup
-    return replace(setup, python=str(Path(setup.python).absolute()))
+    setups = {kind: anchored(setup) for kind, setup in job.setups.items()}
+    return replace(job, setup=anchored(job.setup, "."), setups=setups)
 
 
 def _read(job_file: str) -> Gathered:

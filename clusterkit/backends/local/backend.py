@@ -9,7 +9,7 @@ from typing import assert_never
 
 from clusterkit.backends.base import Receiver
 from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
-from clusterkit.backends.local.family import EndedAttempt, Family
+from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
 from clusterkit.backends.local.logs import LogPump, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
@@ -185,7 +185,7 @@ class LocalBackend:
         if child := self._child(order.task, order.attempt):
             del self._children[order.task]
             self._injector.forget(order.task)
-            self._sweeper.sweep(EndedAttempt(order.task, order.attempt, child))
+            self._sweeper.sweep(AttemptProcess(order.task, order.attempt, child))
 
     def _inspect(self, order: ac.Inspect) -> None:
         try:

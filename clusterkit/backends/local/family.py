@@ -24,8 +24,8 @@ from clusterkit.words.model import Task
 PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is started
 
 
-class EndedAttempt(NamedTuple):
-    """An attempt whose first process has ended and is not reaped."""
+class AttemptProcess(NamedTuple):
+    """An attempt and its first process, which is not reaped."""
 
     task: Task
     attempt: int
@@ -89,7 +89,7 @@ class Family:
         finally:
             self._lock.release()
 
-    def reap_clean(self, ended: Collection[EndedAttempt]) -> list[EndedAttempt]:
+    def reap_clean(self, ended: Collection[AttemptProcess]) -> list[AttemptProcess]:
         """Reap the first processes of attempts that left nothing behind; return the others.
 
         Lists all children once, and not for each attempt.
@@ -104,7 +104,7 @@ class Family:
                     left.append(one)
         return left
 
-    def sweep(self, ended: EndedAttempt) -> int:
+    def sweep(self, ended: AttemptProcess) -> int:
         """Kill every process that an attempt left behind, then reap its first one. Raises WillNotDie.
 
         Processes that left the group were adopted by this process. Returns how many had to be killed.
@@ -146,7 +146,7 @@ class Family:
                 for child in list(self._leaders.values()):
                     self._reap(child)
 
-    def _left_behind(self, ended: EndedAttempt) -> list[int]:
+    def _left_behind(self, ended: AttemptProcess) -> list[int]:
         own = _own_signs(ended)
         with self._lock:
             found = [pid for pid, signs in self._orphans.signs(self._leaders).items() if not own.isdisjoint(signs)]
@@ -208,5 +208,5 @@ def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
         raise
 
 
-def _own_signs(ended: EndedAttempt) -> set[Sign]:
+def _own_signs(ended: AttemptProcess) -> set[Sign]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 
-from clusterkit.backends.local.family import EndedAttempt, Family
+from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.system.barrier import start_thread
 from clusterkit.system.poller import Poller
 from clusterkit.system.sweep import WillNotDie
@@ -29,7 +29,7 @@ class Sweeper:
     def __init__(self, family: Family, post: Post) -> None:
         self._family = family
         self._post = post
-        self._ended: list[EndedAttempt] = []  # since the last turn; for the thread
+        self._ended: list[AttemptProcess] = []  # since the last turn; for the thread
         self._reap_at, self._may_reap_at = (
             math.inf,
             0.0,
@@ -39,7 +39,7 @@ class Sweeper:
         self._poller.watch(self.child_ended.fileno(), lambda _: self._expect_orphan())
         self._poller.start()
 
-    def sweep(self, ended: EndedAttempt) -> None:
+    def sweep(self, ended: AttemptProcess) -> None:
         """Kill the processes that the attempt left behind, reap it, and post Swept."""
         self._poller.do(lambda: self._ended.append(ended))
 
@@ -72,19 +72,19 @@ class Sweeper:
             else:
                 self._post(Swept(ended.task, ended.attempt))
 
-    def _end_apart(self, ended: EndedAttempt) -> None:
+    def _end_apart(self, ended: AttemptProcess) -> None:
         try:
             start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
         except OSError:
             self._end(ended)
 
-    def _left_of(self, batch: Collection[EndedAttempt]) -> Collection[EndedAttempt]:
+    def _left_of(self, batch: Collection[AttemptProcess]) -> Collection[AttemptProcess]:
         try:
             return self._family.reap_clean(batch)
         except CannotLook:  # `_end` tries each one again for a while
             return batch
 
-    def _end(self, ended: EndedAttempt) -> None:
+    def _end(self, ended: AttemptProcess) -> None:
         try:
             self._post(Swept(ended.task, ended.attempt, self._family.sweep(ended)))
         except WillNotDie as error:

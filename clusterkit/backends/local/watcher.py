@@ -6,10 +6,11 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import NamedTuple
 
+from clusterkit.backends.local.family import AttemptProcess
 from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.system.process import Child, exit_of
@@ -50,15 +51,6 @@ class Channel:
     rest: float = REST
 
 
-@dataclass(slots=True)
-class AwaitedExit:
-    """A live attempt."""
-
-    task: Task
-    attempt: int
-    child: Child = field(repr=False)
-
-
 class Watcher:
     """Polls the tasks' pidfds and their progress pipes.
 
@@ -69,7 +61,7 @@ class Watcher:
     def __init__(self, post: Post, in_grace: Callable[[Child], bool]) -> None:
         self._post, self._in_grace = post, in_grace
         self._poller = Poller("watcher", post, self._look_at_rested)
-        self._known: dict[int, Channel | AwaitedExit] = {}
+        self._known: dict[int, Channel | AttemptProcess] = {}
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
         self._pace = ReadPace(REST, LONGEST_REST, EVERY)
@@ -89,7 +81,7 @@ class Watcher:
 
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
-        self._watch(child.pidfd, AwaitedExit(task, attempt, child))
+        self._watch(child.pidfd, AttemptProcess(task, attempt, child))
 
     def hurry(self) -> None:
         """From now on give pipes short rests, and post the newest step of each read."""
@@ -101,13 +93,13 @@ class Watcher:
         for channel in self._channels.values():
             os.close(channel.fd)
 
-    def _watch(self, fd: int, known: Channel | AwaitedExit) -> None:
+    def _watch(self, fd: int, known: Channel | AttemptProcess) -> None:
         self._known[fd] = known
         self._poller.watch(fd, lambda _: self._take(fd, time.monotonic()), READABLE | ONCE)
 
     def _take(self, fd: int, now: float) -> None:
         known = self._known.get(fd)
-        if isinstance(known, AwaitedExit):
+        if isinstance(known, AttemptProcess):
             self._ended(fd, known)
         elif isinstance(known, Channel):
             self._look(known, now)
@@ -133,7 +125,7 @@ class Watcher:
         channel.rest = self._pace.rest if size >= FULL else min(2 * channel.rest, self._pace.longest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
-    def _ended(self, fd: int, waiting: AwaitedExit) -> None:
+    def _ended(self, fd: int, waiting: AttemptProcess) -> None:
         if (exit_ := exit_of(waiting.child)) is None:
             self._resting[fd] = time.monotonic() + LONGEST_REST
             return
