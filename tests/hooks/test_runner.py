@@ -125,7 +125,7 @@ def test_a_flood_of_failures_is_bounded_and_counted(
     start: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand at once: so many wait, the rest is skipped; a command learns how many were skipped before it."""
-    monkeypatch.setattr(runner, "WAITING", few := 20)
+    monkeypatch.setattr(runner, "MOST_QUEUED", few := 20)
     seen, gate = tmp_path / "seen", tmp_path / "gate"
     running = start(bound=20, failure=f"while [ ! -e {gate} ]; do sleep 0.05; done; cat >> {seen}")
     began = time.process_time()
