@@ -24,7 +24,7 @@ import psutil
 from benchmarks import ours
 from benchmarks.children import adopt, end_everything
 from benchmarks.jobs import PROGRAMS
-from clusterkit.backends.local.logs import Arrivals
+from clusterkit.backends.local.logs import ArrivalsWriter
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
@@ -247,7 +247,7 @@ def long_run(place: Path) -> Path:
     both = zip(*(progress(Task(TaskType.WORKER, index), each) for index in range(2)), strict=True)
     lines = (*beginning(job), *(one for pair in both for one in pair), line(1.0 + 0.01 * each, ev.Interrupted(15)))
     run = written(place / "runs" / "20261101-000000-abcd", job, lines)
-    arrivals, count = Arrivals(run.arrivals), LOGS // 200
+    arrivals, count = ArrivalsWriter(run.arrivals), LOGS // 200
     for index in range(2):
         log = run.all_tasks / f"worker:{index}" / "attempt-1.log"
         log.parent.mkdir(parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ PURE = (
     *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
     *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "client/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
-    *("backends/local/reports", "backends/local/waits"),
+    *("backends/local/reports", "backends/local/blocked_threads"),
     *("backends/link/frames", "backends/link/hello", "backends/link/session", "backends/link/stream"),
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "curve", "faults", "incident")),
     *(f"ledger/{name}" for name in ("incidents", "ledger", "startup", "status", "stragglers", "stretch", "subjects")),

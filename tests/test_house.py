@@ -207,8 +207,8 @@ def test_a_package_is_known_to_few_rooms(package: str, rooms: set[str]) -> None:
 
 
 def test_what_brings_a_job_up_loads_no_tensorflow() -> None:
-    """Everything that launch and run import, and what that imports, is free of it."""
-    found, new = set[Path](), {PACKAGE / "supervisor/launch.py", PACKAGE / "supervisor/run.py"}
+    """Everything that launch and up import, and what that imports, is free of it."""
+    found, new = set[Path](), {PACKAGE / "supervisor/launch.py", PACKAGE / "supervisor/up.py"}
     while new:
         found |= new
         new = {file for path in new for file in clusterkit_files(path)} - found

@@ -1,4 +1,4 @@
-"""The contract of a backend: where tasks run, and who starts, watches and breaks them there."""
+"""The contract of a backend, which starts and watches tasks, and injects faults, on a machine or on hosts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Post = Callable[[Happened | Work], None]
 
 
 class Preflight(NamedTuple):
-    """The job with the resources that its tasks get, problems that prevent it from running, and warnings."""
+    """The job with its resources assigned, the problems that prevent it from running, and warnings."""
 
     job: JobSpec
     problems: list[str]
@@ -30,23 +30,23 @@ class Receiver(Protocol):
         """Add an event, or work for the loop's thread. For any thread; never waits."""
 
     def work_until(self, done: Callable[[], bool], timeout: float, stubborn: bool = False) -> bool:
-        """Do the work that comes in until `done`, or `timeout` seconds; return whether it is. For the loop's thread.
+        """Do incoming work until `done` is true or for `timeout` seconds; return `done`. For the loop's thread.
 
-        What ends the run ends the wait, unless it is `stubborn`.
+        An event that ends the run ends the wait too, unless it is `stubborn`.
         """
 
     @property
     def is_ending(self) -> bool:
-        """Whether something came in that ends the run. For the loop's thread, after `work_until`."""
+        """Whether an event that ends the run has come in. For the loop's thread, after `work_until`."""
 
     def watch(self, lifeline: int, who: str) -> None:
-        """End the run when this descriptor becomes readable or reaches its end. For the loop's thread."""
+        """End the run when this descriptor becomes readable or is closed. For the loop's thread."""
 
 
 class Backend(Protocol):
-    """One run's. Its methods are for the thread of the loop, which lives as long as the run.
+    """Acts for one run. Call its methods from the loop's thread, which lives as long as the run.
 
-    tests/backends/contract.py has what each backend has to keep.
+    tests/backends/contract.py tests every backend.
     """
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
@@ -56,13 +56,13 @@ class Backend(Protocol):
         """Carry out a decision of the machine. Answers are events in the inbox."""
 
     def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
-        """Kill what runs without a supervisor have left behind; return how much, by run id. Raises WillNotDie.
+        """Kill processes of runs that lost their supervisor; return how many, by run id. Raises WillNotDie.
 
-        Processes in `spared` are left alone. `own` is the run that this process continues, and has locked.
+        Leaves the processes in `spared` alone. `own` is the run that this process continues, and has locked.
         """
 
     def leave(self) -> None:
-        """The run is not over: what is told to end is to come back for the next allocation."""
+        """The run is suspended: hosts that are told to end come back in the next allocation."""
 
     def shut(self) -> None:
-        """End whatever is left of the run and release its resources, also if it was never placed."""
+        """End all processes of the run and release its resources. May be called before `place`."""

@@ -39,10 +39,9 @@ def command(run: str | None, port: int, control: bool) -> None:
         chosen = None if run is None else choose(run, finished=True)
         if problems := dashboard_problems():
             raise ClusterkitError(problems[0])
-        from clusterkit.dashboard.app import Settings
-        from clusterkit.dashboard.serve import Server
+        from clusterkit.dashboard.serve import PageServer
 
-        server = Server(RunStore(), Settings(control), port)
+        server = PageServer(RunStore(), control, port)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # also before the server listens to them
             signal.signal(number, lambda number, frame: server.end())
         what = "all runs" if chosen is None else f"the run {chosen.run_id}"

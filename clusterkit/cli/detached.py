@@ -19,7 +19,8 @@ from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.ledger.status import RunPhase
 from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.run import Display, up
+from clusterkit.supervisor.run import Display
+from clusterkit.supervisor.up import up
 from clusterkit.system.files import make_private, take_room
 from clusterkit.system.ports import listening
 from clusterkit.system.procfs import lineage

@@ -28,7 +28,7 @@ def command(run: str | None, port: int) -> None:
     and, while the run is live, CPU and memory usage. It listens on 127.0.0.1, and answers programs of yours only.
     """
     from clusterkit.job.preflight import tensorboard_problems
-    from clusterkit.tensorboard.beside import start_tensorboard
+    from clusterkit.tensorboard.companion import start_tensorboard
     from clusterkit.words.errors import BadJob, ClusterkitError
     from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 

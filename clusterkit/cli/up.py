@@ -59,7 +59,8 @@ def command(
     from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
     from clusterkit.supervisor.prepare import prepare
-    from clusterkit.supervisor.run import Display, up
+    from clusterkit.supervisor.run import Display
+    from clusterkit.supervisor.up import up
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
 

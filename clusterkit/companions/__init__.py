@@ -1,1 +1,1 @@
-"""Companions: the processes beside a run, such as TensorBoard's, and their one main program."""
+"""Companions: the processes beside a run, such as TensorBoard, and their main program."""

@@ -1,4 +1,4 @@
-"""The main program of every companion: runs MODULE's `serve`, which gets the run, the channel and the ARGUMENTS.
+"""The main program of every companion: calls MODULE's `serve` with the run, the channel and the ARGUMENTS.
 
     python -c ... MODULE RUN SOCKET NICENESS PARENT ARGUMENTS...
 
@@ -21,7 +21,7 @@ from clusterkit.task.entry import die_with_parent
 
 
 def main() -> None:
-    """Run the process. It exits at once at its end: a normal exit takes longer."""
+    """Run the companion. It ends with `os._exit`, since a normal exit takes longer."""
     module, run, descriptor, niceness, parent, *arguments = sys.argv[1:]
     channel = socket.socket(fileno=int(descriptor))
     channel.set_inheritable(False)
@@ -43,6 +43,6 @@ def tell(channel: socket.socket, message: object) -> None:
 
 
 def tell_lost(channel: socket.socket, error: BaseException) -> None:
-    """Log the exception that is being handled, and send its first line as the reason."""
+    """Log the current exception, and send its first line as the reason."""
     traceback.print_exc()
     tell(channel, {"lost": (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")})

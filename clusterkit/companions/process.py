@@ -1,4 +1,4 @@
-"""A companion as the supervisor sees it: a process beside a run, joined to this one by a channel."""
+"""The supervisor's side of a companion: a process beside a run, connected to this one by a channel."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +20,7 @@ from clusterkit.words.events import Crashed
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What a companion is: its name, which its log has too, and the module whose `serve` it runs with `arguments`.
+    """How a companion is started: its name, also of its log, and the module whose `serve` gets `arguments`.
 
     `env` is added to its environment. `tied`: it is killed when this process ends.
     """
@@ -42,10 +42,10 @@ class Script:
 
 
 class Companion:
-    """A process that sends lines of JSON, each of which `heard` gets; `ended` is called if it ends by itself.
+    """A process that sends lines of JSON to `heard`; `ended` is called if the process ends by itself.
 
-    Both are called in a thread. Create it in a thread that lives as long as this process: the parent-death signal is
-    tied to that thread. Raises OSError if the process can't be started.
+    Both are called in a thread. Create a Companion in a thread that lives as long as this process: the parent-death
+    signal is tied to that thread. Raises OSError if the process can't be started.
 
     Why not a Poller: the thread reads one channel, and ends when the process closes it.
     """
@@ -68,7 +68,7 @@ class Companion:
         self._thread = start_thread(script.name, self._listen, post)
 
     def send(self, message: Any) -> None:
-        """Send the process a line of JSON, which has to be small. Raises OSError if the process has ended."""
+        """Send the process a short line of JSON. Raises OSError if the process has ended."""
         self._channel.sendall(json.dumps(message).encode() + b"\n")
 
     def stop(self, within: float) -> None:
@@ -83,21 +83,18 @@ class Companion:
         self._channel.close()
 
     def _listen(self) -> None:
-        for line in self._lines():
-            self._heard(parse_line(line))
+        # The connection is reset if the process ends without having read everything.
+        with self._channel.makefile("rb") as lines, suppress(ConnectionResetError):
+            for line in lines:
+                self._heard(parse_line(line))
         if not self._stopped:
             self._ended()
 
-    def _lines(self) -> Iterator[bytes]:
-        """Until the process closes the channel, or ends with something unread in it."""
-        with self._channel.makefile("rb") as lines, suppress(ConnectionResetError):
-            yield from lines
 
+class ServerProcess:
+    """A companion that serves an address. Calls `ready` with the address, or `lost` with why it failed or ended.
 
-class Server:
-    """A companion that serves an address. Calls `ready` with it, or `lost` with why it fails or has ended.
-
-    Both are called in a thread, and `lost` here if the process can't be started. Create it as a Companion.
+    Both are called in a thread, but `lost` in this one if the process can't be started. The rules of Companion apply.
     """
 
     def __init__(
@@ -118,7 +115,7 @@ class Server:
             lost(f"its process can't be started ({error.strerror})")
 
     def stop(self) -> None:
-        """End the process; it has `end_within` seconds for that."""
+        """End the process within `end_within` seconds."""
         if self._companion is not None:
             self._companion.stop(self._within)
 

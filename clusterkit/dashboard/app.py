@@ -1,4 +1,4 @@
-"""The dashboard's addresses, and what is answered there."""
+"""The dashboard's HTTP routes and their handlers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from starlette.applications import Starlette
@@ -20,48 +19,40 @@ from clusterkit.client.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.dashboard.acts import Acts, NotAllowed
 from clusterkit.dashboard.board import json_text, map_text
 from clusterkit.dashboard.campaign_list import CampaignList
-from clusterkit.dashboard.files import RunFiles, StaticFiles
+from clusterkit.dashboard.files import StaticFiles, run_file
 from clusterkit.dashboard.live import LiveRun
 from clusterkit.dashboard.logbook import BadQuestion, Wanted
 from clusterkit.dashboard.logs import BadCursor
-from clusterkit.dashboard.logstream import log_messages
 from clusterkit.dashboard.metrics import CONTENT_TYPE, exposition
 from clusterkit.dashboard.overview import Overview
 from clusterkit.dashboard.runs import OpenRun, Runs
 from clusterkit.dashboard.searching import TooSlow
-from clusterkit.dashboard.streams import EventStream, Places, TooMany, run_messages
+from clusterkit.dashboard.streams import EventStream, Places, TooMany, log_messages, run_messages
 from clusterkit.words.errors import ClusterkitError
 
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
-MOST_SCRAPED = 20  # live runs that are metrics, the newest
+MOST_SCRAPED = 20  # live runs in the metrics, the newest
 MOST_NAMES = 200  # curves in one answer
 MOST_POINTS = 5000  # of a curve in one answer
 Handler = Callable[[Request], Awaitable[Any]]
 Mapped = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """What a dashboard is started with. `control`: whether it may act on runs."""
-
-    control: bool = False
-
-
 class Dashboard:
-    """Answers requests; nothing here blocks the event loop."""
+    """Answers requests without blocking the event loop. `control`: whether it may act on runs."""
 
-    def __init__(self, store: RunStore, settings: Settings) -> None:
-        self._settings = settings
+    def __init__(self, store: RunStore, control: bool = False) -> None:
+        self._control = control
         self._store = store
         self._overview, self._campaigns = Overview(store), CampaignList(store)
         self._runs = Runs(store)
-        self._acts = Acts(settings.control)
+        self._acts = Acts(control)
         self.places = Places()
         self._static = StaticFiles()
 
     def app(self) -> ASGIApp:
-        """The application, without the checks of who may ask."""
+        """The application, without access control."""
         run = "/api/run/{run}"
         routes = [
             Route("/", self.index),
@@ -92,7 +83,7 @@ class Dashboard:
         await self._runs.close()
 
     async def index(self, request: Request) -> Response:
-        """The page, which finds out by its address what it shows."""
+        """The page, which derives from its address what to show."""
         return self._static.response("index.html")
 
     async def static(self, request: Request) -> Response:
@@ -101,7 +92,7 @@ class Dashboard:
 
     async def config(self, request: Request) -> str:
         """What this dashboard can do."""
-        return json.dumps({"version": __version__, "control": self._settings.control})
+        return json.dumps({"version": __version__, "control": self._control})
 
     async def runs(self, request: Request) -> str:
         """All runs."""
@@ -122,7 +113,7 @@ class Dashboard:
         """The live runs as metrics."""
         live = await asyncio.to_thread(lambda: [run for run in self._store.all() if run.is_live()])
         found = [await (await self._runs.open(run.run_id)).watched.ask(LiveRun.scraped) for run in live[-MOST_SCRAPED:]]
-        text = await asyncio.to_thread(exposition, lambda: found)
+        text = await asyncio.to_thread(exposition, found)
         return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def entities(self, request: Request) -> str:
@@ -131,7 +122,7 @@ class Dashboard:
         return await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}')
 
     async def stream(self, request: Request) -> EventStream:
-        """Everything about a run, and then what changes."""
+        """Everything about a run, followed by its changes."""
         opened = await self._opened(request)
         text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
@@ -159,7 +150,7 @@ class Dashboard:
         return json.dumps(page)
 
     async def log_stream(self, request: Request) -> EventStream:
-        """What is written to the logs from now on, or from a cursor on."""
+        """New lines of the logs, from now or from a cursor on."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
         opened.logs.check(wanted)
@@ -169,14 +160,13 @@ class Dashboard:
         return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
 
     async def file(self, request: Request) -> Response:
-        """A file of the run that it lists itself, such as stacks."""
+        """A file that the run lists, such as stacks."""
         opened = await self._opened(request)
-        files = RunFiles(opened.run)
-        text = await asyncio.to_thread(files.text, request.path_params["kind"], request.path_params["name"])
+        text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> str:
-        """Do something to the run."""
+        """Act on the run."""
         opened = await self._opened(request)
         return await self._acts.answer(opened, await request.body())
 
@@ -191,7 +181,7 @@ def _run_id(text: str) -> str:
 
 
 def _answering(handler: Handler) -> Handler:
-    """The handler with its answers as JSON, and clusterkit's errors as sentences."""
+    """Return the handler, with its answers sent as JSON and its errors as messages."""
 
     async def answer(request: Request) -> Any:
         try:

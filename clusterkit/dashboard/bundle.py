@@ -1,4 +1,4 @@
-"""The page as one document: styles, modules and data inside, so that it opens from disk and needs no server."""
+"""The page as one document with its styles, modules and data, which opens from disk without a server."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from collections.abc import Mapping
 from posixpath import dirname, join, normpath
 
 PAGE, MODULES = "index.html", ".js"
-DATA_ID = "embedded"  # of the element that has the data
+DATA_ID = "embedded"  # of the element with the data
 _SPECIFIER = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])(\.{1,2}/[^"'\n]+)\2""")
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _ICON = re.compile(r'<link rel="icon" href="/static/([^"]+)">')
 _SCRIPT = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
 _DATA = "<!-- data -->"  # where the data and the modules go
-_OURS = "clusterkit/"  # begins the names by which modules import each other
+_OURS = "clusterkit/"  # prefix of the names by which modules import each other
 _ICONS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
 class Unbundled(Exception):
-    """A file of the page refers to something that can't be put into the document. That is a mistake in the page."""
+    """A file of the page has a reference that can't be bundled, which is a bug in the page."""
 
 
 def document(files: Mapping[str, str], data: str, kind: str) -> str:
-    """The document. `files` are the page's, by their paths; `data` is JSON; `kind` ends the first comment.
+    """Return the document. `files` are the page's, by path; `data` is JSON; `kind` is in the first comment.
 
     Raises Unbundled.
     """
@@ -47,10 +47,10 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
     page = _ICON.sub(lambda match: _icon(files, match[1]), _file(files, PAGE))
     page = _SCRIPT.sub(script, _STYLE.sub(style, page))
     if len(scripts) != 2 or "/static/" in page:
-        raise Unbundled(f"{PAGE} refers to files in a way that is not known.")
+        raise Unbundled(f"{PAGE} has an unknown kind of reference.")
     head, tag, rest = page.partition('<meta charset="utf-8">')
     if not tag:
-        raise Unbundled(f"{PAGE} does not begin as it should.")
+        raise Unbundled(f"{PAGE} does not begin with a charset.")
     first, end, more = head.partition(">")
     policy = f'<meta http-equiv="Content-Security-Policy" content="{_policy(scripts, styles)}">'
     rest = rest.replace(
@@ -67,14 +67,14 @@ def marker(kind: str) -> str:
 
 
 def escaped(data: str) -> str:
-    """JSON that no HTML parser takes for anything else than text, within a script element."""
+    """Return JSON that is plain text to an HTML parser within a script element."""
     return (
         data.replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
     )
 
 
 def _modules(files: Mapping[str, str]) -> dict[str, str]:
-    """Every module by the name by which the others import it."""
+    """Every module as a data URL, by the name under which others import it."""
     return {
         f"{_OURS}{name}": _data_url(_named(name, text), "text/javascript")
         for name, text in files.items()
@@ -83,7 +83,7 @@ def _modules(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _named(name: str, text: str) -> str:
-    """A module that imports others by name: a data URL has no directory that a path could begin in."""
+    """Rewrite a module's relative imports to names, since a data URL has no directory."""
 
     def named(match: re.Match[str]) -> str:
         return f"{match[1]}{match[2]}{_OURS}{normpath(join(dirname(name), match[3]))}{match[2]}"
@@ -93,7 +93,7 @@ def _named(name: str, text: str) -> str:
 
 def _file(files: Mapping[str, str], name: str) -> str:
     if name not in files:
-        raise Unbundled(f"There is no {name}.")
+        raise Unbundled(f"{name} does not exist.")
     return files[name]
 
 
@@ -107,7 +107,7 @@ def _data_url(text: str, kind: str) -> str:
 
 
 def _policy(scripts: list[str], styles: list[str]) -> str:
-    """Nothing may be loaded from anywhere; only what is in the document runs."""
+    """Return a policy that allows only the document's own scripts and styles."""
     allowed, shown = " ".join(map(_hash, scripts)), " ".join(map(_hash, styles)) or "'none'"
     inside = f"script-src data: {allowed}; style-src {shown}; img-src data:"
     return f"default-src 'none'; {inside}; base-uri 'none'; form-action 'none'"

@@ -1,4 +1,4 @@
-"""The campaigns of a state directory as the page asks for them every other second: a record is read when it changed."""
+"""The campaigns of a state directory. The page polls them, so a record is read again only when it has changed."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from contextlib import suppress
 
 from clusterkit.client.campaigns import CampaignFile
 from clusterkit.client.store import RUN_ID, NoSuchRun, RunStore
-from clusterkit.dashboard.campaigns import Campaign, campaign_entities, campaign_entity
+from clusterkit.dashboard.campaigns import CampaignEntity, campaign_entities, campaign_entity
 from clusterkit.dashboard.entities import Entity
 from clusterkit.words.errors import ClusterkitError
 
-MOST = 1000  # in the list, the newest
+MOST = 1000  # campaigns in the list, the newest
 
 
 class CampaignList:
-    """Its methods read files: call them in a thread."""
+    """Lists campaigns. Its methods read files: call them in a thread."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
-        self._known: dict[str, tuple[tuple[float, bool], Campaign]] = {}  # with the file's time and liveness
+        self._known: dict[str, tuple[tuple[float, bool], CampaignEntity]] = {}  # with the file's time and liveness
         self._lock = threading.Lock()
 
-    def rows(self) -> dict[str, Campaign]:
-        """Every campaign by its key in the list. Those whose records are damaged are left out."""
+    def rows(self) -> dict[str, CampaignEntity]:
+        """Every campaign by its key. Campaigns with damaged records are left out."""
         with self._lock:
             known, self._known = self._known, {}
             for file in sorted(self._store.campaigns(), key=lambda file: file.changed())[-MOST:]:

@@ -16,13 +16,13 @@ PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "runni
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
+class CampaignEntity:
     """Key `campaign`, and `campaign/ID` in the list of all campaigns. `wall` and `ended` are wall times.
 
     | field | meaning |
     | --- | --- |
     | state | running, passed, failed, stopped, lost (its process was killed) |
-    | text | why it has no runs, or what it has come to |
+    | text | why it has no runs, or its result so far |
     | command | repeats it |
     | asked, passed, failed, running | runs |
     | used | the actions that faults are drawn from |
@@ -61,7 +61,7 @@ class CampaignBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What came of an action; `type` is that of the tasks it hit, empty for all of them.
+    """The recoveries from an action; `type` is that of the tasks it hit, empty for all types.
 
     `seconds` are the times of its recoveries, the shortest first.
     """
@@ -74,21 +74,21 @@ class Tally:
 
 
 def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dict[str, Entity]:
-    """Everything that is shown of a campaign; `kept` are the ids of the runs whose directories are there."""
+    """Return all entities of a campaign; `kept` are the ids of runs that still have directories."""
     entities: dict[str, Entity] = {"campaign": campaign_entity(record)}
     for run in record.runs:
-        entities[f"of/{run.run}"] = _over(run, FAILED if run.violations else PASSED, run.run_id in kept)
+        entities[f"of/{run.run}"] = _run(run, FAILED if run.violations else PASSED, run.run_id in kept)
     for cut in record.interrupted:
-        entities.setdefault(f"of/{cut.run}", _over(cut, INTERRUPTED, cut.run_id in kept))
+        entities.setdefault(f"of/{cut.run}", _run(cut, INTERRUPTED, cut.run_id in kept))
     for begun in record.running if record.state == RUNNING else ():
-        entities.setdefault(f"of/{begun.run}", _running(begun, begun.run_id in kept))
+        entities.setdefault(f"of/{begun.run}", _run(begun, RUNNING, begun.run_id in kept))
     return entities
 
 
-def campaign_entity(record: CampaignRecord) -> Campaign:
-    """The campaign alone."""
+def campaign_entity(record: CampaignRecord) -> CampaignEntity:
+    """Return the entity of the campaign itself."""
     failed = len(record.failing)
-    return Campaign(
+    return CampaignEntity(
         id=record.campaign,
         program="" if record.job is None else printable(str(record.job.program)),
         shape="" if record.job is None else _shape(record.job),
@@ -110,7 +110,7 @@ def campaign_entity(record: CampaignRecord) -> Campaign:
 
 
 def action_of(fault: str) -> str:
-    """The action of a fault as the grammar writes it: `kill worker:1 @ step=3`."""
+    """Return the action of a fault such as `kill worker:1 @ step=3`."""
     return fault.strip().partition(" ")[0]
 
 
@@ -137,41 +137,22 @@ def _baseline(record: BaselineRecord) -> CampaignBaseline:
     return CampaignBaseline(record.duration, record.last_step, record.checkpoints, metrics)
 
 
-def _over(run: RunRecord, outcome: str, kept: bool) -> CampaignRun:
-    recoveries = run.result.recoveries
+def _run(run: RunRecord | RunningRecord, outcome: str, kept: bool) -> CampaignRun:
+    ended = run if isinstance(run, RunRecord) else None
+    recoveries = () if ended is None else ended.result.recoveries
     return CampaignRun(
         number=run.run,
         seed=run.seed,
-        actions=_actions(run.faults),
+        actions=tuple(dict.fromkeys(printable(action_of(fault)) for fault in run.faults)),
         faults=tuple(map(printable, run.faults)),
         outcome=outcome,
-        violations=tuple(map(printable, run.violations)),
-        seconds=run.duration,
+        violations=() if ended is None else tuple(map(printable, ended.violations)),
+        seconds=0.0 if ended is None else ended.duration,
         recoveries=tuple(round(one.ended - one.at, 3) for one in recoveries if one.ended is not None),
         lost=tuple(one.lost for one in recoveries if one.lost is not None),
-        replay=printable_lines(run.replay),
+        replay="" if ended is None else printable_lines(ended.replay),
         run=run.run_id if kept else None,
     )
-
-
-def _running(run: RunningRecord, kept: bool) -> CampaignRun:
-    return CampaignRun(
-        number=run.run,
-        seed=run.seed,
-        actions=_actions(run.faults),
-        faults=tuple(map(printable, run.faults)),
-        outcome=RUNNING,
-        violations=(),
-        seconds=0.0,
-        recoveries=(),
-        lost=(),
-        replay="",
-        run=run.run_id if kept else None,
-    )
-
-
-def _actions(faults: Collection[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(printable(action_of(fault)) for fault in faults))
 
 
 def _tallies(record: CampaignRecord) -> Iterator[Tally]:

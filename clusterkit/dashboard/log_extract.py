@@ -1,4 +1,4 @@
-"""What a report has of the logs: the end of each attempt's, and what was written around incidents."""
+"""The part of the logs that goes into a report: the end of each attempt's log, and the lines around incidents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from clusterkit.client.directory import RunDirectory
 from clusterkit.dashboard.arrivals import ArrivalsIndex, Key, Piece, task_of
 from clusterkit.dashboard.logs import line_start, opened, read, shown, size_of
-from clusterkit.words.model import Task
 
 MOST = 5 << 20  # characters of JSON
 BEFORE, AFTER = 5.0, 10.0  # seconds around an incident
@@ -22,7 +21,7 @@ _FOR_TAILS = 0.6  # of what there is room for
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """Lines as the page shows them, some of which only say how many bytes are left out there; and the bytes in all."""
+    """Lines as the page shows them, some of which stand for bytes that are left out; `total`: the bytes of all logs."""
 
     lines: tuple[dict[str, Any], ...]
     total: int
@@ -35,17 +34,13 @@ def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: i
     index.update()
     room = most
     while True:
-        found = _Extract(run, index, began, incidents, room).all()
-        if room < LEAST_TAIL or sum(map(_length, found.lines)) <= most:
+        found = _Extractor(run, index, began, incidents, room).all()
+        if room < LEAST_TAIL or sum(len(json.dumps(line)) for line in found.lines) <= most:
             return found
         room //= 2  # what looks short in bytes may be long as JSON
 
 
-def _length(line: dict[str, Any]) -> int:
-    return len(json.dumps(line))
-
-
-class _Extract:
+class _Extractor:
     def __init__(
         self, run: RunDirectory, index: ArrivalsIndex, began: float, incidents: Sequence[float], most: int
     ) -> None:
@@ -83,7 +78,7 @@ class _Extract:
         return max(piece.start, tail) if piece.end > tail else None
 
     def _of(self, key: Key, start: int, end: int, at: float | None, final: bool) -> Iterator[dict[str, Any]]:
-        """The lines that end between `start` and `end`; where something is left out before them, a note of that."""
+        """The lines that end between `start` and `end`, after a note of how many bytes before them are left out."""
         task, done = task_of(key), self._read.get(key, 0)
         if task is None:
             return
@@ -94,13 +89,7 @@ class _Extract:
             begin = done if start <= done else max(done, line_start(file, start), start - FARTHEST_BACK)
             if begin > done:
                 self._left_out += begin - done
-                yield {
-                    "t": self._seconds(at),
-                    "task": str(task),
-                    "attempt": key[1],
-                    "text": "",
-                    "skipped": begin - done,
-                }
+                yield {**of, "text": "", "skipped": begin - done}
             while begin < end and (data := read(file, begin, min(end, begin + PART))):
                 cut = data.rfind(b"\n") + 1 or (len(data) if final or len(data) == PART else 0)
                 if not cut:
@@ -119,8 +108,4 @@ def _sizes(run: RunDirectory) -> Iterator[tuple[Key, int]]:
     for task, attempt, _ in run.logs():
         with opened(run, task, attempt) as file:
             if file is not None:
-                yield _key(task, attempt), size_of(file)
-
-
-def _key(task: Task, attempt: int) -> Key:
-    return str(task).encode(), attempt
+                yield (str(task).encode(), attempt), size_of(file)

@@ -1,4 +1,4 @@
-"""A run's logs as the page reads them: which log is meant, what is looked for, and how much may be sent at once."""
+"""A run's logs for the page: parses queries, and returns pages of bounded size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.journal import parse_line
 from clusterkit.dashboard.arrivals import ArrivalsIndex
-from clusterkit.dashboard.logs import AttemptLog, LogLine, Matches, Page, Search
+from clusterkit.dashboard.logs import AttemptLog, LogEntry, Matches, Page, Search
 from clusterkit.dashboard.merged import MergedLog
 from clusterkit.dashboard.searching import Searcher
 from clusterkit.words.errors import CannotLook, ClusterkitError
@@ -21,14 +21,14 @@ from clusterkit.words.model import Task
 
 MOST_LINES = 5000  # of a page
 MOST_CHARACTERS = 4 << 20
-MOST_SEARCHED = 1 << 20  # bytes of a tenth of a second in which lines are looked for
-LOOK_FOR = 0.4  # seconds that a search goes on before it says how far it got
+MOST_SEARCHED = 1 << 20  # bytes that a follower searches in a tenth of a second
+LOOK_FOR = 0.4  # seconds of a search before it returns what it has
 LONGEST_PATTERN = 1000  # characters
-LONGEST_MATCHED = 4096  # characters of a line in which a pattern is looked for
+LONGEST_MATCHED = 4096  # characters of a line that are searched
 
 
 class BadQuestion(ClusterkitError):
-    """A request with a parameter that makes no sense."""
+    """A request with an invalid parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Wanted:
 
     @classmethod
     def parse(cls, query: Mapping[str, str]) -> Wanted:
-        """Read it from a query. Raises BadQuestion."""
+        """Parse a query. Raises BadQuestion."""
         try:
             task = Task.parse(query["task"]) if query.get("task") else None
             attempt = _count(query, "attempt", 1, 10**9) if query.get("attempt") else None
@@ -56,7 +56,7 @@ class Wanted:
         return cls(task, attempt, limit, grep, query.get("regex", "0") not in ("", "0"))
 
     def matches(self, searcher: Searcher) -> Matches | None:
-        """What a line has to match; None if each line is wanted. Raises BadQuestion."""
+        """Return the condition for a line; None if every line is wanted. Raises BadQuestion."""
         if not self.grep:
             return None
         if self.regex:
@@ -82,11 +82,11 @@ class LogBook:
 
     @property
     def over(self) -> bool:
-        """Whether nobody writes to the logs any more, as of the last look."""
+        """Whether the logs were complete at the last look."""
         return self._over
 
     def check(self, wanted: Wanted) -> None:
-        """Raises BadQuestion if what is looked for makes no sense."""
+        """Raise BadQuestion if the pattern is invalid."""
         wanted.matches(self._searcher)
 
     def page(self, wanted: Wanted, start: str | None, end: str | None) -> dict[str, Any]:
@@ -112,9 +112,9 @@ class LogBook:
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
-        """What came after a cursor, of which the newest part is read if it is too much. Raises ClusterkitError.
+        """Return lines after a cursor, the newest ones if they are too many. Raises ClusterkitError.
 
-        `most` characters are answered. If lines are looked for, many more are read.
+        Returns `most` characters at most. A search reads many more.
         """
         search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         keep = MOST_SEARCHED if wanted.grep else most
@@ -124,13 +124,13 @@ class LogBook:
             return self._shown(log.after(new, search), skipped)
 
     def end(self, wanted: Wanted) -> str:
-        """The cursor of the present end."""
+        """The cursor of the current end."""
         with self._lock:
             return self._log(wanted).before(None, Search(0, 0, 0.0)).next
 
     def _log(self, wanted: Wanted) -> AttemptLog | MergedLog:
         with suppress(CannotLook):
-            self._over = self._run.is_over()  # first, so that everything that was written before the end is seen below
+            self._over = self._run.is_over()  # checked first, so that everything written before the end is read below
         self._index.update()
         if wanted.task is not None and wanted.attempt is not None:
             return AttemptLog(
@@ -165,7 +165,7 @@ class LogBook:
         return self._began
 
 
-def _line(line: LogLine, began: float) -> dict[str, Any]:
+def _line(line: LogEntry, began: float) -> dict[str, Any]:
     at = None if line.t is None else round(line.t - began, 3)
     return {"t": at, "task": line.task, "attempt": line.attempt, "text": line.text, "cursor": line.cursor}
 

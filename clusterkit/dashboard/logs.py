@@ -27,7 +27,7 @@ Matches = Callable[[str], bool]
 
 
 class BadCursor(ClusterkitError):
-    """A cursor that no page had."""
+    """A cursor that belongs to no page."""
 
     def __init__(self) -> None:
         super().__init__("This is no place in the log. Use the cursor of a page of the same log.")
@@ -35,7 +35,7 @@ class BadCursor(ClusterkitError):
 
 @dataclass(slots=True)
 class Search:
-    """What is wanted of a log: `lines`, of so many `characters` in all; if they have to match, found before `until`."""
+    """How much of a log is wanted: `lines` with at most `characters` in all. A search for matches ends at `until`."""
 
     lines: int
     characters: int
@@ -45,12 +45,12 @@ class Search:
 
     @property
     def over(self) -> bool:
-        """Whether there is enough, or no time is left."""
+        """Whether enough lines were found, or the time is up."""
         late = self.matches is not None and self._looked > 0 and time.monotonic() > self.until
         return self.lines <= 0 or self.characters <= 0 or late
 
     def takes(self, text: str) -> bool:
-        """Whether a line is wanted; then it counts."""
+        """Return whether a line is wanted, and count it if so."""
         self._looked += 1
         if self.matches is not None and not self.matches(text):
             return False
@@ -68,7 +68,7 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LogLine:
+class LogEntry:
     """A line as a client gets it. `t` in seconds since 1970, None if it is not known; `cursor` is where it begins."""
 
     t: float | None
@@ -80,12 +80,12 @@ class LogLine:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Lines in their order, and the cursors with which to read on in both directions.
+    """Lines in their order, and the cursors of the next and the previous page.
 
-    `skipped` counts the bytes that were left out, `done` says whether there is nothing more in that direction for now.
+    `skipped` counts the bytes that were left out; `done`: no more lines exist in that direction for now.
     """
 
-    lines: tuple[LogLine, ...] = ()
+    lines: tuple[LogEntry, ...] = ()
     next: str = ""
     previous: str = ""
     skipped: int = 0
@@ -93,7 +93,7 @@ class Page:
 
 
 def shown(raw: bytes) -> str:
-    """A line as text, with its colors: as a terminal shows it in the end."""
+    """A line as text with colors, as a terminal shows it after all redraws."""
     left_out = 0
     if len(raw) > 4 * LONGEST_SHOWN:  # of a line that is redrawn, the end counts
         left_out, raw = (
@@ -114,7 +114,7 @@ def shown(raw: bytes) -> str:
 
 @contextmanager
 def opened(run: RunDirectory, task: Task, attempt: int) -> Iterator[int | None]:
-    """The descriptor of an attempt's log; None if there is none."""
+    """The descriptor of an attempt's log; None if it can't be opened."""
     try:
         # Not blocking: a task can write to the directory, and put a pipe there.
         file = os.open(run.log(task, attempt), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -140,10 +140,19 @@ def size_of(file: int) -> int:
     return os.fstat(file).st_size
 
 
+def whole_lines(data: bytes, start: int) -> tuple[list[Line], int]:
+    """The lines that end within `data`, which begins at `start`, and the place after the last one."""
+    found, at = [], start
+    for raw in data.split(b"\n")[:-1]:
+        found.append(Line(at, at + len(raw) + 1, shown(raw)))
+        at += len(raw) + 1
+    return found, at
+
+
 def lines_after(file: int, start: int, end: int, final: bool) -> list[Line]:
     """The lines that begin at `start` and end before `end`, of CHUNK bytes at most.
 
-    `final`: what has no end of a line at `end` is a line, too.
+    `final`: text before `end` without a newline is a line, too.
     """
     data = read(file, start, min(end, start + CHUNK))
     if not data:
@@ -152,10 +161,7 @@ def lines_after(file: int, start: int, end: int, final: bool) -> list[Line]:
     if not cut:
         whole = len(data) >= CHUNK or (final and start + len(data) >= end)
         return [Line(start, start + len(data), shown(data))] if whole else []
-    found, at = [], start
-    for raw in data[:cut].split(b"\n")[:-1]:
-        found.append(Line(at, at + len(raw) + 1, shown(raw)))
-        at += len(raw) + 1
+    found, at = whole_lines(data, start)
     if final and at < end <= start + len(data):
         found.append(Line(at, end, shown(data[cut:])))
     return found
@@ -172,16 +178,13 @@ def lines_before(file: int, end: int) -> list[Line]:
         if not first:  # a part of a longer line
             return [Line(begin, begin + len(data), shown(data.removesuffix(b"\n")))]
         begin, data = begin + first, data[first:]
-    found, at = [], begin
-    *whole, rest = data.split(b"\n")
-    for raw in whole:
-        found.append(Line(at, at + len(raw) + 1, shown(raw)))
-        at += len(raw) + 1
+    found, at = whole_lines(data, begin)
+    rest = data[at - begin :]
     return [*found, Line(at, end, shown(rest))] if rest else found
 
 
 def line_start(file: int, place: int) -> int:
-    """Where the line begins to which a place belongs; not farther back than CHUNK."""
+    """The beginning of the line that contains a place; not farther back than CHUNK."""
     begin = max(0, place - CHUNK)
     data = read(file, begin, place)
     newline = data.rfind(b"\n")
@@ -208,7 +211,7 @@ class AttemptLog:
                 return Page(next="0", previous="0")
             end = size_of(file)
             first = at = min(_place(cursor), end)
-            found = list[LogLine]()
+            found = list[LogEntry]()
             while not search.over and (lines := lines_after(file, at, end, self.final)):
                 for line in lines:
                     at = line.end
@@ -227,7 +230,7 @@ class AttemptLog:
             at = size if cursor is None else min(_place(cursor), size)
             if at == size and not self.final:
                 at = line_start(file, at)
-            last, found = at, list[LogLine]()
+            last, found = at, list[LogEntry]()
             while not search.over and (lines := lines_before(file, at)):
                 for line in reversed(lines):
                     at = line.start
@@ -238,7 +241,7 @@ class AttemptLog:
             return Page(tuple(reversed(found)), str(last), str(at), done=at <= 0)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
-        """Go on from a cursor to the last `keep` bytes; return where that is, and how many bytes are left out."""
+        """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
         with opened(self.run, self.task, self.attempt) as file:
             at = _place(cursor)
             if file is None or size_of(file) - at <= keep:
@@ -246,9 +249,9 @@ class AttemptLog:
             new = max(at, line_start(file, size_of(file) - keep))
             return str(new), new - at
 
-    def _line(self, line: Line) -> LogLine:
+    def _line(self, line: Line) -> LogEntry:
         at = self.when(self.task, self.attempt, line.end)
-        return LogLine(at, str(self.task), self.attempt, line.text, str(line.start))
+        return LogEntry(at, str(self.task), self.attempt, line.text, str(line.start))
 
 
 def _place(cursor: str) -> int:

@@ -20,7 +20,7 @@ from clusterkit.words.recovery import InjectedFault, RecoveryReport
 
 CAUSE_LINES = 40
 MOST_ROWS = 60  # of a table; an issue takes 65,536 characters
-MOST_FAILING = 8  # runs of a campaign that are told in full
+MOST_FAILING = 8  # failed runs of a campaign that are described in full
 LONGEST_COMMAND = 2000  # characters
 LONGEST_CELL = 160
 _NAMES = {name: name for name in ("tf_keras", "system", "machine")}
@@ -28,8 +28,8 @@ _NAMES |= {"python": "Python", "tensorflow": "TensorFlow", "keras": "Keras"}
 
 
 @dataclass(frozen=True, slots=True)
-class ToldRun:
-    """What is told of a run. `now`: seconds since it began; `wall`: when it began."""
+class RunFacts:
+    """The facts in a run's report. `now` is in seconds since the run began."""
 
     run: Run
     now: float
@@ -41,7 +41,7 @@ class ToldRun:
     goodput: Goodput | None
 
 
-def run_markdown(told: ToldRun) -> str:
+def run_markdown(told: RunFacts) -> str:
     """A run, live or over."""
     parts = [f"<!-- clusterkit report: run {_safe(told.run.id)} -->", f"## {_headline(told)}", _facts(told)]
     if told.result is not None and told.result.cause is not None:
@@ -92,7 +92,7 @@ def campaign_markdown(record: CampaignRecord) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _headline(told: ToldRun) -> str:
+def _headline(told: RunFacts) -> str:
     run = told.run
     state = run.state or run.phase
     mark = "✔" if run.exit_code == 0 else "✘" if run.state else "–"
@@ -102,7 +102,7 @@ def _headline(told: ToldRun) -> str:
     return f"{mark} {code(name)} {_safe(state)} after {shown(max(0.0, told.now))}{steps}{restarts}"
 
 
-def _facts(told: ToldRun) -> str:
+def _facts(told: RunFacts) -> str:
     run = told.run
     rows = [("run", code(run.id)), ("program", code(run.program)), ("job", code(run.shape))]
     rows.append(("strategy", code(run.strategy)))
@@ -134,7 +134,7 @@ def _cause(result: RunResult, cause: Failure) -> Iterator[str]:
         yield "\n".join(f"- {what}: {code(failed(one))}" for what, one in others[:MOST_ROWS])
 
 
-def _faults(told: ToldRun) -> Iterator[tuple[str, ...]]:
+def _faults(told: RunFacts) -> Iterator[tuple[str, ...]]:
     for fault in told.recovered.faults:
         yield str(fault.number), _seconds(fault.injected), code(fault.fault, LONGEST_CELL), code(_came(fault))
     for never in told.result.not_injected if told.result is not None else ():
@@ -153,8 +153,8 @@ def _came(fault: InjectedFault) -> str:
     return healed or ("training continued" if fault.went_on else fault.detail)
 
 
-def _again(told: ToldRun) -> str:
-    """The command; what it draws at random, it draws as in this run."""
+def _again(told: RunFacts) -> str:
+    """Return the command that repeats the run, with its seed."""
     words = told.run.command[:LONGEST_COMMAND]
     begin = "clusterkit up "
     seed = "" if told.seed is None or "--seed" in words else f"--seed {told.seed} "
@@ -217,5 +217,5 @@ def _moment(wall: float) -> str:
 
 
 def _safe(text: str) -> str:
-    """A text of clusterkit's own making, in any case one that ends no comment and begins no tag."""
+    """Return the text without characters that could end a comment or begin a tag."""
     return "".join(char for char in text if char.isalnum() or char in " ._-")

@@ -1,4 +1,4 @@
-"""Pieces of Markdown. What tasks, files and users wrote is put into code, in which nothing of it has a meaning."""
+"""Elements of Markdown. Text from tasks, files and users goes into code spans and blocks, where it is inert."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TICKS = re.compile("`+")
 
 
 def code(text: str, longest: int = LONGEST_LINE) -> str:
-    """A text as a span of code. It begins and ends with more backticks than any that are in it."""
+    """A code span, delimited by more backticks than the text has in a row."""
     line = _cut(" ".join(text.split("\n")), longest)
     if not line.strip():
         return ""
@@ -22,20 +22,20 @@ def code(text: str, longest: int = LONGEST_LINE) -> str:
 
 
 def block(lines: Iterable[str], language: str = "text") -> str:
-    """Lines as a block of code, whose fence is longer than any in it."""
+    """A code block, whose fence is longer than any in its lines."""
     body = [_cut(line) for text in lines for line in text.split("\n")]
     fence = "`" * max(3, max(map(_longest_run, body), default=0) + 1)
     return "\n".join([f"{fence}{language}", *body, fence])
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of cells that are Markdown."""
+    """A table, whose cells are Markdown."""
     lines = [titles, ["---"] * len(titles), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def few(rows: Sequence[Sequence[str]], most: int) -> tuple[Sequence[Sequence[str]], str]:
-    """The first rows, and a sentence about those that are left out."""
+    """The first rows, and a sentence that counts the others."""
     left = len(rows) - most
     return rows[:most], f"\n\n{left} more rows are left out." if left > 0 else ""
 

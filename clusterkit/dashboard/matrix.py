@@ -13,12 +13,12 @@ from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec
 from clusterkit.words.resources import Network
 
-MOST_TASKS = 40  # of more, there would be too many cells to be shown
+MOST_TASKS = 40  # with more, there would be too many cells
 
 
 @dataclass(frozen=True, slots=True)
-class Impaired:
-    """What one fault does to packets."""
+class NetworkFault:
+    """The effect of one fault on packets."""
 
     number: int
     action: FaultAction
@@ -26,19 +26,19 @@ class Impaired:
 
 
 class Matrix:
-    """The cells of a run's network, as a fold over its events. `changed` are those that changed since it was emptied.
+    """The cells of a run's network, as a fold over its events. `changed` are the cells to send again.
 
-    Without a virtual network, or with too many tasks, there are no cells.
+    Without a virtual network, or with too many tasks, it has no cells.
     """
 
     def __init__(self, job: JobSpec | None) -> None:
         virtual = job is not None and job.network is Network.VIRTUAL and len(job.tasks) <= MOST_TASKS
         self._tasks = [str(task) for task in job.tasks] if job is not None and virtual else []
-        self._layers: dict[tuple[str, str], list[Impaired]] = {pair: [] for pair in permutations(self._tasks, 2)}
+        self._layers: dict[tuple[str, str], list[NetworkFault]] = {pair: [] for pair in permutations(self._tasks, 2)}
         self.changed = set(self._layers)
 
     def cell(self, source: str, target: str) -> Cell:
-        """The network from one task to another."""
+        """The state of the network from one task to another."""
         cell = Cell(source, target, None, None, None, None, False, ())
         for layer in self._layers[source, target]:
             cell = _impaired(cell, layer)
@@ -48,9 +48,9 @@ class Matrix:
         """Take in an event."""
         match event:
             case ev.FaultInjected(number, text, action, tasks, others) if action in ON_NETWORK:
-                if action is FaultAction.RESET:  # nothing lasts
+                if action is FaultAction.RESET:  # it has no lasting effect
                     return
-                layer = Impaired(number, action, _amount(text))
+                layer = NetworkFault(number, action, _amount(text))
                 far = [str(task) for task in others]
                 for a in map(str, tasks):
                     for b in far or self._tasks:
@@ -62,7 +62,7 @@ class Matrix:
                 for open_number in {layer.number for layers in self._layers.values() for layer in layers}:
                     self._remove(open_number)
 
-    def _put(self, key: tuple[str, str], layer: Impaired) -> None:
+    def _put(self, key: tuple[str, str], layer: NetworkFault) -> None:
         layers = self._layers.get(key)
         if layers is not None and layer not in layers:
             layers.append(layer)
@@ -83,7 +83,7 @@ def _amount(text: str) -> float | None:
     return fault.amount
 
 
-def _impaired(cell: Cell, layer: Impaired) -> Cell:
+def _impaired(cell: Cell, layer: NetworkFault) -> Cell:
     faults = (*cell.faults, layer.number)
     match layer.action:
         case FaultAction.PARTITION:

@@ -14,7 +14,7 @@ from clusterkit.dashboard.logs import (
     LONGEST_CURSOR,
     BadCursor,
     Line,
-    LogLine,
+    LogEntry,
     Page,
     Search,
     line_start,
@@ -22,6 +22,7 @@ from clusterkit.dashboard.logs import (
     read,
     shown,
     size_of,
+    whole_lines,
 )
 from clusterkit.words.model import Task
 
@@ -30,8 +31,8 @@ Wanted = Callable[[Task], bool]
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """A place between two lines: within the piece at an offset, after the lines that end at `within` or before."""
+class Position:
+    """A position between two lines: within the piece at an offset, after the lines that end at or before `within`."""
 
     offset: int
     within: int = -1
@@ -40,7 +41,7 @@ class Place:
         return f"{self.offset}.{self.within + 1}"
 
     @classmethod
-    def parse(cls, text: str) -> Place:
+    def parse(cls, text: str) -> Position:
         """Read a cursor. Raises BadCursor."""
         offset, dot, within = text.partition(".")
         parts = (offset, within if dot else "0")
@@ -53,8 +54,8 @@ class Place:
 class MergedLog:
     """All logs of a run by pages. `over`: nobody writes to them any more.
 
-    A line belongs to the piece in which it ends. One that has no end belongs to the piece with which the task's next
-    attempt begins; the last ones of a run follow after all pieces.
+    A line belongs to the piece in which it ends. A line without a newline belongs to the first piece of the task's next
+    attempt; those of the last attempts follow after all pieces.
     """
 
     run: RunDirectory
@@ -67,8 +68,8 @@ class MergedLog:
     def after(self, cursor: str, search: Search) -> Page:
         """The lines from a cursor on."""
         with self._files:
-            first = place = Place.parse(cursor)
-            found = list[LogLine]()
+            first = place = Position.parse(cursor)
+            found = list[LogEntry]()
             for piece in self._pieces_after(place.offset):
                 if search.over:
                     return Page(tuple(found), str(place), str(first), done=False)
@@ -77,20 +78,20 @@ class MergedLog:
                         continue
                     if search.over:
                         return Page(tuple(found), str(place), str(first), done=False)
-                    place = Place(piece.offset, line.end)
+                    place = Position(piece.offset, line.end)
                     if search.takes(line.text):
                         found.append(_log_line(piece, line))
-                place = max(place, Place(piece.offset, piece.end))
+                place = max(place, Position(piece.offset, piece.end))
             return Page(tuple(found), str(place), str(first), done=True)
 
     def before(self, cursor: str | None, search: Search) -> Page:
         """The lines up to a cursor; None: up to the end."""
         with self._files:
-            last = None if cursor is None else Place.parse(cursor)
-            place, found = last, list[LogLine]()
+            last = None if cursor is None else Position.parse(cursor)
+            place, found = last, list[LogEntry]()
             for piece in self._pieces_before(last):
                 if last is None:
-                    last = place = Place(piece.offset, piece.end)
+                    last = place = Position(piece.offset, piece.end)
                 if search.over:
                     break
                 for line in reversed(self._lines(piece)):
@@ -98,24 +99,24 @@ class MergedLog:
                         continue
                     if search.over:
                         break
-                    place = Place(piece.offset, line.start)
+                    place = Position(piece.offset, line.start)
                     if search.takes(line.text):
                         found.append(_log_line(piece, line))
                 else:
-                    place = Place(piece.offset)
+                    place = Position(piece.offset)
             done = not search.over or place is None or place.offset == 0
-            last, place = last or Place(0), place or Place(0)
+            last, place = last or Position(0), place or Position(0)
             return Page(tuple(reversed(found)), str(last), str(place), done=done)
 
     def skip(self, cursor: str, keep: int) -> tuple[str, int]:
-        """Go on from a cursor to the last `keep` bytes; return where that is, and how many bytes are left out."""
-        place = Place.parse(cursor)
-        sizes, total, skipped, new = deque[tuple[Place, int]](), 0, 0, place
+        """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
+        place = Position.parse(cursor)
+        sizes, total, skipped, new = deque[tuple[Position, int]](), 0, 0, place
         for piece in self._pieces_after(place.offset):
             begin = max(piece.start, place.within) if piece.offset == place.offset else piece.start
             if begin >= piece.end:
                 continue
-            sizes.append((Place(piece.offset, piece.end), piece.end - begin))
+            sizes.append((Position(piece.offset, piece.end), piece.end - begin))
             total += piece.end - begin
             while len(sizes) > 1 and total - sizes[0][1] >= keep:
                 new, size = sizes.popleft()
@@ -126,8 +127,8 @@ class MergedLog:
         rest = (piece for piece in self._rest() if piece.offset >= offset)
         return filter(self._is_wanted, chain(self.index.after(offset), rest))
 
-    def _pieces_before(self, last: Place | None) -> Iterator[Piece]:
-        """Those before a place; that in which it lies, too."""
+    def _pieces_before(self, last: Position | None) -> Iterator[Piece]:
+        """The pieces before a position, and the one that contains it."""
         rest = [piece for piece in self._rest() if last is None or piece.offset <= last.offset]
         end = self.index.size if last is None else last.offset + 1
         return filter(self._is_wanted, chain(reversed(rest), self.index.before(end)))
@@ -137,7 +138,7 @@ class MergedLog:
         return task is not None and self.wanted(task)
 
     def _rest(self) -> list[Piece]:
-        """What the logs of a run that is over contain beyond what was noted, or beyond the last end of a line."""
+        """What the logs of a finished run contain beyond the recorded pieces, or beyond the last newline."""
         if not self.over:
             return []
         found = list[tuple[float, Key, int, int]]()
@@ -162,18 +163,14 @@ class MergedLog:
         final = piece.offset > self.index.size
         begin = line_start(file, piece.start)
         data = read(file, begin, piece.end)
-        *whole, rest = data.split(b"\n")
-        found, at = before, begin
-        for raw in whole:
-            if at + len(raw) + 1 > piece.start:
-                found.append(Line(at, at + len(raw) + 1, shown(raw)))
-            at += len(raw) + 1
-        if rest and final:
+        whole, at = whole_lines(data, begin)
+        found = before + [line for line in whole if line.end > piece.start]
+        if final and (rest := data[at - begin :]):
             found.append(Line(at, at + len(rest) + 1, shown(rest)))
         return found
 
     def _unfinished(self, key: Key, start: int) -> list[Line]:
-        """The last line of the attempt before, if it has no end; its place is before those of this attempt."""
+        """The last line of the previous attempt, if it lacks a newline; it sorts before the lines of this attempt."""
         older = (key[0], key[1] - 1)
         end, file = self.index.ends.get(older, 0), self._file(older)
         rest = b"" if file is None or not end else read(file, line_start(file, end), end)
@@ -190,6 +187,6 @@ class MergedLog:
         return self._open[key]
 
 
-def _log_line(piece: Piece, line: Line) -> LogLine:
+def _log_line(piece: Piece, line: Line) -> LogEntry:
     attempt = piece.key[1] - (line.start < 0)
-    return LogLine(piece.at, piece.key[0].decode(), attempt, line.text, str(Place(piece.offset, line.start)))
+    return LogEntry(piece.at, piece.key[0].decode(), attempt, line.text, str(Position(piece.offset, line.start)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ from clusterkit.words.model import Task
 from clusterkit.words.printable import printable
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-MOST_TASKS = 200  # of a run; those that come after have no metrics of their own
+MOST_TASKS = 200  # of a run; further tasks have no metrics
 MOST_REPORTED = 20  # metrics that a task reports itself
 LONGEST_LABEL = 100  # characters
 BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds of a recovery
@@ -57,15 +57,15 @@ class Scraped:
 
     @property
     def run(self) -> Run | None:
-        """The run itself, once there is anything to say of it."""
+        """The run itself, once its first event was read."""
         return self.entities.get("run")
 
     def all(self, kind: type[E]) -> list[E]:
-        """Its entities of a kind."""
+        """The entities of a class."""
         return [one for one in self.entities.values() if isinstance(one, kind)]
 
     def tasks(self) -> list[TaskRow]:
-        """Those that have metrics."""
+        """The tasks that have metrics."""
         return self.all(TaskRow)[:MOST_TASKS]
 
 
@@ -77,17 +77,17 @@ def scraped(entities: Mapping[str, Entity], now: float, journal: int, ledger: Le
 
 
 class _Collector(Collector):
-    def __init__(self, look: Callable[[], Sequence[Scraped]]) -> None:
-        self._look = look
+    def __init__(self, runs: Sequence[Scraped]) -> None:
+        self._runs = runs
 
     def collect(self) -> Iterator[Metric]:
-        return families(self._look())
+        return families(self._runs)
 
 
-def exposition(look: Callable[[], Sequence[Scraped]]) -> bytes:
-    """What an answer to a scrape has; its type is CONTENT_TYPE."""
+def exposition(runs: Sequence[Scraped]) -> bytes:
+    """The body of an answer to a scrape; its type is CONTENT_TYPE."""
     registry = CollectorRegistry()
-    registry.register(_Collector(look))
+    registry.register(_Collector(runs))
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text
 
@@ -207,7 +207,7 @@ def _run(one: Scraped) -> Run:
 
 
 def _first(metrics: Mapping[str, float | str | None]) -> Iterable[tuple[str, float]]:
-    """The first metrics that are numbers. Names that are alike when they are cut to a label are one."""
+    """The first numeric metrics. Names that are equal once they are cut to a label count as one."""
     found: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and len(found) < MOST_REPORTED:
@@ -227,5 +227,5 @@ def _add(family: GaugeMetricFamily, labels: Sequence[str], value: float | None) 
 
 
 def _label(text: str) -> str:
-    """A value of a label: short, on one line, and such that UTF-8 has it."""
+    """A value of a label: short, on one line, and valid as UTF-8."""
     return printable(text[:LONGEST_LABEL])

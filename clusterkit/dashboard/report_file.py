@@ -20,7 +20,7 @@ from clusterkit.dashboard.campaigns import campaign_entities
 from clusterkit.dashboard.entities import Run, Story, Verdict
 from clusterkit.dashboard.live import LiveRun
 from clusterkit.dashboard.log_extract import MOST, extract
-from clusterkit.dashboard.markdown import ToldRun, campaign_markdown, run_markdown
+from clusterkit.dashboard.markdown import RunFacts, campaign_markdown, run_markdown
 from clusterkit.dashboard.series import Points
 from clusterkit.dashboard.trace import trace_document
 from clusterkit.ledger.reading import report_of
@@ -45,7 +45,7 @@ class Format(enum.StrEnum):
 
 
 class NoReport(ClusterkitError):
-    """There is no such report of that."""
+    """The report can't be made."""
 
     exit_code = 2
 
@@ -61,14 +61,14 @@ def _of_run(run: RunDirectory, kind: Format) -> str:
     live = LiveRun(run, here=False)
     live.update()
     if live.model.board.get("run") is None or not run.path.is_dir():
-        raise NoReport(f"Of the run {run.run_id}, nothing can be read.")
+        raise NoReport(f"The run {run.run_id} can't be read.")
     if kind is Format.HTML:
         return document(page_files(), _run_data(run, live, MOST), f"run {run.run_id}")
     if kind is Format.TRACE:
         entities = live.model.board.entities()
         trace = trace_document(entities, dict(_series(live)), _now(live))
         return json.dumps(trace, allow_nan=False) + "\n"
-    return run_markdown(_told(run, live))
+    return run_markdown(_facts(run, live))
 
 
 def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
@@ -95,7 +95,7 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
 
 
 def _run_data(run: RunDirectory, live: LiveRun, most: int) -> str:
-    """What the page needs to show a run, as JSON."""
+    """Return the page's data of a run, as JSON."""
     board = live.model.board
     incidents = [one.at for one in board.entities().values() if isinstance(one, Story | Verdict)]
     found: Run = board.get("run")
@@ -138,9 +138,9 @@ def _stacks(run: RunDirectory, live: LiveRun) -> Iterator[tuple[str, str]]:
                 yield f"stacks/{one.report}", printable_lines(text)
 
 
-def _told(run: RunDirectory, live: LiveRun) -> ToldRun:
+def _facts(run: RunDirectory, live: LiveRun) -> RunFacts:
     info, board = run.info(), live.model.board
-    return ToldRun(
+    return RunFacts(
         run=board.get("run"),
         now=_now(live),
         clusterkit="" if info is None else info.clusterkit,

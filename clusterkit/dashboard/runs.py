@@ -1,4 +1,4 @@
-"""The runs that somebody looks at; of those that nobody looks at any more, nothing is kept for long."""
+"""The open runs: those with viewers, and a few without."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from clusterkit.dashboard.live import LiveRun, Watched
 from clusterkit.dashboard.logbook import LogBook
 from clusterkit.dashboard.searching import Searcher
 
-MOST_IDLE = 2  # runs that are kept although nobody looks at them
+MOST_IDLE = 2  # open runs without viewers
 
 
 @dataclass(frozen=True, slots=True)
 class OpenRun:
-    """What is kept of a run."""
+    """A run and its readers."""
 
     run: RunDirectory
     watched: Watched
@@ -47,7 +47,7 @@ class Runs:
             return self._open[run_id]
 
     async def close(self) -> None:
-        """Stop following all of them, and searching their logs."""
+        """Close all runs, and end the search process."""
         for opened in self._open.values():
             await opened.watched.close()
         self._open.clear()

@@ -1,9 +1,9 @@
-"""Who may ask: only this user's browser and only the dashboard's own page; everybody else learns nothing.
+"""Access control: only this user's browser, and only from the dashboard's own page, gets an answer.
 
 Any web page can make a browser send requests to 127.0.0.1, and a hostile name server can make that page's own name mean
 127.0.0.1 (DNS rebinding). So each request has to name this server as its host, must not come from another page, and
-has to have the token in a header. The page itself, which has nothing to hide, is given to everybody: it finds the token
-in the fragment of its address. Why not a cookie: browsers send it to all ports of 127.0.0.1, whoever listens there.
+has to have the token in a header. The page itself contains no secret and is served to everybody: it finds the token in
+the fragment of its address. Why not a cookie: browsers send it to all ports of 127.0.0.1, whoever listens there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TICKET = re.compile(r"(\d{1,12})\.([0-9a-f]{64})", re.ASCII)
 
 
 class Tickets:
-    """The tickets of one server. They hold all that there is to know, so that none has to be kept."""
+    """Issues and checks signed tickets. A ticket contains all that is needed to check it, so none is stored."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._key = secrets.token_bytes(32)
@@ -36,7 +36,7 @@ class Tickets:
         return f"{until}.{self._seal(until, path)}" if _FILE.fullmatch(path) else ""
 
     def admits(self, ticket: str, path: str) -> bool:
-        """Whether the ticket is one for this path, and its time is not over."""
+        """Whether the ticket is for this path and has not expired."""
         found = _TICKET.fullmatch(ticket)
         if found is None or not _FILE.fullmatch(path):
             return False
@@ -48,6 +48,7 @@ class Tickets:
 
 
 LOOKING = frozenset({"GET", "HEAD"})
+POST_PATH = "/act"  # ends the paths of requests that change something
 LONGEST_BODY = 1 << 16  # bytes of a request
 LONGEST_ADDRESS = 1 << 13
 TICKETS = "/api/ticket"  # ?path=PATH: a ticket for a file, with which the browser can open it
@@ -76,7 +77,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request is refused with a status and a sentence."""
 
     def __init__(self, status: int, why: str, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
@@ -85,17 +86,13 @@ class Refused(Exception):
 
 
 class Safety:
-    """Middleware that lets only those requests through which may be answered, and adds the headers of HEADERS.
+    """Middleware that lets only allowed requests through, and adds HEADERS to each answer."""
 
-    `posts` are the ends of the paths at which anything can be asked that is not just looking.
-    """
-
-    def __init__(self, app: ASGIApp, token: str, port: int, posts: Sequence[str] = ("/act",)) -> None:
+    def __init__(self, app: ASGIApp, token: str, port: int) -> None:
         self._app = app
         self._token = token.encode()
         self._tickets = Tickets()
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
-        self._posts = tuple(posts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
@@ -112,7 +109,7 @@ class Safety:
         try:
             self._check(scope)
             body = b"" if scope["method"] in LOOKING else await _body(scope, receive)
-        except Refused as refused:
+        except RequestRefused as refused:
             await _answer(send_safely, refused.status, {"error": refused.why}, refused.more)
             return
         if scope["path"] == TICKETS and scope["method"] == "GET":
@@ -125,43 +122,47 @@ class Safety:
             await self._app(scope, _replay(body, receive), send_safely)
 
     def _check(self, scope: Scope) -> None:
-        """Raises Refused."""
+        """Raises RequestRefused."""
         method, headers = scope["method"], scope["headers"]
         hosts = _values(headers, b"host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            raise Refused(421, "This server answers to no other host than 127.0.0.1 and localhost, with its port.")
+            raise RequestRefused(
+                421, "This server answers to no other host than 127.0.0.1 and localhost, with its port."
+            )
         looks, path = method in LOOKING, scope["path"]
         if len(path) + len(scope["query_string"]) > LONGEST_ADDRESS:
-            raise Refused(414, "The address is too long.")
+            raise RequestRefused(414, "The address is too long.")
         self._check_origin(headers, looks, hosts[0].lower())
         self._check_token(scope, headers)
-        if not looks and (method != "POST" or not path.endswith(self._posts)):
-            raise Refused(405, "This can only be looked at.", [(b"allow", b"GET, HEAD")])
+        if not looks and (method != "POST" or not path.endswith(POST_PATH)):
+            raise RequestRefused(405, "This can only be looked at.", [(b"allow", b"GET, HEAD")])
 
     def _check_origin(self, headers: Sequence[tuple[bytes, bytes]], looks: bool, host: str) -> None:
         origins = _values(headers, b"origin")
         sites = _values(headers, b"sec-fetch-site")
         foreign = "This was asked by another web page, which may not do that."
         if any(origin.lower() != f"http://{host}" for origin in origins):
-            raise Refused(403, foreign)
+            raise RequestRefused(403, foreign)
         allowed = {"same-origin", "none"} if looks else {"same-origin"}
         if any(site.lower() not in allowed for site in sites) and not (looks and _is_navigation(headers)):
-            raise Refused(403, foreign)
+            raise RequestRefused(403, foreign)
         if not looks and not origins:
-            raise Refused(403, "A request that changes something has to say where it comes from, in the header Origin.")
+            raise RequestRefused(
+                403, "A request that changes something has to say where it comes from, in the header Origin."
+            )
 
     def _check_token(self, scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> None:
         method, path = scope["method"], scope["path"]
-        if any(self._is_token(one.removeprefix("Bearer ")) for one in _values(headers, b"authorization")):
+        sent = [
+            one.removeprefix("Bearer ").encode("utf-8", "surrogatepass") for one in _values(headers, b"authorization")
+        ]
+        if any(hmac.compare_digest(token, self._token) for token in sent):
             return
         if method in LOOKING and _OPEN.fullmatch(path):
             return
         tickets = [value for name, value in _pairs(scope["query_string"]) if name == "ticket"]
         if method != "GET" or len(tickets) != 1 or not self._tickets.admits(tickets[0], path):
-            raise Refused(403, NO_TOKEN)
-
-    def _is_token(self, text: str) -> bool:
-        return hmac.compare_digest(text.encode("utf-8", "surrogatepass"), self._token)
+            raise RequestRefused(403, NO_TOKEN)
 
 
 def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
@@ -169,7 +170,7 @@ def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
 
 
 def _is_navigation(headers: Sequence[tuple[bytes, bytes]]) -> bool:
-    """Whether somebody followed a link to here, and the page is shown by itself."""
+    """Whether a browser opens this address as a page of its own, after a click on a link."""
     return _values(headers, b"sec-fetch-mode") == ["navigate"] and _values(headers, b"sec-fetch-dest") == ["document"]
 
 
@@ -177,19 +178,19 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
     except ValueError:
-        raise Refused(400, "The address has too many parts.") from None
+        raise RequestRefused(400, "The address has too many parts.") from None
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
-    """Raises Refused."""
+    """Raises RequestRefused."""
     body = b""
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise Refused(400, "The request has no end.")
+            raise RequestRefused(400, "The request has no end.")
         body += bytes(message.get("body", b""))
         if len(body) > LONGEST_BODY:
-            raise Refused(413, "The request is too long.")
+            raise RequestRefused(413, "The request is too long.")
         if not message.get("more_body"):
             return body
 

@@ -1,6 +1,6 @@
 """Searches lines for regular expressions in a process of its own, since a search can't be interrupted.
 
-In a thread of the server, one that takes forever would hold up all other threads. Here the kernel ends the process.
+In a thread, an endless search would block all other threads of the server. The kernel ends the process instead.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _started() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-I", "-S", "-c", code_of("clusterkit.dashboard.searching")]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     try:
-        # Without a buffer; and in a session of its own, since Ctrl-C is for the server.
+        # Unbuffered, and in a session of its own, since Ctrl-C is for the server.
         return subprocess.Popen(
             command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nothing, cwd="/", start_new_session=True
         )
@@ -87,7 +87,7 @@ def main() -> None:
     """Run the process, until its input is closed."""
     for line in sys.stdin.buffer:
         pattern, text = json.loads(line)
-        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)  # nothing handles its signal, so it ends the process
+        signal.setitimer(signal.ITIMER_VIRTUAL, LONGEST)  # its signal ends the process
         found = re.search(pattern, text) is not None
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         os.write(sys.stdout.fileno(), bytes([_YES if found else _NO]))

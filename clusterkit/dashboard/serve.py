@@ -1,4 +1,4 @@
-"""The dashboard's server: uvicorn on a loopback port, with bounds on what a client can make it hold."""
+"""The dashboard's server: uvicorn on a loopback port, with limits on connections and requests."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from clusterkit.client.store import RunStore
-from clusterkit.dashboard.app import Dashboard, Settings
+from clusterkit.dashboard.app import Dashboard
 from clusterkit.dashboard.safety import Safety, new_token
 from clusterkit.task.peers import uid_of
 from clusterkit.words.errors import ClusterkitError
@@ -25,16 +25,15 @@ LONGEST_HEAD = 1 << 14  # bytes of a request's headers
 
 
 class Protocol(H11Protocol):
-    """HTTP for one client: lets a stream cut off a client that does not read, and cuts off one that asks nothing.
+    """HTTP for one client. Disconnects a client that sends no request in time; lets streams disconnect it, too.
 
-    uvicorn itself waits for the rest of a request for as long as it takes. Other users get few connections, so that
-    there are always some for this one.
+    uvicorn itself waits for a request without limit. Other users get few connections, so that some are always free.
     """
 
     uid: int | None = None  # of the client; None for root and this user
 
     def connection_made(self, transport: Any) -> None:
-        """A client has connected."""
+        """Limit the connections of other users, and the time for a request."""
         super().connection_made(transport)
         uid = uid_of(transport.get_extra_info("socket"))
         if uid not in (0, os.getuid()):
@@ -47,12 +46,12 @@ class Protocol(H11Protocol):
         self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The client is gone."""
+        """Cancel the timer."""
         self._impatience.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """A request is answered; the next one may follow."""
+        """Restart the timer for the next request."""
         self._impatience.cancel()
         self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
         super().on_response_complete()
@@ -63,26 +62,26 @@ class Protocol(H11Protocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn, which says when it begins to end: it waits for the streams, and they for it."""
+    """uvicorn with an event at the beginning of its end: it waits for the streams, which wait for the event."""
 
     def __init__(self, ending: asyncio.Event, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._ending = ending
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
+        """Set the event, and end."""
         self._ending.set()
         await super().shutdown(sockets)
 
 
-class Server:
+class PageServer:
     """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
 
-    def __init__(self, store: RunStore, settings: Settings, port: int = 0) -> None:
+    def __init__(self, store: RunStore, control: bool = False, port: int = 0) -> None:
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
         self.token = new_token()
-        self._dashboard = Dashboard(store, settings)
+        self._dashboard = Dashboard(store, control)
         app = Safety(self._dashboard.app(), self.token, self.port)
         self._server = _Uvicorn(
             self._dashboard.places.ending,
@@ -103,11 +102,11 @@ class Server:
 
     @property
     def streams(self) -> int:
-        """How many clients follow something."""
+        """How many streams are open."""
         return self._dashboard.places.taken
 
     def address(self, path: str = "/") -> str:
-        """The address to open, with the token in its fragment, which browsers send to no server."""
+        """The address to open. The token is in its fragment, which browsers send to no server."""
         return f"http://{HOST}:{self.port}{path}#token={self.token}"
 
     def run(self) -> None:
@@ -125,7 +124,7 @@ def _bound(port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((HOST, port))
-        listener.listen(MOST_CONNECTIONS)  # whoever reads the address at once has to wait a little, and is not refused
+        listener.listen(MOST_CONNECTIONS)  # early clients wait instead of being refused
     except OSError as error:
         listener.close()
         raise ClusterkitError(f"The dashboard server can't listen on port {port}: {error.strerror}.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from typing import Any
@@ -10,21 +11,25 @@ from typing import Any
 from starlette.types import Receive, Scope, Send
 
 from clusterkit.dashboard.live import Watched
+from clusterkit.dashboard.logbook import LogBook, Wanted
+from clusterkit.dashboard.searching import TooSlow
 
 MOST = 64  # streams at a time
-FAREWELL = 0.5  # seconds for the end of a stream when the server ends
+FAREWELL = 0.5  # seconds to send the end of a stream when the server ends
 STUCK = 15.0  # seconds that a client may take to read what it is sent
 HEARTBEAT = 10.0  # seconds without a message after which a comment is sent
 APART = 0.25  # seconds between two messages, at least
+LOOK_EVERY = 0.1  # seconds between two looks at logs
+MOST_PER_LOOK = 20_000  # characters of logs; ten times that a second
 Ended = Callable[[], None]
 
 
 class TooMany(Exception):
-    """There are as many streams as there may be."""
+    """No further stream is allowed."""
 
 
 class Places:
-    """The places for streams."""
+    """Bounds the number of streams."""
 
     def __init__(self, most: int = MOST) -> None:
         self._most = self._free = most
@@ -32,7 +37,7 @@ class Places:
 
     @property
     def taken(self) -> int:
-        """How many streams there are."""
+        """How many streams are open."""
         return self._most - self._free
 
     def take(self) -> None:
@@ -92,13 +97,13 @@ async def _gone(receive: Receive) -> None:
 
 
 def message(data: str, offset: object = None, event: str = "") -> str:
-    """A message with JSON in one line; `offset` comes back as Last-Event-ID."""
+    """A message with JSON in one line; the browser sends `offset` back as Last-Event-ID."""
     head = f"event: {event}\n" * bool(event) + (f"id: {offset}\n" if offset is not None else "")
     return f"{head}data: {data}\n\n"
 
 
 async def run_messages(watched: Watched, offset: int) -> AsyncIterator[str]:
-    """The changes of a run after an offset of its journal, -1 for everything, until nothing changes any more."""
+    """The changes of a run after an offset of its journal, -1 for everything, until the run is over."""
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     version: int | None = None
@@ -116,3 +121,31 @@ async def run_messages(watched: Watched, offset: int) -> AsyncIterator[str]:
                 yield ": \n\n"
             with suppress(ValueError):
                 await asyncio.sleep(max(0.0, sent + APART - clock()))
+
+
+async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:
+    """The lines after a cursor as they come, until the logs are complete or searching them takes too long.
+
+    In a flood only the newest part is sent, with how much was left out.
+    """
+    yield "retry: 1000\n\n"
+    clock = asyncio.get_running_loop().time
+    quiet_since = clock()
+    while True:
+        began, over = clock(), logs.over
+        try:
+            page = await asyncio.to_thread(logs.following, wanted, cursor, MOST_PER_LOOK)
+        except TooSlow:
+            yield message("{}", cursor, "over")
+            return
+        cursor = page["next"]
+        if page["lines"] or page["skipped"]:
+            quiet_since = clock()
+            yield message(json.dumps(page), cursor)
+        elif over and page["done"]:
+            yield message("{}", cursor, "over")
+            return
+        elif clock() - quiet_since > HEARTBEAT:
+            quiet_since = clock()
+            yield ": \n\n"
+        await asyncio.sleep(max(0.0, began + LOOK_EVERY - clock()))

@@ -13,7 +13,7 @@ Points = Mapping[str, Sequence[float]]  # `t` in seconds since the run began, an
 
 THE_RUN = 1  # the process that stands for the run; the tasks follow
 ATTEMPTS, START_UP = 1, 2  # threads of a task's process
-_LATEST = 2**52  # which JavaScript's numbers hold
+_LATEST = 2**52  # JavaScript's numbers hold it
 _SEGMENTS = {
     "start": "starting",
     "run": "running",
@@ -24,7 +24,7 @@ _SEGMENTS = {
 
 
 def trace_document(entities: Mapping[str, Entity], series: Mapping[str, Points], now: float) -> dict[str, Any]:
-    """The whole trace; `now`, in seconds since the run began, ends what goes on. `series` are by `loss/worker:1`."""
+    """The whole trace; `now`, in seconds since the run began, ends what is open. `series` are by `loss/worker:1`."""
     run: Run | None = entities.get("run")
     goodput: Goodput | None = entities.get("goodput")
     told: dict[str, Any] = {"clusterkit": "report"}
@@ -35,11 +35,11 @@ def trace_document(entities: Mapping[str, Entity], series: Mapping[str, Points],
     return {
         "displayTimeUnit": "ms",
         "otherData": told,
-        "traceEvents": list(_Trace(entities, max(0.0, now)).events(series)),
+        "traceEvents": list(_TraceWriter(entities, max(0.0, now)).events(series)),
     }
 
 
-class _Trace:
+class _TraceWriter:
     def __init__(self, entities: Mapping[str, Entity], now: float) -> None:
         self._entities, self._now = entities, now
         tasks = [row for row in entities.values() if isinstance(row, TaskRow)]
@@ -84,7 +84,8 @@ class _Trace:
             begin = max(earliest, _us(one.begin))
             earliest = max(begin, _us(min(self._now if one.end is None else one.end, latest)))
             self._slices.setdefault(task, []).append((begin, earliest))
-            yield self._slice(task, ATTEMPTS, f"attempt {one.attempt}", "attempt", begin, earliest, _of_attempt(one))
+            same = self._thread(task, ATTEMPTS, "attempt")
+            yield _slice(same, f"attempt {one.attempt}", (begin, earliest), _of_attempt(one))
             yield from self._segments(task, one.segments, begin, earliest)
 
     def _segments(self, task: str, segments: Sequence[Segment], begin: int, end: int) -> Iterator[Event]:
@@ -93,7 +94,7 @@ class _Trace:
             begin = min(max(first, end if segment.end is None else _us(segment.end)), end)
             name = _SEGMENTS.get(segment.kind, segment.kind)
             args = {"text": segment.text} if segment.text else {}
-            yield self._slice(task, ATTEMPTS, name, f"segment,{segment.kind}", first, begin, args)
+            yield _slice(self._thread(task, ATTEMPTS, f"segment,{segment.kind}"), name, (first, begin), args)
 
     def _startup(self, startup: Startup) -> Iterator[Event]:
         if startup.task not in self._pids:
@@ -104,18 +105,17 @@ class _Trace:
             first = max(begin, _us(phase.begin))
             begin = max(first, _us(self._now if phase.end is None else phase.end))
             args = {"text": phase.text, "critical": critical}
-            yield self._slice(startup.task, START_UP, phase.kind, "start-up", first, begin, args)
+            yield _slice(self._thread(startup.task, START_UP, "start-up"), phase.kind, (first, begin), args)
 
-    def _slice(self, task: str, tid: int, name: str, category: str, begin: int, end: int, args: Event) -> Event:
-        return {"ph": "X", "name": name or "unnamed", "cat": category, "pid": self._pids[task], "tid": tid, "ts": begin,
-                "dur": end - begin, "args": args}  # fmt: skip
+    def _thread(self, task: str, tid: int, category: str) -> Event:
+        return {"cat": category, "pid": self._pids[task], "tid": tid}
 
     def _mark(self, mark: Mark, number: int) -> Iterator[Event]:
         pid = self._pids.get(mark.task or "", THE_RUN)
         at, args = _us(mark.at), {"kind": mark.kind, **({} if mark.number is None else {"fault": mark.number})}
         same = {"name": mark.text or mark.kind, "cat": mark.kind, "pid": pid, "tid": ATTEMPTS, "args": args}
         yield {**same, "ph": "i", "ts": at, "s": "g" if pid == THE_RUN else "p"}
-        if mark.until is not None:  # such may overlap, which slices of a thread may not
+        if mark.until is not None:  # lasting marks may overlap, but slices of a thread may not
             yield {**same, "ph": "b", "ts": at, "id": f"mark-{number}"}
             yield {**same, "ph": "e", "ts": max(at, _us(mark.until)), "id": f"mark-{number}"}
 
@@ -129,7 +129,7 @@ class _Trace:
         yield {**same, "ph": "f", "bp": "e", "pid": self._pids[link.effect[0]], "ts": ends[1]}
 
     def _within(self, task: str, at: float) -> int | None:
-        """The time, moved into the last attempt that had begun by then."""
+        """Return the time, moved into the last attempt that had begun by then; None if there is none."""
         begun = [one for one in self._slices.get(task, ()) if one[0] <= _us(at)]
         return None if not begun else max(begun[-1][0], min(_us(at), begun[-1][1] - 1))
 
@@ -139,6 +139,11 @@ class _Trace:
         for at, value in zip(points.get("t", ()), points.get("v", ()), strict=False) if pid is not None else ():
             if math.isfinite(value):
                 yield {"ph": "C", "name": what, "pid": pid, "tid": 0, "ts": _us(at), "args": {what: value}}
+
+
+def _slice(thread: Event, name: str, span: tuple[int, int], args: Event) -> Event:
+    begin, end = span
+    return {"ph": "X", "name": name or "unnamed", **thread, "ts": begin, "dur": end - begin, "args": args}
 
 
 def _of_attempt(one: Attempt) -> Event:

@@ -1,4 +1,4 @@
-"""One run of a hook's command: bounded in time and in output, and nothing of it is left afterwards."""
+"""Runs a hook's command within bounds of time and output, and ends all its processes."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from clusterkit.words.outcome import signal_name
 SHELL = "/bin/sh"
 CHUNK = 1 << 16
 TERM_FOR = 2.0  # seconds from SIGTERM to SIGKILL
-REST = 32  # chunks; a pipe holds no more
+REST = 32  # chunks; more than a pipe holds
 CANCELLED = "was ended with the run"
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """What is run, with what on its standard input. `bound` is in seconds, `kept` in bytes of its output."""
+class HookCommand:
+    """A command and its standard input. `bound` is in seconds, `kept` in bytes of its output."""
 
     text: str
     given: bytes
@@ -35,10 +35,10 @@ class Command:
     kept: int
 
     def run(self, log: BinaryIO, stops: int) -> str | None:
-        """Run it, its output appended to `log`; return what went wrong, as a clause with the command as its subject.
+        """Run it, its output appended to `log`; return its problem, as a clause with the command as its subject.
 
-        It is ended early if `stops` becomes readable, and at once if that is at its end. When it is over, every
-        descendant of this process is ended, so only one command can run at a time. This process has to be a subreaper.
+        It gets SIGTERM if `stops` becomes readable, and SIGKILL if `stops` is closed. At the end every descendant of
+        this process is ended, so only one command can run at a time. This process has to be a subreaper.
         """
         parent = os.getpid()
         try:
@@ -54,20 +54,20 @@ class Command:
             )
         except OSError as error:
             return f"can't be started ({error.strerror}: {error.filename})"
-        with _Served(process, self.given, log, self.kept) as served:
-            problem = served.wait(self.bound, stops)
-            if problem is not None and not served.abandoned:
+        with _Running(process, self.given, log, self.kept) as running:
+            problem = running.wait(self.bound, stops)
+            if problem is not None and not running.abandoned:
                 _signal(process.pid, signal.SIGTERM)
-                served.wait(TERM_FOR)
+                running.wait(TERM_FOR)
             _signal(process.pid, signal.SIGKILL)  # the whole group; its leader is not reaped yet, so it is the same one
             code = process.wait()
             unkillable = _end_rest()
-            served.drain()
-        return problem or unkillable or _told(code)
+            running.drain()
+        return problem or unkillable or _outcome(code)
 
 
-class _Served:
-    """A command that runs: its input is given to it, and its output taken from it, as it is ready for that."""
+class _Running:
+    """A running command, whose input is written and whose output is read whenever it is ready."""
 
     def __init__(self, process: subprocess.Popen[bytes], given: bytes, log: BinaryIO, kept: int) -> None:
         assert process.stdin is not None
@@ -75,8 +75,8 @@ class _Served:
         self._stdin, self._stdout = process.stdin, process.stdout
         self._pidfd = os.pidfd_open(process.pid)
         self._given, self._log, self._kept, self._left_out = memoryview(given), log, kept, 0
-        self.abandoned = False  # nobody waits for it any more
-        self._acts: dict[int, Callable[[], bool]] = {
+        self.abandoned = False  # the supervisor is gone
+        self._handlers: dict[int, Callable[[], bool]] = {
             self._stdin.fileno(): self._feed,
             self._stdout.fileno(): self._take,
         }
@@ -84,10 +84,10 @@ class _Served:
         self._poll.register(self._pidfd, select.POLLIN)
         self._poll.register(self._stdin, select.POLLOUT)
         self._poll.register(self._stdout, select.POLLIN)
-        for descriptor in self._acts:
+        for descriptor in self._handlers:
             os.set_blocking(descriptor, False)
 
-    def __enter__(self) -> _Served:
+    def __enter__(self) -> _Running:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -97,17 +97,17 @@ class _Served:
                 stream.close()
 
     def wait(self, seconds: float, stops: int | None = None) -> str | None:
-        """Wait for the end of the command; return why that did not come."""
+        """Wait for the end of the command; return why the wait ended before, or None."""
         until = time.monotonic() + seconds
         if stops is not None:
             self._poll.register(stops, select.POLLIN | select.POLLRDHUP)
         while True:
             left = until - time.monotonic()
             ready = dict(self._poll.poll(max(0.0, left) * 1000))
-            for descriptor in ready.keys() & self._acts.keys():
-                if not self._acts[descriptor]():
+            for descriptor in ready.keys() & self._handlers.keys():
+                if not self._handlers[descriptor]():
                     self._poll.unregister(descriptor)
-                    del self._acts[descriptor]
+                    del self._handlers[descriptor]
             if self._pidfd in ready:
                 return None
             if stops is not None and stops in ready:
@@ -118,7 +118,7 @@ class _Served:
                 return f"took longer than {seconds:g} s and was ended"
 
     def drain(self) -> None:
-        """Take the rest of the output. Nothing writes to it any more."""
+        """Read the rest of the output, to which no process writes any more."""
         for _ in range(REST):
             if not self._take():
                 break
@@ -126,12 +126,12 @@ class _Served:
             self._write(b"\n[%d more bytes are left out]\n" % self._left_out)
 
     def _feed(self) -> bool:
-        """Give it what it takes of its input; return whether there is more."""
+        """Write as much input as the command accepts; return whether input remains."""
         try:
             self._given = self._given[os.write(self._stdin.fileno(), self._given) :]
         except BlockingIOError:
             return True
-        except OSError:  # it does not read its input, which is its own affair
+        except OSError:  # the command may leave its input unread
             self._given = self._given[:0]
         if not self._given:
             with suppress(OSError):
@@ -139,7 +139,7 @@ class _Served:
         return bool(self._given)
 
     def _take(self) -> bool:
-        """Take what it has written; return whether there may be more."""
+        """Read some output; return whether more may follow."""
         try:
             chunk = os.read(self._stdout.fileno(), CHUNK)
         except BlockingIOError:
@@ -151,7 +151,7 @@ class _Served:
         return bool(chunk)
 
     def _write(self, data: bytes) -> None:
-        with suppress(OSError):  # a full disk is the run's affair
+        with suppress(OSError):  # the run itself reports a full disk
             self._log.write(data)
 
 
@@ -161,7 +161,7 @@ def _signal(group: int, number: int) -> None:
 
 
 def _end_rest() -> str | None:
-    """Kill what has left the command's process group: it has come to this process."""
+    """Kill processes that left the command's group: this process has adopted them."""
     try:
         end_descendants(os.getpid())
     except WillNotDie as error:
@@ -169,7 +169,7 @@ def _end_rest() -> str | None:
     return None
 
 
-def _told(code: int) -> str | None:
+def _outcome(code: int) -> str | None:
     if code == 0:
         return None
     return f"exited with code {code}" if code > 0 else f"was killed by {signal_name(-code)}"

@@ -1,4 +1,4 @@
-"""The document: what a hook's command reads on its standard input. A key that is here stays, with its meaning."""
+"""The document that a hook's command reads on its standard input. Keys and their meaning never change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusterkit.words.outcome import Failure, signal_name
 from clusterkit.words.printable import printable
 
 SCHEMA = 1
-LONGEST = 2000  # characters of a text, which may be a task's
+LONGEST = 2000  # characters of a text, which a task may have written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,13 +44,13 @@ class Document:
     run_exit_code: int | None = None
 
     def encode(self, time: float, skipped: int) -> dict[str, Any]:
-        """As what `json` can write. `time` is wall time, `skipped` counts the events before it that were not told."""
+        """Return the document for `json`. `time` is wall time, `skipped` counts the skipped events before it."""
         fields = {name: _cut(value) for name, value in asdict(self).items()}
         return {"schema": SCHEMA, "event": str(self.event), "time": round(time, 3), "skipped": skipped, **fields}
 
 
 def about(failure: Failure) -> dict[str, Any]:
-    """The fields about the attempt that failed, but for those that need to know more than the failure."""
+    """The fields about the failed attempt that follow from the failure alone."""
     exit_ = failure.exit
     return {
         "task": str(failure.task),

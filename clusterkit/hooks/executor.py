@@ -1,7 +1,7 @@
 """The companion that runs hooks' commands, one at a time, until the channel is closed.
 
-It gets lines of JSON with a `number`, the `hook` to run and its `input`, and answers each, when the command has ended,
-with the number and the `problem`, if there was one. Any other line ends the command that runs.
+It receives lines of JSON with a `number`, the `hook` to run and its `input`. When the command has ended, it answers
+with the number and the `problem`, or None. Any other line ends the running command.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.main import tell
-from clusterkit.hooks.command import Command
+from clusterkit.hooks.command import HookCommand
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import become_subreaper
 
@@ -24,9 +24,9 @@ CHUNK = 1 << 16
 
 
 def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *words: str) -> None:
-    """Run what is asked for, of the commands HOOK=COMMAND in `words`, within `bound` seconds each.
+    """Run the requested ones of the commands HOOK=COMMAND in `words`, each within `bound` seconds.
 
-    The process is not tied to its parent: when that is gone, it has to end what it runs first.
+    The process is not tied to its parent, after whose death it first has to end its command.
     """
     become_subreaper()
     commands, received = dict(word.split("=", 1) for word in words), b""
@@ -36,7 +36,7 @@ def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *word
             match parse_line(line):
                 case {"number": int(number), "hook": str(hook), "input": str(given)} if hook in commands:
                     env = {**os.environ, "CLUSTERKIT_EVENT": hook}
-                    command = Command(commands[hook], given.encode(), cwd, env, float(bound), _room(run))
+                    command = HookCommand(commands[hook], given.encode(), cwd, env, float(bound), _room(run))
                     problem = _logged(run, f"on-{hook} {number}", command, channel)
                     tell(channel, {"number": number, "problem": problem})
 
@@ -48,7 +48,7 @@ def _room(run: RunDirectory) -> int:
         return KEPT
 
 
-def _logged(run: RunDirectory, name: str, command: Command, channel: socket.socket) -> str | None:
+def _logged(run: RunDirectory, name: str, command: HookCommand, channel: socket.socket) -> str | None:
     try:
         log: BinaryIO = run.hooks_log.open("ab", buffering=0)
     except OSError as error:

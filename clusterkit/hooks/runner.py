@@ -1,4 +1,4 @@
-"""The supervisor's side of hooks: queues what there is to tell, and keeps the process that runs the commands."""
+"""The supervisor's side of hooks: queues events for the process that runs the commands."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from clusterkit.words.model import number_of
 from clusterkit.words.spelling import listed
 
 BOUND = 30.0  # seconds for a command
-WAITING = 100  # events that may wait for their command
-TOLD = 5  # problems of a hook that are told; the others are counted
+MOST_QUEUED = 100  # events that may wait for their command
+MOST_REPORTED = 5  # problems of a hook that are reported; further ones are counted
 KILLED_WITHIN = 3.0  # seconds beyond a command's bound
-QUIETLY = 1.0  # seconds for which the end waits without a word
+QUIETLY = 1.0  # seconds for which `end` waits without a message
 END_WITHIN = 3.0  # seconds for the process that runs the commands
 Say = Callable[[str], None]
 
 
-class _Waiting(NamedTuple):
+class _Queued(NamedTuple):
     document: Document
     time: float  # wall time
 
 
 class HookRunner:
-    """Runs the job's commands, one at a time, in the order of what happened. All of it is for the loop's thread.
+    """Runs the job's commands one at a time, in the order of the events. For the loop's thread.
 
-    A problem of a command is a warning. Create it in a thread that lives as long as this process.
+    A command's problem is a warning. Create the runner in a thread that lives as long as this process.
     """
 
     def __init__(
@@ -49,10 +49,10 @@ class HookRunner:
         self._commands = ledger.job.hooks.commands
         self._moments = Moments(ledger, run)
         self._log, self._inbox, self._say, self._bound = run.hooks_log, inbox, say, bound
-        self._queue = deque[_Waiting]()
+        self._queue = deque[_Queued]()
         self._running: Hook | None = None
         self._count = 0
-        self._last: _Waiting | None = None  # the end of the run
+        self._last: _Queued | None = None  # the end of the run
         self._ending = self._in_haste = False
         self._skipped, self._skipped_in_all = Counter[Hook](), Counter[Hook]()
         self._problems = Counter[Hook]()
@@ -60,12 +60,14 @@ class HookRunner:
         words = [str(Path.cwd()), str(bound), *(f"{hook}={command}" for hook, command in self._commands.items())]
         script = Script("hooks", "clusterkit.hooks.executor", run, words, env, tied=False)
         try:
-            self._companion = Companion(script, self._heard, self._ended, inbox.put)
+            # Its thread calls both.
+            heard, ended = lambda message: inbox.put(partial(self._done, message)), lambda: inbox.put(self._lose)
+            self._companion = Companion(script, heard, ended, inbox.put)
         except OSError as error:
             self._tell(f"The commands of {self._flags} won't run: their process can't be started ({error.strerror}).")
 
     def recall(self, events: Iterable[tuple[float, Event]]) -> None:
-        """Take in what happened before, without telling it."""
+        """Take in earlier events, without running commands for them."""
         for at, event in events:
             self._moments.take(at, event)
 
@@ -76,14 +78,14 @@ class HookRunner:
             if document.event not in self._commands or self._companion is None:
                 continue
             if document.event is Hook.END:
-                self._last = _Waiting(document, time.time())
+                self._last = _Queued(document, time.time())
             else:
-                self._add(_Waiting(document, time.time()))
+                self._add(_Queued(document, time.time()))
 
     def end(self) -> None:
-        """Run what still waits, and then the command for the end of the run, each part within the bound.
+        """Run the queued commands, and then the one for the end of the run, each part within the bound.
 
-        Ctrl-C ends that. Nothing runs any more if a process is gone that the run must not outlive.
+        Ctrl-C ends that. No command runs if a process is gone that the run must not outlive.
         """
         self._ending = True
         if not self._in_haste:
@@ -116,15 +118,15 @@ class HookRunner:
             self._say(f"Waiting up to {self._bound:g} s for the {self._running.flag} command; Ctrl-C ends it.")
         return self._inbox.work_until(self._is_idle, seconds - QUIETLY)
 
-    def _add(self, one: _Waiting) -> None:
-        if len(self._queue) < WAITING:
+    def _add(self, one: _Queued) -> None:
+        if len(self._queue) < MOST_QUEUED:
             self._queue.append(one)
             self._next()
             return
         if not self._skipped_in_all:
             self._tell(
-                f"The commands of {self._flags} can't keep up: {WAITING} events wait, and further ones are skipped. "
-                "The next command learns how many."
+                f"The commands of {self._flags} can't keep up: {MOST_QUEUED} events wait, and further ones are "
+                "skipped. The next command learns how many."
             )
         self._skip(one.document.event)
 
@@ -147,17 +149,10 @@ class HookRunner:
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._companion is not None:
-            with suppress(OSError):  # it has ended, which is going to be heard
+            with suppress(OSError):  # it has ended, and `_lose` follows
                 self._companion.send(message)
 
-    def _heard(self, message: Any) -> None:
-        self._inbox.put(partial(self._done, message))
-
-    def _ended(self) -> None:
-        self._inbox.put(self._lose)
-
     def _done(self, message: Any) -> None:
-        """A command has ended."""
         match message:
             case {"number": int(number), "problem": str() | None as problem} if number == self._count:
                 hook, self._running = self._running, None
@@ -167,11 +162,11 @@ class HookRunner:
 
     def _complain(self, hook: Hook, problem: str) -> None:
         self._problems[hook] += 1
-        if self._problems[hook] <= TOLD:
+        if self._problems[hook] <= MOST_REPORTED:
             self._tell(f"The {hook.flag} command {problem}, which changes nothing in the run. Its log: {self._log}")
 
     def _lose(self) -> None:
-        """The process is gone, and with it what it ran."""
+        """The process is gone, and so is the command that it ran."""
         self._running = None
         self._drop()
         companion, self._companion = self._companion, None
@@ -183,7 +178,7 @@ class HookRunner:
         for hook, count in self._skipped_in_all.items():
             self._say(f"{hook.flag} was skipped for {number_of('event', count)}: its command could not keep up.")
         for hook, count in self._problems.items():
-            if count > TOLD:
+            if count > MOST_REPORTED:
                 self._say(f"The {hook.flag} command failed {count} times in all. Its log: {self._log}")
 
     def _tell(self, text: str) -> None:

@@ -21,31 +21,31 @@ from clusterkit.words.events import Crashed, Impaired, Requested, Verb
 from clusterkit.words.protocol import Call, RpcError
 
 CHUNK = 1 << 16
-REST = 1.0  # seconds before accepting again after no client could be accepted
+REST = 1.0  # seconds without accepting clients after accepting one has failed
 Post = Callable[[Requested | Impaired | Crashed], None]
 
 
 @dataclass(slots=True)
-class _Client:
+class _Connection:
     connection: socket.socket
     received: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
-    leaving: bool = False  # disconnected as soon as the error is sent
+    closing: bool = False  # disconnected as soon as the error is sent
 
 
 class ControlServer:
-    """Serves any number of clients. None of them can delay another, or the supervisor."""
+    """Serves any number of clients. No client can delay another, or the supervisor."""
 
     def __init__(self, run: RunDirectory, greeting: dict[str, Any], post: Post) -> None:
         self._greeting = {"protocol": protocol.PROTOCOL, **greeting}
         self._post = post
         self._socket, self._unlink = listen(run)
-        self._rests_until: float | None = None  # set while no client can be accepted
-        self._told = False
-        self._clients: dict[int, _Client] = {}
-        self._asking: dict[int, tuple[_Client, int | str | None]] = {}
+        self._resumes_at: float | None = None  # set while no client can be accepted
+        self._has_warned = False
+        self._clients: dict[int, _Connection] = {}
+        self._asking: dict[int, tuple[_Connection, int | str | None]] = {}
         self._count = 0
-        self._poller = Poller("control", post, self._until_accepting)
+        self._poller = Poller("control", post, self._resume_accepting)
         self._poller.watch(self._socket.fileno(), self._accept)
         self._poller.start()
 
@@ -61,36 +61,36 @@ class ControlServer:
         self._socket.close()
         self._unlink()
 
-    def _until_accepting(self) -> float | None:
-        """Return the seconds until clients are accepted again, if they are not, and accept them once that is over."""
-        if self._rests_until is None:
+    def _resume_accepting(self) -> float | None:
+        """Accept clients again when the rest is over; until then return the seconds that are left of it."""
+        if self._resumes_at is None:
             return None
-        if (left := self._rests_until - time.monotonic()) > 0:
+        if (left := self._resumes_at - time.monotonic()) > 0:
             return left
-        self._rests_until = None
+        self._resumes_at = None
         self._poller.watch(self._socket.fileno(), self._accept)
         return None
 
     def _accept(self, _: int) -> None:
         try:
             connection, _ = self._socket.accept()
-        except (BlockingIOError, ConnectionError):  # it has hung up meanwhile
+        except (BlockingIOError, ConnectionError):  # the client has disconnected meanwhile
             return
-        except OSError as error:  # no descriptor is free, and a client that waits would wake the thread all the time
+        except OSError as error:  # no descriptor is free, and a waiting client would wake the thread all the time
             self._poller.forget(self._socket.fileno())
-            self._rests_until = time.monotonic() + REST
-            self._tell(error)
+            self._resumes_at = time.monotonic() + REST
+            self._warn(error)
             return
         if _peer_uid(connection) not in (os.getuid(), 0):
             connection.close()
             return
         connection.setblocking(False)
-        client = self._clients[connection.fileno()] = _Client(connection)
+        client = self._clients[connection.fileno()] = _Connection(connection)
         self._poller.watch(connection.fileno(), partial(self._serve, client))
 
-    def _tell(self, error: OSError) -> None:
-        if not self._told:
-            self._told = True
+    def _warn(self, error: OSError) -> None:
+        if not self._has_warned:
+            self._has_warned = True
             why = f"{error.strerror}. Commands for this run wait until it can: end other clients, or raise `ulimit -n`"
             self._post(Impaired(f"The control socket can't accept a client: {why}."))
 
@@ -104,13 +104,13 @@ class ControlServer:
             result = {"request": answer.request, "tasks": [str(task) for task in answer.tasks]}
             self._send(client, protocol.answer(call_id, result))
 
-    def _serve(self, client: _Client, ready: int) -> None:
+    def _serve(self, client: _Connection, ready: int) -> None:
         if ready & WRITABLE:
             self._push(client)
         if ready & ~WRITABLE and client.connection.fileno() >= 0:
             self._receive(client)
 
-    def _receive(self, client: _Client) -> None:
+    def _receive(self, client: _Connection) -> None:
         try:
             data = client.connection.recv(CHUNK)
         except BlockingIOError:
@@ -122,12 +122,12 @@ class ControlServer:
             return
         *lines, client.received = (client.received + data).split(b"\n")
         for line in lines:
-            if not client.leaving and client.connection.fileno() >= 0:
+            if not client.closing and client.connection.fileno() >= 0:
                 self._handle(client, line)
         if len(client.received) > protocol.LONGEST:
             self._cut_off(client, RpcError(protocol.INVALID_REQUEST, "The line is longer than a request can be."))
 
-    def _handle(self, client: _Client, line: bytes) -> None:
+    def _handle(self, client: _Connection, line: bytes) -> None:
         try:
             self._dispatch(client, protocol.parse_call(line))
         except RpcError as error:
@@ -136,7 +136,7 @@ class ControlServer:
             else:
                 self._cut_off(client, error)
 
-    def _dispatch(self, client: _Client, call: Call) -> None:
+    def _dispatch(self, client: _Connection, call: Call) -> None:
         if call.method == "hello":
             self._send(client, protocol.answer(call.id, self._greeting))
         elif call.method in set(Verb):
@@ -147,39 +147,39 @@ class ControlServer:
         else:
             raise RpcError(protocol.METHOD_NOT_FOUND, f"There is no method {call.method[:40]!r}.", call.id)
 
-    def _cut_off(self, client: _Client, error: RpcError) -> None:
-        client.leaving = True
+    def _cut_off(self, client: _Connection, error: RpcError) -> None:
+        client.closing = True
         client.received = b""
         self._send(client, protocol.failure(error))
 
-    def _send(self, client: _Client, line: bytes) -> None:
-        if len(client.unsent) > protocol.LONGEST * 16:  # it sends requests and never reads the answers
+    def _send(self, client: _Connection, line: bytes) -> None:
+        if len(client.unsent) > protocol.LONGEST * 16:  # the client sends requests and never reads the answers
             self._drop(client)
             return
         client.unsent += line
         self._push(client)
 
-    def _push(self, client: _Client) -> None:
-        """Send until the client accepts no more."""
+    def _push(self, client: _Connection) -> None:
+        """Send as much as the client accepts now."""
         try:
             while client.unsent:
                 del client.unsent[: client.connection.send(client.unsent)]
         except BlockingIOError:
             pass
-        except OSError:  # it has hung up
+        except OSError:  # the client has disconnected
             self._drop(client)
             return
-        if client.leaving and not client.unsent:
+        if client.closing and not client.unsent:
             self._drop(client)
             return
         self._poller.rearm(client.connection.fileno(), READABLE | (WRITABLE if client.unsent else 0))
 
-    def _drop(self, client: _Client) -> None:
+    def _drop(self, client: _Connection) -> None:
         if self._clients.pop(client.connection.fileno(), None):
             self._poller.forget(client.connection.fileno())
             client.connection.close()
-            if self._rests_until is not None:  # its descriptor is free now
-                self._rests_until = 0.0
+            if self._resumes_at is not None:  # the client's descriptor is free now
+                self._resumes_at = 0.0
 
 
 def _peer_uid(connection: socket.socket) -> int:

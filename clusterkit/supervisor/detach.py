@@ -12,11 +12,10 @@ from clusterkit.system.limits import saying_what_is_used_up
 
 
 def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> int:
-    """Run `work` in a process with a session of its own, its output appended to `console`; return the pid at once.
+    """Run `work` in a process with a session of its own; return its pid at once. Raises OutOfResources.
 
-    `kept` is a descriptor that it needs. Raises OutOfResources. Call it before any thread is started.
-    Why not fork twice: this way the caller learns how its child ends, as long as it waits; once the caller is gone,
-    init adopts the child as it would a grandchild.
+    Its output is appended to `console`; `kept` is a descriptor that it needs. Call this before any thread is started.
+    Why not fork twice: this way the caller can learn how its child ends; init adopts the child once the caller is gone.
     """
     flush()
     with saying_what_is_used_up():
@@ -35,7 +34,7 @@ def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> i
 
 
 def _let_go(console: Path, kept: int | None) -> None:
-    """Leave the terminal, and close what the caller may be waiting for: pipes, locks."""
+    """Leave the terminal, and close inherited pipes and locks, which somebody may be waiting for."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     output = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -1,4 +1,4 @@
-"""Watches the files of the program, and posts what changes in them."""
+"""Watches the program's files for `--watch`, and posts their changes."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Impaired, ProgramChanged
 from clusterkit.words.job import JobSpec
 
-STEP = 50  # milliseconds without another change after which a change is looked at
-BURST = 300  # milliseconds after which it is in any case
-LOOK_EVERY = 1.0  # seconds between two looks at the known files, for what the system does not tell, as with NFS
-POLL_EVERY = 0.25  # the same where it tells nothing at all
-EMPTY_FOR = 0.3  # seconds that whoever empties a file, or makes an empty one, has to write it
-LONGEST_AGO = 5.0  # seconds; a file that is older was not saved just now but renamed, or its clock differs
+STEP = 50  # milliseconds without another change after which changes are read
+BURST = 300  # milliseconds after which changes are read in any case
+LOOK_EVERY = 1.0  # seconds between two checks of the known files, for changes that NFS, for example, does not report
+POLL_EVERY = 0.25  # the same if the system reports no changes at all
+EMPTY_FOR = 0.3  # seconds that an editor has to fill a file that it has emptied or created
+LONGEST_AGO = 5.0  # seconds; an older file was renamed and not saved, or its server's clock differs
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
 Marks = dict[Path, tuple[int, int, int] | None]
 
 
 class EditWatcher:
-    """One thread, from before the first start of a task until `stop`."""
+    """Runs one thread, from before the first start of a task until `stop`."""
 
     def __init__(self, job: JobSpec, post: Post) -> None:
         self._job = job
         self._post = post
-        self._limited = False  # it has been said that some files are not watched
+        self._limited = False  # the user was told that some files are not watched
         self._good = self._seen = own_files(self._job)
         self._say_limits()
         self._problem = ""
@@ -56,22 +56,19 @@ class EditWatcher:
             except FileNotFoundError:  # a directory was removed meanwhile
                 self._stop.wait(STEP / 1000)
                 self._look(True)
-            except (OSError, RuntimeError, UnicodeError) as error:  # the last: of a path that is not UTF-8
+            except (OSError, RuntimeError, UnicodeError) as error:  # UnicodeError: a path is not UTF-8
                 why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
                 self._post(Impaired(
                     f"The system does not report changes of files ({why}). The program's files are looked at "
                     f"every {POLL_EVERY:g} s instead."
                 ))  # fmt: skip
-                self._poll()
-
-    def _poll(self) -> None:
-        while not self._stop.wait(POLL_EVERY):
-            self._look(False)
+                while not self._stop.wait(POLL_EVERY):
+                    self._look(False)
 
     def _look(self, something: bool) -> None:
-        """Read the files again if something in their directories changed, or one of them did, or one is missing.
+        """Read the files again if they or their directories changed, or if one is missing.
 
-        An editor that empties a file before it writes it has some time for that.
+        If a file is empty, first give its editor the time to write it.
         """
         marks = _marks(self._seen)
         if not (something or self._problem or marks != self._marks):
@@ -80,7 +77,7 @@ class EditWatcher:
         if self._is_emptied(now):
             self._wait_for_text()
             marks, now = _marks(self._seen), own_files(self._job)
-        # Of known files the marks from before the reading: what is saved meanwhile is seen the next time.
+        # Known files keep their marks from before the reading, so that a save during it is seen the next time.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
         saved.update(now.changed(self._seen))
@@ -90,7 +87,7 @@ class EditWatcher:
             self._tell(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
-        """Whether a file is empty that was not at the last look, or, if it was gone then, when the program was good."""
+        """Whether a file is empty that was not at the last look; if it was gone then, in the last good program."""
         seen, good = self._seen.texts, self._good.texts
         return any(not text and seen.get(path, good.get(path)) for path, text in now.texts.items())
 
@@ -122,7 +119,7 @@ class EditWatcher:
 
 
 def _changes(places: Sequence[Path], stop: threading.Event) -> Iterator[bool]:
-    """Yield whether something in the directories changed, now and then also if nothing did. Ends with `stop`."""
+    """Yield True when something in the directories changed, and False every LOOK_EVERY seconds. Ends with `stop`."""
     from watchfiles import watch
 
     found = watch(
@@ -153,7 +150,7 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
 
 
 def _ago(saved: Collection[Path]) -> float:
-    """How long ago the last of the files was written, in seconds, if that is plausible."""
+    """Seconds since the last write to one of the files; 0 if its time is implausible."""
     times = [mark[0] / 1e9 for path in saved if (mark := _mark(path)) is not None]
     ago = time.time() - max(times, default=0.0)
     return ago if 0.0 <= ago <= LONGEST_AGO else 0.0

@@ -1,10 +1,10 @@
-"""The guardian and the supervisor of a run that a warm server has forked; each begins with an exec.
+"""The main program of the guardian and the supervisor of a run that a warm server has started.
 
     python -c ... RUN_ID guardian SUPERVISOR REPORT HELD
     python -c ... RUN_ID supervisor FORK_SERVER CHANNEL LIFELINE JOB GUARDIAN COMMAND [OWNER]
 
-The arguments after the role are pids and descriptors. HELD is the guardian's end of its lifeline to the supervisor. The
-last ones are lifelines to the processes that the run must not outlive.
+The arguments after the role are pids and descriptors. HELD is the guardian's end of its lifeline to the supervisor.
+GUARDIAN, COMMAND and OWNER are lifelines to the processes that the run must not outlive.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
-    """Wait for the supervisor; report to the command that began the run how it ended."""
+    """Wait for the supervisor; report its exit code to the command that started the run."""
     from clusterkit.client.store import RunStore
     from clusterkit.supervisor.lost import supervisor_lost
     from clusterkit.supervisor.watchdog import Watchdog
@@ -51,12 +51,14 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 
 
 def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
-    """Run the job that was handed over, with the fork server that runs already."""
-    from clusterkit.supervisor.run import GUARDIAN, OWNER, Run
+    """Run the job that was handed over, with its running fork server."""
+    from clusterkit.supervisor.run import Run
+    from clusterkit.supervisor.up import GUARDIAN, OWNER
+    from clusterkit.supervisor.up import supervise as supervise_run
     from clusterkit.warm.launching import Inherited
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:
         run: Run = pickle.load(file)
     names = (GUARDIAN, "the command that started the run", OWNER)
-    return run.supervise(dict(zip(owners, names, strict=False)), Inherited(server, channel, lifeline))
+    return supervise_run(run, dict(zip(owners, names, strict=False)), Inherited(server, channel, lifeline))

@@ -16,9 +16,10 @@ from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
 from clusterkit.system.wakeup import Wakeup
 from clusterkit.words.errors import BadJob
+from clusterkit.words.outcome import signal_name
 
 Supervise = Callable[[int], int]  # takes its lifeline to the guardian, returns the exit code
-# Takes how the supervisor was killed, as a clause, and how many it left behind; returns the exit code, None for 1.
+# Takes how the supervisor was killed, as a clause, and the number of processes left; returns the exit code, None for 1.
 Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
 
@@ -26,7 +27,7 @@ Signals = Sequence[signal.Signals]
 def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: Watchdog | None = None) -> int:
     """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
 
-    The signals that are `heeded` are passed on to it; the `watchdog` sees to it that it reacts. Raises OutOfResources.
+    `heeded` signals are passed on to the child; the `watchdog` ends it if it does not react. Raises OutOfResources.
     Call it before any thread is started: the child is made by fork, which costs a hundredth of a new interpreter.
     The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
     """
@@ -44,7 +45,7 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
         os.close(held)
         _be_the_supervisor(supervise, lifeline)
     os.close(lifeline)
-    with suppress(OSError):  # the child does the same, whichever is first
+    with suppress(OSError):  # the child does the same; either may be first
         os.setpgid(pid, pid)
     with forwarding(pid, heeded, watchdog):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -52,7 +53,7 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
 
 
 def _fork() -> tuple[int, int, int]:
-    """Fork with a lifeline, on which nothing is written: it ends when the guardian does. Return pid and both ends."""
+    """Fork with a lifeline: a pipe without data, which is closed when the guardian ends. Return pid and both ends."""
     lifeline, held = os.pipe2(os.O_CLOEXEC)
     try:
         return os.fork(), lifeline, held
@@ -64,7 +65,7 @@ def _fork() -> tuple[int, int, int]:
 
 @contextmanager
 def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = None) -> Iterator[None]:
-    """Pass signals on to a process: those that end a run. The `watchdog` is told."""
+    """Pass signals on to a process, and report them to the `watchdog`."""
 
     def forward(number: int, _: FrameType | None) -> None:
         if watchdog is not None:
@@ -72,7 +73,8 @@ def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = N
         with suppress(ProcessLookupError):
             os.kill(pid, number)
 
-    before = {number: signal.signal(number, forward) for number in heeded if not _ignored(number)}
+    heard = [number for number in heeded if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, forward) for number in heard}
     try:
         yield
     finally:
@@ -81,24 +83,27 @@ def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = N
 
 
 def attend(pid: int, held: int, lost: Lost, watchdog: Watchdog | None = None) -> int:
-    """Wait for the supervisor, end what it left, close `held`, its end of the lifeline; return the exit code."""
-    with suppress(OSError), Wakeup() as wakeup:  # without a descriptor for it, a signal may have to come twice
+    """Wait for the supervisor, end the processes that it left, close `held`; return the exit code.
+
+    `held` is the guardian's end of the lifeline.
+    """
+    with suppress(OSError), Wakeup() as wakeup:  # without a descriptor for the wakeup, a signal may have to come twice
         pidfd = os.pidfd_open(pid)
         while not wakeup.wait(pidfd, None if watchdog is None else watchdog.look(pid)):
             pass
         os.close(pidfd)
     _, status = os.waitpid(pid, 0)
-    # A supervisor that ended by itself has killed everything and waited for that.
+    # A supervisor that ended by itself has ended all its processes.
     left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
     os.close(held)
     if os.WIFSIGNALED(status):
         killed = watchdog.killed if watchdog is not None else ""
-        return lost(killed or f"was killed by {_name(os.WTERMSIG(status))}", left) or 1
+        return lost(killed or f"was killed by {signal_name(os.WTERMSIG(status))}", left) or 1
     return os.WEXITSTATUS(status)
 
 
 def check_lifeline(lifeline: int) -> None:
-    """Check that an inherited descriptor is a pipe, and keep the tasks from inheriting it. Raises BadJob."""
+    """Check that a descriptor is an inherited pipe, and keep tasks from inheriting it. Raises BadJob."""
     try:
         is_pipe = stat.S_ISFIFO(os.fstat(lifeline).st_mode)
         os.set_inheritable(lifeline, False)
@@ -109,7 +114,7 @@ def check_lifeline(lifeline: int) -> None:
 
 
 def flush() -> None:
-    """Write out what is buffered, which a fork would write again."""
+    """Write out buffered output, which a fork would write twice."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
@@ -145,14 +150,3 @@ def _end_descendants(within: float) -> int:
         with suppress(OSError, ValueError):  # the output may be closed, and the result is still to be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
-
-
-def _ignored(number: signal.Signals) -> bool:
-    return signal.getsignal(number) is signal.SIG_IGN

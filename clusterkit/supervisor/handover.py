@@ -1,4 +1,4 @@
-"""Handing over: a warm server runs the job, and this process only waits and passes signals on."""
+"""Handover: a warm server runs the job, while this process only waits and passes signals on."""
 
 from __future__ import annotations
 
@@ -21,23 +21,24 @@ from clusterkit.warm.choice import marks
 from clusterkit.warm.confinement import own_attributes
 from clusterkit.warm.warm_client import SharedServer, ask
 
+LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
+
 
 def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
-    return MappingProxyType(values)  # as a function: pickle does not find the class by its name
+    return MappingProxyType(values)  # a function, since pickle does not find the class by its name
 
 
 copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
 
 
 def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int | None) -> int | str:
-    """Have the warm server begin the run `work`, a value that can be pickled; return the run's exit code.
+    """Have the warm server run `work`, a value that can be pickled; return the run's exit code.
 
-    If it does not, return a sentence that says why; then nothing was started.
+    If the server refuses, start nothing and return the reason as a sentence.
     """
     flush()
     report, reported = os.pipe2(os.O_CLOEXEC)
-    # Blocked until they can be passed on.
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until signals can be passed on
     with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _lifeline() as mine:
         try:
             answer = _ask(place, _message(place, run), given.fileno(), pickle.dumps(work), mine, lifeline)
@@ -56,7 +57,7 @@ def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int |
 
 @contextmanager
 def _lifeline() -> Iterator[int]:
-    """Open a lifeline: the read end of a pipe that reaches its end when this process ends."""
+    """Open a lifeline: the read end of a pipe that is closed when this process ends."""
     mine, held = os.pipe2(os.O_CLOEXEC)
     try:
         yield mine
@@ -86,7 +87,7 @@ def _message(place: SharedServer, run: RunDirectory) -> dict[str, Any]:
         "do": "run",
         "command": [sys.executable, "-P", "-c", code_of("clusterkit.supervisor.exec_run"), run.run_id],
         "env": dict(os.environ),
-        "limits": [(number, resource.getrlimit(number)) for number in _limits()],
+        "limits": [(number, resource.getrlimit(number)) for number in LIMITS],
         "umask": umask,
         "cores": sorted(os.sched_getaffinity(0)),
         "nice": os.getpriority(os.PRIO_PROCESS, 0),
@@ -97,12 +98,8 @@ def _message(place: SharedServer, run: RunDirectory) -> dict[str, Any]:
     }
 
 
-def _limits() -> list[int]:
-    return sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
-
-
 def _end_of(told: bytes, run: RunDirectory) -> int:
-    """Return the exit code that the guardian reported. A killed one reports none; the supervisor then ends the run."""
+    """Return the exit code that the guardian reported. If it was killed, wait until the run has ended."""
     if told:
         return int(told)
     print("clusterkit: the guardian was killed; the supervisor ends the run.", file=sys.stderr)

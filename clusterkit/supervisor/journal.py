@@ -13,9 +13,9 @@ OnError = Callable[[str], None]
 
 
 class Journal:
-    """Writes each event as it comes. `m` is the time of the run's clock, `t` wall time, both in seconds.
+    """Appends events. `m` is the time of the run's clock, `t` wall time, both in seconds.
 
-    If the disk is full, it stops writing and calls `on_error` once.
+    After an error it writes nothing more, and has called `on_error` once.
     """
 
     def __init__(self, path: Path, wall: Callable[[], float], on_error: OnError) -> None:
@@ -31,7 +31,7 @@ class Journal:
         line = {"t": round(self._wall(), 6), "m": now, **wire.encode_event(event)}
         rest = memoryview(json.dumps(line).encode() + b"\n")
         try:
-            while rest:  # a disk that is nearly full accepts a part
+            while rest:  # a nearly full disk accepts only a part
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
             self._failed = True

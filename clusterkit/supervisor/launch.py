@@ -1,4 +1,4 @@
-"""Launching: what the supervisor starts around the loop, and what it writes and shows in the end."""
+"""Launching: starts everything that the loop needs, runs it, then writes and shows the result."""
 
 from __future__ import annotations
 
@@ -18,32 +18,28 @@ from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.client.checkpoints import continue_from
 from clusterkit.client.directory import RunDirectory, RunInfo
-from clusterkit.ledger.ledger import Ledger
 from clusterkit.machine import Machine
 from clusterkit.supervisor import signals
-from clusterkit.supervisor.allocation import again, ends
-from clusterkit.supervisor.beside import start_beside, start_hooks
+from clusterkit.supervisor.allocation import SignalMeaning, is_ending, request_next
 from clusterkit.supervisor.control import ControlServer
-from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
-from clusterkit.supervisor.lost import keep_crash
-from clusterkit.supervisor.past import NONE, Past, take_over
+from clusterkit.supervisor.observer import Observer
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Run, make_and_lock
-from clusterkit.supervisor.signals import HEEDED, Notices
+from clusterkit.supervisor.signals import HEEDED
+from clusterkit.supervisor.takeover import NONE, Past, take_over
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie
 from clusterkit.views.console import Console
-from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.views.narrate import Level
 from clusterkit.views.report import report
+from clusterkit.warm.choice import marks
 from clusterkit.warm.launching import Inherited
 from clusterkit.warm.starter import Warmth
-from clusterkit.words.account import Account
 from clusterkit.words.errors import ClusterkitError, NoHosts
-from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult, RunState
@@ -51,10 +47,11 @@ from clusterkit.words.secrets import without_secrets
 
 if TYPE_CHECKING:
     from clusterkit.backends.hosts.allocation import Allocation
+    from clusterkit.engines.base import Engine
 
 
-def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
-    """Run the job; return the exit code. The run's directory is made and locked already, unless it continues."""
+def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
+    """Run the job; return the exit code. Unless the run continues, its directory exists and is locked."""
     prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
     for lifeline, who in lifelines.items():
@@ -73,49 +70,48 @@ def supervise(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], i
         try:
             warnings = _fill(directory, run, backend, seed, past)
         except NoHosts as error:
-            if not ends(allocation, inbox):
+            if not is_ending(allocation, inbox):
                 error.exit_code = error.exit_code if inbox.interrupted_by is None else 128 + inbox.interrupted_by
                 raise
             backend.leave()
-            return again(allocation)
+            return request_next(allocation)
         for warning in [*warnings, *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
             console.say(_greeting(job, run_id, directory))
             if job.faults:
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
-        result, recovered = _run(run, seed, directory, inbox, console, backend, past or NONE)
+        past = past or NONE
+        observer = Observer(run, directory, inbox, console, past)
+        result = _run(run, seed, observer, backend, inbox, past)
         signals.end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
-        console.block(report(result, directory, display.show.color, recovered=recovered))
-    return again(allocation) if result.state is RunState.SUSPENDED else result.exit_code
+        console.block(report(result, directory, display.show.color, recovered=observer.account()))
+    return request_next(allocation) if result.state is RunState.SUSPENDED else result.exit_code
 
 
 def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | None:
-    job = prepared.job
-    if not job.hosts.count:
+    if (engine := _engine(prepared.job)) is None:
         return None
-    from clusterkit.engines.table import engine_named  # as the backend below: most runs have no hosts
-
     try:
-        return engine_named(job.hosts.engine).allocation(job, directory, prepared.continues)
+        return engine.allocation(prepared.job, directory, prepared.continues)
     except ClusterkitError:
         if not prepared.continues:
             directory.discard()
         raise
 
 
-def _allocation_id(job: JobSpec) -> str:
+def _engine(job: JobSpec) -> Engine | None:
     if not job.hosts.count:
-        return ""
-    from clusterkit.engines.table import engine_named
+        return None
+    from clusterkit.engines.table import engine_named  # as the backend below: most runs have no hosts
 
-    return engine_named(job.hosts.engine).allocation_id()
+    return engine_named(job.hosts.engine)
 
 
 def _listen(prepared: Prepared, allocation: Allocation | None, inbox: Inbox) -> None:
     inbox.heed_signals()
     if prepared.continues:
-        signals.listen(Notices(allocation, inbox).signalled, HEEDED)
+        signals.listen(SignalMeaning(allocation, inbox).handle, HEEDED)
     else:
         signals.listen(inbox.put)
 
@@ -136,69 +132,50 @@ def _backend(
     return AgentsBackend(job, seed, inbox, console.output, allocation)
 
 
-def _run(
-    run: Run, seed: int, directory: RunDirectory, inbox: Inbox, console: Console, backend: Backend, past: Past
-) -> tuple[RunResult, Account]:
-    job, level = run.prepared.job, run.display.level
-    full, ledger, ahead = [False], Ledger(job), time.time() - past.clock()
-    for at, event in past.events:
-        ledger.take(at, event, at + ahead)
-    status_line = console.follow(ledger.run)
-
-    def storage_failed(error: str) -> None:
-        if not full[0]:
-            full[0] = True
-            inbox.put(StorageFailed(f"{error}. The run directory is {directory.path}"))
-
-    greeting = {"run_id": directory.run_id, "clusterkit": __version__, "pid": os.getpid()}
-
-    def observe(event: Event, now: float) -> None:
-        journal.write(event, now)
-        with status_line:
-            ledger.take(now, event, time.time())
-        tell_hooks(event, now)
-        if isinstance(event, Crashed):
-            console.say(keep_crash(directory, event), bad=True)
-        if isinstance(event, Placed):
-            _move(directory, event, storage_failed)
-        told = sentence(event)
-        if told is not None and told[0] >= level:
-            console.say(told[1], bad=is_bad(event))
-
-    with ExitStack() as stack:  # each of these is ended, also if another one fails to end
-        journal = Journal(directory.journal, time.time, storage_failed)
-        stack.callback(journal.close)
+def _run(run: Run, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: Past) -> RunResult:
+    job, directory = run.prepared.job, observer.directory
+    greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
+    with ExitStack() as stack:  # ends each of these, even if another one fails to end
+        stack.callback(observer.close)
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
-        start_beside(job, directory, inbox.put, console.say if level <= Level.INFO else None, stack)
-        tell_hooks = start_hooks(ledger, directory, inbox, console, past.events, stack)
+        _start_companions(job, directory, inbox, observer.announce, stack)
+        observer.start_hooks(stack)
         machine = Machine(job, seed, past.before)
-        loop = Loop(machine, backend, inbox, observe, control.answer, past.first, past.clock)
+        loop = Loop(machine, backend, inbox, observer.see, control.answer, past.first, past.clock)
         result = explained(loop.run(), job)
         if not result.final:
             backend.leave()
-        recovered = ledger.account()
-        _write_result(directory, result, recovered, console)
-    return result, recovered
+        observer.write_result(result)
+    return result
 
 
-def _move(directory: RunDirectory, placed: Placed, failed: Callable[[str], None]) -> None:
-    try:
-        directory.move(placed.endpoints)
-    except OSError as error:
-        failed(f"job.json could not be written: {error.strerror}")
+def _start_companions(
+    job: JobSpec, directory: RunDirectory, inbox: Inbox, say: Callable[[str], None] | None, stack: ExitStack
+) -> None:
+    """Start what the job asks for, each imported when it is needed. The stack stops it.
 
+    `say` shows a sentence that is not for the journal; None: nothing is shown.
+    """
+    if job.tensorboard:
+        from clusterkit.tensorboard.companion import start_tensorboard
 
-def _write_result(directory: RunDirectory, result: RunResult, recovered: Account, console: Console) -> None:
-    try:
-        directory.write_result(result, recovered)
-    except OSError as error:
-        console.say(f"result.json could not be written: {error.strerror}.", bad=True)
+        env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
+        stack.callback(start_tensorboard(directory, inbox.put, env=env).stop)
+    if job.needs_dashboard:
+        from clusterkit.dashboard.companion import DashboardProcess
+
+        env = {**marks(directory), "CLUSTERKIT_TASK": "dashboard"}
+        stack.callback(DashboardProcess(directory, inbox.put, say, job.dashboard_control, env).stop)
+    if job.watches:
+        from clusterkit.supervisor.edits import EditWatcher
+
+        stack.callback(EditWatcher(job, inbox.put).stop)
 
 
 def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
-    """Write what the run's directory has to contain before a task starts; return warnings about earlier runs.
+    """Write the run's files that tasks need, and end strays of earlier runs; return warnings about those.
 
     On an error, remove the directory, unless the run continues.
     """
@@ -221,19 +198,20 @@ def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: 
 def _info(
     directory: RunDirectory, job: JobSpec, endpoints: Mapping[Task, str], seed: int, before: RunInfo | None = None
 ) -> RunInfo:
+    engine = _engine(job)
     return RunInfo(
         run_id=directory.run_id,
         created=time.time() if before is None else before.created,
         clusterkit=__version__,
         pid=os.getpid(),
         host=socket.gethostname(),
-        allocation=_allocation_id(job),
+        allocation="" if engine is None else engine.allocation_id(),
         cwd=str(Path.cwd()),
         seed=seed,
         endpoints=endpoints,
         checkpoints=str(directory.checkpoints),
         platform=platform_of(job.setup.python),
-        job=without_secrets(job),  # no environment is read from here
+        job=without_secrets(job),  # tasks get their environment elsewhere
     )
 
 

@@ -30,9 +30,9 @@ class Loop(NamedTuple):
     clock: Callable[[], float] = time.monotonic  # of the run
 
     def run(self) -> RunResult:
-        """Run a job to its end in this thread. Sleeps until something happens or the machine's next deadline.
+        """Run a job to its end in this thread. Sleeps until the next event or the machine's next deadline.
 
-        What fails in here is an event as well. Raises only what the machine raises over that.
+        An exception in here becomes a Crashed event. Raises only if the machine fails to handle that, too.
         """
         event: Happened = self.first
         while True:
@@ -46,7 +46,7 @@ class Loop(NamedTuple):
                 event = crashed("its main loop", error)
 
     def _take(self, event: Happened) -> RunResult | None:
-        """Handle one event; return the result if it was the last one."""
+        """Handle one event; return the result if the run is over."""
         now = self.clock()
         self.observe(event, now)
         for action in self.machine.handle(event, now):

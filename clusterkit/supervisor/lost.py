@@ -1,4 +1,4 @@
-"""What is written and printed if the supervisor was killed, or if clusterkit itself fails."""
+"""The results and messages of a run whose supervisor was killed, or in which clusterkit itself failed."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from clusterkit.words.outcome import CRASHED
 
 
 def supervisor_lost(run_id: str, how: str, left: int) -> None:
-    """Write the result to the run's directory, then tell the user. Raises nothing.
+    """Write the result to the run's directory, then report it on stderr. Raises nothing.
 
-    `how` the supervisor was killed is a clause with it as its subject; `left` processes were killed after that.
+    `how` is a clause with the supervisor as its subject; `left` processes were killed after the supervisor.
     """
     with suppress(OSError, ClusterkitError):
         run = RunStore().run(run_id)
@@ -35,8 +35,8 @@ def supervisor_lost(run_id: str, how: str, left: int) -> None:
 
 
 def _write(run: RunDirectory, reason: str) -> None:
-    """Write how far the run had come; if that can't be found out, the reason alone."""
-    with suppress(Exception):  # whatever is in the journal, or hinders the imports, which no other run needs
+    """Write the result as far as the journal has it; if the journal can't be read, the reason alone."""
+    with suppress(Exception):  # a damaged journal, or a failed import
         from clusterkit.client.journal import JournalReader, events_of
         from clusterkit.ledger.ledger import ledger_of
         from clusterkit.ledger.takeover import lost_result
@@ -56,9 +56,9 @@ FILE = "crash.txt"
 
 
 def keep_crash(run: RunDirectory, event: Crashed) -> str:
-    """Write the traceback to the run's directory, or elsewhere if that is full; return a sentence for the user.
+    """Write the traceback to the run's directory, or to the temporary one if that is full; return a message.
 
-    If the machine has run out of something, that is the sentence.
+    If the machine has run out of a resource, only the message names it.
     """
     if event.lack:
         return f"The run is ended at once. {event.lack}"
@@ -72,7 +72,7 @@ def keep_crash(run: RunDirectory, event: Crashed) -> str:
 
 def end_crashed(run: RunDirectory, event: Crashed) -> int:
     """Report a failure outside the loop, write it to the result, and return the exit code."""
-    with suppress(OSError):  # whoever started the run may have closed its output
+    with suppress(OSError):  # the output may be closed
         print(f"clusterkit: {keep_crash(run, event)}", file=sys.stderr)
     if run.path.is_dir():
         run.write_failure(CRASHED, event.sentence)

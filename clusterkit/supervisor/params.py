@@ -14,7 +14,7 @@ MOST = 1 << 63  # steps are below it
 
 
 def requested(number: int, call: Call) -> Requested:
-    """Return the event for a call, the run's `number`th request. Raises RpcError."""
+    """Convert a call, the run's `number`th request, to an event. Raises RpcError."""
     params = call.params
     signal, steps, seconds = params.get("signal", 9), params.get("steps", 20), params.get("seconds", 30)
     force, fault = params.get("force", False), params.get("fault", "")
@@ -46,7 +46,7 @@ def _is_count(value: Any, least: int, end: int) -> bool:
 
 
 def _shown(value: Any) -> str:
-    """Return a number as text, unless it is too long to read."""
+    """Return an integer as text; `This` for anything else, or if it is too long to read."""
     return str(value) if _is_count(value, -MOST, MOST) else "This"
 
 

@@ -1,4 +1,4 @@
-"""Preparing: turns options into a job that can run here, or one error with every problem. Starts nothing."""
+"""Preparation: turns options into a job that can run here, or into one error with every problem. Starts nothing."""
 
 from __future__ import annotations
 
@@ -23,20 +23,19 @@ from clusterkit.words.model import ProgramKind
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A job that can run, the run it continues, and what the user should know before it starts."""
+    """A job that can run. `resume` is the run whose checkpoints it uses; `warnings` are for the user."""
 
     job: JobSpec
     run_id: str | None
     resume: RunDirectory | None
     warnings: tuple[str, ...]
-    continues: bool = False  # the run of that id, if there is one
+    continues: bool = False  # with the run `run_id`, if that exists
 
 
 def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
     """Merge the job file with the flags, which win, and check everything. Raises BadJob with every problem.
 
-    `only` are the tasks that are to be shown, each as `worker:1` or `worker`; `must_parse`: a program that is not valid
-    Python is a problem too.
+    `only` are the tasks to show, such as `worker:1` or `worker`. `must_parse`: the program has to be valid Python.
     """
     preflight.refuse_deleted_directory()
     given = gather(given)
@@ -66,7 +65,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
 
 
 def _preflight(job: JobSpec) -> Preflight:
-    """Check what the job asks for where it runs, with what that takes alone: a fork server may wait for it."""
+    """Check the job against its machine or hosts. Imports little, since a fork server may wait for it."""
     if job.hosts.count:
         from clusterkit.backends.hosts.preflight import preflight as of_agents
         from clusterkit.engines.table import engine_named
@@ -79,13 +78,13 @@ def _preflight(job: JobSpec) -> Preflight:
 
 
 def gather(flags: Gathered) -> Gathered:
-    """The flags, over the job file if they name one, with what the engine derives from them."""
+    """Return the flags merged into their job file, with the options that the engine derives from them."""
     options = flags.options.copy()
     file = options.pop("file", None)
     flags = flags._replace(options=options)
     try:
         given = flags if file is None else merged(_read(str(file)), flags)
-    except BadJob as error:  # it is unknown what the file says, and so what is missing
+    except BadJob as error:  # without the file, the missing options are unknown
         return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
     if "engine" not in given.options:
         return given
@@ -114,31 +113,22 @@ def _only_problems(job: JobSpec, only: Collection[str]) -> list[str]:
 def _anchored(job: JobSpec) -> JobSpec:
     """Return the job with absolute paths of its program and interpreters, for tasks in other directories.
 
-    With --watch, of the directories too: one that is deleted and made again, or replaced, is another directory.
+    With --watch also of working directories, which may be deleted and made again.
     """
     moves = any(setup.cwd for setup in job.every_setup.values())
     kind, target = job.program.kind, job.program.target
     is_file = kind is not ProgramKind.MODULE and Path(target).is_file()
     if is_file and (moves or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH
         job = replace(job, program=replace(job.program, target=str(Path(target).absolute())))
-    if moves:
-        setups = {kind: _with_anchored_python(setup) for kind, setup in job.setups.items()}
-        job = replace(job, setup=_with_anchored_python(job.setup), setups=setups)
-    if job.watches:
-        setups = {kind: _with_anchored_directory(setup) for kind, setup in job.setups.items() if setup.cwd}
-        setup = _with_anchored_directory(job.setup)
-        job = replace(job, setup=setup, setups={**job.setups, **setups})
-    return job
 
+    def anchored(setup: Setup, default: str = "") -> Setup:
+        if moves and setup.python is not None and "/" in setup.python:
+            setup = replace(setup, python=str(Path(setup.python).absolute()))
+        cwd = setup.cwd or default
+        return replace(setup, cwd=str(Path(cwd).absolute())) if job.watches and cwd else setup
 
-def _with_anchored_directory(setup: Setup) -> Setup:
-    return replace(setup, cwd=str(Path(setup.cwd or ".").absolute()))
-
-
-def _with_anchored_python(setup: Setup) -> Setup:
-    if setup.python is None or "/" not in setup.python:
-        return setup
-    return replace(setup, python=str(Path(setup.python).absolute()))
+    setups = {kind: anchored(setup) for kind, setup in job.setups.items()}
+    return replace(job, setup=anchored(job.setup, "."), setups=setups)
 
 
 def _read(job_file: str) -> Gathered:
@@ -163,7 +153,7 @@ def _resume(job: JobSpec) -> RunDirectory | None:
 
 
 def _began_as(resumed: RunDirectory) -> str:
-    """What the order of unseeded data followed from in the resumed run."""
+    """Return the seed of the order of unseeded data in the resumed run."""
     info = resumed.info()
     return resumed.run_id if info is None else seed_of(info.job, resumed.run_id)
 

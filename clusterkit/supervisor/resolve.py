@@ -1,4 +1,4 @@
-"""What `up` will start, spelled out for `config`: a job file, and what each task gets."""
+"""`config`'s output: what `up` would start, as a job file and as each task's plan."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ PORTS = "The ports are examples of free ones: `up` chooses and holds its own."
 
 
 def resolved_json(prepared: Prepared, secrets: bool) -> str:
-    """The job and every task's plan, as JSON. What is hidden of a job is in it only if `secrets`."""
+    """The job and every task's plan, as JSON. Contains hidden values only if `secrets`."""
     return json.dumps(_document(prepared, secrets), indent=2) + "\n"
 
 
 def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks: bool) -> str:
     """A job file for the same job, with absolute paths; `tasks`: with every task's plan as comments.
 
-    Raises BadJob for what a job file can't hold. What is hidden of a job is in it only if `secrets`. The ports are free
+    Raises BadJob for options that a job file can't hold. Contains hidden values only if `secrets`. The ports are free
     ones that are released again: `up` chooses its own.
     """
     job = prepared.job
@@ -55,7 +55,7 @@ def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks:
 
 
 def _located(options: JobOptions, job: JobSpec) -> JobOptions:
-    """Return the options with absolute paths, and the whole id of the run that is resumed."""
+    """Return the options with absolute paths, and with the full id of the resumed run."""
     found: dict[str, Any] = {**_setup_located(dict(options)), **({"resume": job.resume} if job.resume else {})}
     if job.program.kind is not ProgramKind.MODULE:
         target = job.program.target
@@ -105,5 +105,5 @@ def _plans(tasks: Mapping[str, dict[str, Any]]) -> Iterator[str]:
 
 
 def _comments(lines: Iterable[str]) -> str:
-    """Return each line as a comment, whatever characters a value contains."""
+    """Return each line as a comment, with control characters escaped."""
     return "".join(f"# {printable(line)}".rstrip() + "\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The watchdog: ends a run whose supervisor does not react, once the guardian's patience is over."""
+"""The watchdog: ends a run whose supervisor does not react to signals in time."""
 
 from __future__ import annotations
 
@@ -17,63 +17,63 @@ from clusterkit.system.process import ENDING
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.job import Limits
 
-REACTS_WITHIN = 5.0  # seconds for a supervisor to write to its journal that it was asked to end
-DYING = 10.0  # seconds more for one that does: tasks may take that long to die of SIGKILL
+REACTS_WITHIN = 5.0  # seconds for a supervisor to record a signal in its journal
+DYING = 10.0  # further seconds for a supervisor that has: tasks may take that long to die of SIGKILL
 SIGINT = 2
 
 
-class Step(enum.Enum):
+class WatchdogAction(enum.Enum):
     """What the guardian does now."""
 
     WAIT = enum.auto()
-    TELL = enum.auto()  # send SIGTERM to the tasks, since the supervisor does not
+    TERM = enum.auto()  # send SIGTERM to the tasks, since the supervisor does not
     KILL = enum.auto()
 
 
 @dataclass(slots=True)
 class Patience:
-    """Decides by whether the run's journal grows. Times in monotonic seconds.
+    """Judges the supervisor by whether the run's journal grows. Times in monotonic seconds.
 
-    A supervisor that does not react gets REACTS_WITHIN, then the tasks get SIGTERM and have `grace` seconds; it is
-    killed after that. The same if it reacts and is stuck later, DYING seconds later. A second Ctrl-C takes the grace
-    period out of that. While the result is there and the supervisor only finishes, nothing but that ends it.
+    If the journal does not grow for REACTS_WITHIN, the tasks get SIGTERM, and after `grace` seconds more the supervisor
+    is killed. One that reacted and is stuck later has DYING seconds more. A second Ctrl-C removes the grace period.
+    Once the result is written, only a second Ctrl-C has the supervisor killed.
     """
 
     grace: float
     asked: float
-    size: int  # of the journal, just before the supervisor was asked, and at each look
+    size: int  # of the journal, before the first signal and then at each look
     hurried: float | None = None
     moved: float | None = None  # when the journal grew last
     told: bool = False
 
     def heard(self, number: int, now: float) -> None:
-        """One more signal was passed on to the supervisor."""
+        """A further signal was passed on to the supervisor."""
         if number == SIGINT and self.hurried is None:
             self.hurried = now
 
-    def look(self, size: int, has_result: bool, now: float) -> Step:
-        """What is to be done now that the journal has that `size`."""
+    def look(self, size: int, has_result: bool, now: float) -> WatchdogAction:
+        """Decide what to do, given the journal's `size`."""
         if size != self.size:
             self.size, self.moved = size, now
         idle = now - max(self.asked, self.hurried or 0.0, self.moved or 0.0)
         more = 0.0 if self.moved is None else DYING
         if self.hurried is not None:
-            return Step.KILL if idle >= REACTS_WITHIN + more else Step.WAIT
+            return WatchdogAction.KILL if idle >= REACTS_WITHIN + more else WatchdogAction.WAIT
         if has_result:
-            return Step.WAIT
+            return WatchdogAction.WAIT
         if idle >= self.grace + REACTS_WITHIN + more:
-            return Step.KILL
+            return WatchdogAction.KILL
         if self.moved is None and idle >= REACTS_WITHIN and not self.told:
             self.told = True
-            return Step.TELL
-        return Step.WAIT
+            return WatchdogAction.TERM
+        return WatchdogAction.WAIT
 
 
 LOOK_EVERY = 0.25  # seconds between two looks at the journal
 
 
 class Watchdog:
-    """Looks at the run's journal from the first signal on. `killed` says that it has killed the supervisor, and why."""
+    """Looks at the run's journal from the first signal on. `killed` is why it killed the supervisor, as a clause."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
@@ -82,12 +82,12 @@ class Watchdog:
         self.killed = ""
 
     def heard(self, number: int) -> None:
-        """Take in that a signal is about to be passed on to the supervisor. For a signal handler."""
+        """A signal is about to be passed on to the supervisor. For a signal handler."""
         if number in ENDING:
             self._heard.append((number, time.monotonic(), self._size()))
 
     def look(self, supervisor: int) -> float | None:
-        """Do what is to be done now; return the seconds until the next look, None if no signal came."""
+        """Check the supervisor; return the seconds until the next look, None if no signal came."""
         while self._heard:
             number, at, size = self._heard.pop(0)
             if self._patience is None:
@@ -98,18 +98,18 @@ class Watchdog:
         if self._patience is None or self.killed:
             return None
         match self._patience.look(self._size(), self._run.result_file.exists(), time.monotonic()):
-            case Step.TELL:
+            case WatchdogAction.TERM:
                 what = f"the supervisor has not reacted to {self._name} for {REACTS_WITHIN:g} s"
                 _say(f"{what}, so its guardian sends SIGTERM to the tasks.")
                 _end_tasks(supervisor)
-            case Step.KILL:
+            case WatchdogAction.KILL:
                 waited = time.monotonic() - self._patience.asked
                 self.killed = f"did not react to {self._name} within {waited:.0f} s and was killed by its guardian"
                 os.kill(supervisor, signal.SIGKILL)
         return LOOK_EVERY
 
     def _grace(self) -> float:
-        """How long tasks may take to end; on hosts, where it may be the allocation that ends, at least GRACE."""
+        """How long tasks may take to end; on hosts at least GRACE, since the allocation may be ending."""
         info = self._run.info()
         grace = Limits().grace if info is None else info.job.limits.grace
         return grace if info is None or not info.job.hosts.count else max(grace, GRACE)
@@ -121,7 +121,7 @@ class Watchdog:
 
 
 def _end_tasks(supervisor: int) -> None:
-    """Send SIGTERM to the process group of each task on this machine. A stopped task continues, and gets to know."""
+    """Send SIGTERM to the process group of each task on this machine, and let stopped tasks continue to receive it."""
     with suppress(CannotLook):
         for pid in procfs.descendants(supervisor):
             name, seen = procfs.environ(pid).get("CLUSTERKIT_TASK", ""), procfs.stat(pid)

@@ -1,1 +1,1 @@
-"""TensorBoard for a run: a process that serves it, and that writes what clusterkit knows of the tasks as scalars."""
+"""TensorBoard for a run: a process that serves it, and writes the tasks' steps, speed and metrics as scalars."""

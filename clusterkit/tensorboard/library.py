@@ -1,4 +1,4 @@
-"""The `tensorboard` package, imported on use and without TensorFlow; it answers this user's programs alone.
+"""Uses the `tensorboard` package, imported lazily and without TensorFlow. Its server answers only this user.
 
 With TensorFlow it would take seconds and half a gigabyte, without any advantage for local files.
 """
@@ -16,13 +16,13 @@ from clusterkit.task.peers import is_own
 from clusterkit.tensorboard.series import Scalar
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-# With any port: a tunnel's can be another one.
+# Any port is accepted: a tunnel may have another one.
 _OWN = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 REFUSAL = b"TensorBoard answers to no other host than 127.0.0.1 and localhost.\n"
 
 
 def for_own_names(application: Application) -> Application:
-    """A WSGI application that refuses requests for other hosts: a name server can make any name mean 127.0.0.1."""
+    """Return the application, refusing requests for other hosts: a name server can make any name mean 127.0.0.1."""
 
     def answer(environ: dict[str, Any], begin: Callable[..., Any]) -> Iterable[bytes]:
         if _OWN.fullmatch(environ.get("HTTP_HOST", "")):
@@ -34,7 +34,7 @@ def for_own_names(application: Application) -> Application:
 
 
 def for_own_user(server: Any) -> Any:
-    """The server, which from now on closes the connections of other users."""
+    """Make the server close connections of other users, and return it."""
     server.verify_request = lambda request, address: is_own(request)
     return server
 
@@ -44,7 +44,7 @@ sys.modules.setdefault("tensorboard.compat.notf", ModuleType("tensorboard.compat
 
 
 def open_writer(directory: Path) -> Any:
-    """Open an EventFileWriter with a new file in a directory. Raises OSError."""
+    """Open an EventFileWriter with a new file in the directory. Raises OSError."""
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     return EventFileWriter(str(directory))
@@ -60,10 +60,7 @@ def event_of(scalar: Scalar) -> Any:
 
 
 def serve(logdir: Path, port: int, title: str) -> str:
-    """Start TensorBoard's server for this user in a thread, on localhost and for port 0 on a free port.
-
-    Returns its address.
-    """
+    """Start TensorBoard's server in a thread, on localhost; port 0 is a free port. Returns its address."""
     from tensorboard import default, program
 
     def server(application: Any, flags: Any) -> Any:

@@ -17,9 +17,9 @@ from clusterkit.words.model import Task
 
 
 class Scalars:
-    """Writes each event of a run once, even if several processes do so one after the other.
+    """Writes each event of a run once, even if several processes write one after the other.
 
-    The file `written` holds the offset in the journal up to which events are written. The process that writes locks it.
+    The file `written` has the offset in the journal up to which events are written. The writing process locks it.
     """
 
     def __init__(self, run: RunDirectory) -> None:
@@ -33,7 +33,7 @@ class Scalars:
         self._writers: dict[Task, Any] = {}
 
     def update(self, live: bool) -> None:
-        """Write the new events and, for a live run, the tasks' current usage of CPU and memory. Raises OSError."""
+        """Write new events and, for a live run, the tasks' current usage of CPU and memory. Raises OSError."""
         if self._record is None and not self._claim():
             return
         for entry in self._journal.new():

@@ -39,9 +39,9 @@ class Series:
         return self._status.pids
 
     def take(self, at: float, event: Event) -> Iterator[Scalar]:
-        """Yield the metrics of a report, after a sample of all tasks if the last one is `EVERY` seconds old.
+        """Yield a report's metrics, after a sample of all tasks if the last one is `EVERY` seconds old.
 
-        A sample also comes before a task's exit, so that the series has its last step.
+        A sample also precedes a task's exit, so that the series has its last step.
         """
         if at - self._sampled >= EVERY or isinstance(event, Exited):
             yield from self.sample(at)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.backends.local.family import Ended, Family
+from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system.process import Child
 from clusterkit.warm.fork_client import ForkServer, ForkServerReady
@@ -54,7 +54,7 @@ def end(family: Family, children: list[Child]) -> None:
     for child in children:
         os.kill(child.pid, signal.SIGKILL)
         select.select([child.pidfd], [], [], 10)
-    ended = [Ended(Task(TaskType.WORKER, number), 1, child) for number, child in enumerate(children)]
+    ended = [AttemptProcess(Task(TaskType.WORKER, number), 1, child) for number, child in enumerate(children)]
     assert family.reap_clean(ended) == []
 
 

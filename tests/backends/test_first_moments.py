@@ -50,7 +50,8 @@ class Starter:
     def start(self) -> Child:
         """An attempt; `Spawned` is posted when this has returned."""
         with self.log.open("wb") as output, self.log.with_name("stacks").open("ab") as stacks:
-            return self.family.spawn(Start(self.plan, self.env, output.fileno(), stacks.fileno()), self.server)
+            start = Start(self.plan, self.env, output.fileno(), stacks.fileno())
+            return self.family.finish(self.family.begin(start, self.server))
 
     def ended(self, child: Child) -> Exit | None:
         """How the attempt has ended, reaped; None where it has not, and is killed."""

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clusterkit.backends.local import hang_inspector
-from clusterkit.backends.local.hang_inspector import HangInspector, Subject, report_of
+from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt, report_of
 from clusterkit.client.directory import RunDirectory
 from clusterkit.system.process import Child
 from clusterkit.system.sockets import endpoint, established
@@ -94,7 +94,9 @@ def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path, mon
         process.stdout.readline()
         looks = HangInspector(RunDirectory(tmp_path), posted.put)
         child = Child(process.pid, -1, "", 0)
-        looks.begin(Look.STALL, "no progress", [Subject(WORKER, 1, child, Vitals(1, False, "S"), "127.0.0.1:9")])
+        looks.begin(
+            Look.STALL, "no progress", [InspectedAttempt(WORKER, 1, child, Vitals(1, False, "S"), "127.0.0.1:9")]
+        )
         looks.stop()
     answer = posted.get_nowait()
     state = answer.vitals[WORKER].state  # the signal wakes it for a moment

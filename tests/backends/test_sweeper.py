@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.backends.local.family import Ended, Family
+from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.system import procfs
 from clusterkit.system.process import HELPERS, Child, heed_children, start_helper
@@ -46,27 +46,27 @@ def sweeper(family: Family, swept: queue.SimpleQueue[Any]) -> Iterator[Sweeper]:
     made.stop()
 
 
-def begun(family: Family, index: int, *command: str) -> Ended:
+def begun(family: Family, index: int, *command: str) -> AttemptProcess:
     """An attempt that runs a command."""
     with family._lock:
         process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
         child = Child(process.pid, os.pidfd_open(process.pid), f"pipe:[none {index}]", 0, process)
         family._leaders[child.pid] = child
-    return Ended(Task(TaskType.WORKER, index), 1, child)
+    return AttemptProcess(Task(TaskType.WORKER, index), 1, child)
 
 
-def ended(family: Family, index: int, *command: str) -> Ended:
+def ended(family: Family, index: int, *command: str) -> AttemptProcess:
     """An attempt that has run a command to its end, not reaped."""
     return over(begun(family, index, *command))
 
 
-def over(one: Ended) -> Ended:
+def over(one: AttemptProcess) -> AttemptProcess:
     """The attempt, when its first process has ended."""
     os.waitid(os.P_PID, one.child.pid, os.WEXITED | os.WNOWAIT)
     return one
 
 
-def killed(one: Ended) -> Ended:
+def killed(one: AttemptProcess) -> AttemptProcess:
     """The attempt, whose first process is killed."""
     os.kill(one.child.pid, signal.SIGKILL)
     return over(one)

@@ -13,7 +13,7 @@ import pytest
 
 from clusterkit.backends.local import watcher
 from clusterkit.backends.local.reports import Report, parse_report
-from clusterkit.backends.local.watcher import Pace, Watcher
+from clusterkit.backends.local.watcher import ReadPace, Watcher
 from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
 from clusterkit.words.model import Task
 from tests.histories import task
@@ -58,7 +58,7 @@ def pipe(tmp_path: Path) -> Iterator[Pipe]:
 
 def rest_for_good(pipe: Pipe) -> None:
     """After its next look at the pipe the watcher looks no more, unless it has to hurry."""
-    pipe.watcher._pace = Pace(FOR_GOOD, FOR_GOOD, FOR_GOOD)
+    pipe.watcher._pace = ReadPace(FOR_GOOD, FOR_GOOD, FOR_GOOD)
     pipe.watcher._channels[WORKER].rest = FOR_GOOD
 
 

@@ -10,14 +10,13 @@ from pathlib import Path
 
 from clusterkit.client.store import RunStore
 from clusterkit.dashboard import serve
-from clusterkit.dashboard.app import Settings
 
 
 def main() -> None:
     """Serve until a signal."""
     home, port, token, *control = sys.argv[1:]
     vars(serve)["new_token"] = lambda: token
-    server = serve.Server(RunStore(Path(home)), Settings(control=bool(control)), int(port))
+    server = serve.PageServer(RunStore(Path(home)), bool(control), int(port))
     print(server.address(), flush=True)
     server.run()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.dashboard.campaigns import Campaign, action_of, campaign_entities
+from clusterkit.dashboard.campaigns import CampaignEntity, action_of, campaign_entities
 from clusterkit.dashboard.entities import CampaignRun
 from clusterkit.words.campaign import campaign_record
 from tests.client.test_campaigns import RECORD, RUN
@@ -34,7 +34,7 @@ def test_each_run_is_an_entity() -> None:
 
 def test_the_campaign_counts_its_runs() -> None:
     """And has the times of recoveries by what was injected."""
-    campaign: Campaign = entities()["campaign"]
+    campaign: CampaignEntity = entities()["campaign"]
     assert (campaign.asked, campaign.passed, campaign.failed, campaign.running) == (3, 0, 1, 1)
     assert [asdict(tally) for tally in campaign.tallies] == [
         {"action": "kill", "type": "", "injected": 1, "recovered": 1, "seconds": (1.5,)}

@@ -13,7 +13,6 @@ import pytest
 
 from clusterkit.client.store import RunStore
 from clusterkit.dashboard import serve
-from clusterkit.dashboard.app import Settings
 from tests.strangers import STRANGER, connected, needs_root
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
@@ -25,7 +24,7 @@ REQUEST = b"GET / HTTP/1.1\r\nhost: another\r\n\r\n"
 @pytest.fixture
 def port(tmp_path: Path) -> Iterator[int]:
     """That of a server."""
-    server = serve.Server(RunStore(tmp_path), Settings())
+    server = serve.PageServer(RunStore(tmp_path))
     thread = threading.Thread(target=server.run)
     thread.start()
     yield server.port

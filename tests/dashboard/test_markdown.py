@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.dashboard.markdown import ToldRun, campaign_markdown, run_markdown
+from clusterkit.dashboard.markdown import RunFacts, campaign_markdown, run_markdown
 from clusterkit.dashboard.markup import block, code
 from clusterkit.words.campaign import campaign_record
 from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
@@ -45,9 +45,9 @@ def recovered() -> RecoveryReport:
     return told.report
 
 
-def told(**changes: Any) -> ToldRun:
+def told(**changes: Any) -> RunFacts:
     """The made-up run."""
-    made = ToldRun(
+    made = RunFacts(
         run=RUN, now=30.0, clusterkit="1.2", platform={"python": "3.11.2", "tensorflow": "2.21.0", "system": "Linux 6"},
         seed=77, result=RunResult(RunState.SUCCEEDED, 0, "chief:0 exited with code 0"), recovered=RecoveryReport(),
         goodput=entities()["goodput"],

@@ -28,7 +28,7 @@ UNITS = {"seconds", "bytes", "ratio"}
 
 def scrape(*runs: Scraped) -> dict[str, Metric]:
     """The families, by their names, after a check of each."""
-    text = exposition(lambda: runs).decode()
+    text = exposition(runs).decode()
     assert text.endswith("# EOF\n")
     assert list(parse_plain(text))
     read = parse(io.StringIO(text))  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Message
 
 from clusterkit.client.store import RunStore
-from clusterkit.dashboard.app import Dashboard, Settings
+from clusterkit.dashboard.app import Dashboard
 from clusterkit.dashboard.safety import HEADERS, LONGEST_BODY, VALID, Safety, Tickets, new_token
 from tests.dashboard.histories import beginning, progress, written
 from tests.histories import job
@@ -53,7 +53,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> RunStore:
 @pytest.fixture(params=[False, True])
 def client(request: pytest.FixtureRequest, store: RunStore) -> Iterator[TestClient]:
     """Asks a dashboard that only looks, or acts."""
-    app = Safety(Dashboard(store, Settings(request.param)).app(), TOKEN, PORT)
+    app = Safety(Dashboard(store, request.param).app(), TOKEN, PORT)
     with TestClient(app, base_url=HERE, follow_redirects=False) as made:
         yield made
 
@@ -61,7 +61,7 @@ def client(request: pytest.FixtureRequest, store: RunStore) -> Iterator[TestClie
 @pytest.mark.parametrize("method", METHODS)
 def test_nobody_learns_anything_who_may_not(store: RunStore, method: str) -> None:
     """Whatever is asked for: the answer says why not, and the same for what there is and what there is not."""
-    app = Safety(Dashboard(store, Settings(True)).app(), TOKEN, PORT)
+    app = Safety(Dashboard(store, True).app(), TOKEN, PORT)
     wrong = [
         ({}, 403),
         ({"cookie": f"clusterkit-{PORT}={TOKEN}; token={TOKEN}"}, 403),
@@ -238,7 +238,7 @@ def test_acts_are_checked_before_anything_is_asked_of_a_run(store: RunStore) -> 
         *(b'{"verb": "fault", "fault": "nonsense"}', b'{"verb": "fault", "fault": "kill ps:7"}'),
     )
     for control in (False, True):
-        app = Safety(Dashboard(store, Settings(control)).app(), TOKEN, PORT)
+        app = Safety(Dashboard(store, control).app(), TOKEN, PORT)
         with TestClient(app, base_url=HERE) as asking:
             headers = {**GRANTED, **ORIGIN}
             for body in bodies:
@@ -254,7 +254,7 @@ def test_acts_are_checked_before_anything_is_asked_of_a_run(store: RunStore) -> 
 
 def test_streams_are_bounded_in_number(store: RunStore) -> None:
     """The answer to one too many says so, and a place is free again when a stream has ended."""
-    dashboard = Dashboard(store, Settings())
+    dashboard = Dashboard(store)
     app = Safety(dashboard.app(), TOKEN, PORT)
     with TestClient(app, base_url=HERE) as asking:
         while dashboard.places.taken < 64:

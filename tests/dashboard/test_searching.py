@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from clusterkit.dashboard.logbook import LogBook, Wanted
-from clusterkit.dashboard.logstream import log_messages
 from clusterkit.dashboard.searching import Searcher, TooSlow
+from clusterkit.dashboard.streams import log_messages
 from tests.dashboard.histories import written
 from tests.dashboard.test_logs import Output, output, pages
 from tests.histories import job

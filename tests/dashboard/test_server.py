@@ -170,7 +170,7 @@ def test_a_run_does_not_notice_that_its_dashboard_is_killed(up: Callable[..., Up
     """It says so once, and ends well."""
     run = up("--workers", "1", "--dashboard", CHILDREN / "reports.py", tmp_path / "stop")
     opened(run)
-    (pid,) = [pid for pid, argv in processes_of(home).items() if "clusterkit.dashboard.beside" in argv]
+    (pid,) = [pid for pid, argv in processes_of(home).items() if "clusterkit.dashboard.companion" in argv]
     os.kill(pid, signal.SIGKILL)
     run.wait_for("DashboardLost")
     (tmp_path / "stop").touch()

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from clusterkit.hooks import runner
-from clusterkit.hooks.runner import TOLD
+from clusterkit.hooks.runner import MOST_REPORTED
 from clusterkit.system import procfs
 from clusterkit.words import events as ev
 from clusterkit.words.job import Hooks
@@ -125,7 +125,7 @@ def test_a_flood_of_failures_is_bounded_and_counted(
     start: Callable[..., Running], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A thousand at once: so many wait, the rest is skipped; a command learns how many were skipped before it."""
-    monkeypatch.setattr(runner, "WAITING", few := 20)
+    monkeypatch.setattr(runner, "MOST_QUEUED", few := 20)
     seen, gate = tmp_path / "seen", tmp_path / "gate"
     running = start(bound=20, failure=f"while [ ! -e {gate} ]; do sleep 0.05; done; cat >> {seen}")
     began = time.process_time()
@@ -148,13 +148,13 @@ def test_a_flood_of_failures_is_bounded_and_counted(
 def test_a_command_that_always_fails_is_told_a_few_times(start: Callable[..., Running]) -> None:
     """The rest is counted."""
     running = start(failure="exit 1")
-    for _ in range(TOLD + 4):
+    for _ in range(MOST_REPORTED + 4):
         running.fails()
     running.settle()
-    assert len(running.told()) == TOLD
+    assert len(running.told()) == MOST_REPORTED
     running.hooks.end()
     assert running.said == [
-        f"The --on-failure command failed {TOLD + 4} times in all. Its log: {running.run.hooks_log}"
+        f"The --on-failure command failed {MOST_REPORTED + 4} times in all. Its log: {running.run.hooks_log}"
     ]
 
 

@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from clusterkit.backends.local.hang_inspector import Subject, _tell, report_of
+from clusterkit.backends.local.blocked_threads import main_thread
+from clusterkit.backends.local.hang_inspector import InspectedAttempt, _tell, report_of
 from clusterkit.backends.local.logs import LogPump
 from clusterkit.backends.local.stacks import dump_for
 from clusterkit.backends.local.steps import StepReader
-from clusterkit.backends.local.waits import main_thread
 from clusterkit.backends.local.watcher import Watcher
 from clusterkit.client.control import Client
 from clusterkit.client.control_socket import connect
@@ -223,7 +223,7 @@ def test_the_stacks(tmp_path: Path, noise: Noise) -> None:
             dump.path.write_bytes(noise.pick(b"", dump.header) + dump.header + stacks(noise))
             dump.look()
             main_thread(dump.text)
-            subjects.append(Subject(task(f"worker:{index}"), 1, child, Vitals(1, True, "S"), dump=dump))
+            subjects.append(InspectedAttempt(task(f"worker:{index}"), 1, child, Vitals(1, True, "S"), dump=dump))
         _tell(subjects)
         report_of("why", subjects).encode(errors="strict" if number % 2 else "replace")
         assert all(len(subject.vitals.doing) < 6000 for subject in subjects)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.local.family import Ended, Family
+from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.stacks import ask, dump_for
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.client.cleaning import find_strays
@@ -124,9 +124,9 @@ def test_the_sweeper_tells_that_it_can_not_see(monkeypatch: pytest.MonkeyPatch) 
     worker = Task(TaskType.WORKER, 0)
     try:
         with no_descriptors():
-            sweeper.sweep(Ended(worker, 1, first))
+            sweeper.sweep(AttemptProcess(worker, 1, first))
             assert swept.get(timeout=10) == Swept(worker, 1, unseen="Too many open files")
-        sweeper.sweep(Ended(worker, 1, first))
+        sweeper.sweep(AttemptProcess(worker, 1, first))
         assert swept.get(timeout=10) == Swept(worker, 1)
     finally:
         sweeper.stop()

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.supervisor.watchdog import SIGINT, Patience, Step
+from clusterkit.supervisor.watchdog import SIGINT, Patience, WatchdogAction
 from tests.support import CHILDREN, Command, Up, processes_of
 
 Start = Callable[..., Up]
-WAIT, TELL, KILL = Step.WAIT, Step.TELL, Step.KILL
+WAIT, TELL, KILL = WatchdogAction.WAIT, WatchdogAction.TERM, WatchdogAction.KILL
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ WAIT, TELL, KILL = Step.WAIT, Step.TELL, Step.KILL
     ],
 )
 def test_when_the_guardian_loses_patience(
-    grows: tuple[float, ...], second: float | None, result_at: float | None, steps: dict[float, Step]
+    grows: tuple[float, ...], second: float | None, result_at: float | None, steps: dict[float, WatchdogAction]
 ) -> None:
     """Asked at 0 with a grace period of 10 s; the journal grows at these times, and Ctrl-C comes once more at one."""
     patience, found = Patience(grace=10.0, asked=0.0, size=1000), {}

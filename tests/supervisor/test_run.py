@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from clusterkit.client.directory import RunDirectory
-from clusterkit.supervisor.run import _early, make_and_lock
+from clusterkit.supervisor.run import make_and_lock
+from clusterkit.supervisor.up import _early
 from clusterkit.warm.launching import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.words.errors import RunDirectoryError
@@ -22,7 +23,7 @@ LATE = ("supervisor.launch", "backends.local.backend", "backends.hosts.backend",
 @pytest.mark.process
 def test_what_precedes_the_fork_server_imports_little() -> None:
     """Neither the state machine nor what acts for it: the time for that is the fork server's, too."""
-    code = "import clusterkit.cli.up, clusterkit.supervisor.run, sys; print(*sys.modules)"
+    code = "import clusterkit.cli.up, clusterkit.supervisor.up, sys; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     loaded = [name for name in found.stdout.split() if name.startswith(tuple(f"clusterkit.{late}" for late in LATE))]
     assert loaded == []

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.local.spawn import spawn
+from clusterkit.backends.local.family import spawn
 from clusterkit.job.plan import Start, TaskPlan, attempt_environment
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, exit_of, reap

@@ -11,7 +11,7 @@ import pytest
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.process import Script
-from clusterkit.tensorboard.beside import start_tensorboard
+from clusterkit.tensorboard.companion import start_tensorboard
 from clusterkit.words.events import TensorBoardLost, TensorBoardReady
 
 pytestmark = pytest.mark.process

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clusterkit.backends.link.messages import BadMessage, Output, Written
-from clusterkit.backends.local.logs import Arrivals, Viewer, last_words
+from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, last_words
 from clusterkit.client.directory import RunDirectory
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.model import Task
@@ -30,7 +30,7 @@ class Collected:
 
     def __init__(self, directory: RunDirectory, post: Post, viewer: Viewer) -> None:
         self._directory, self._post, self._viewer = directory, post, viewer
-        self._arrivals = Arrivals(directory.arrivals)
+        self._arrivals = ArrivalsWriter(directory.arrivals)
         self._logs: dict[tuple[Task, int], BinaryIO] = {}  # the one that was written last is the last one
         self._full = False
 

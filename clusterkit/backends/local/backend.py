@@ -8,15 +8,14 @@ from contextlib import ExitStack, suppress
 from typing import assert_never
 
 from clusterkit.backends.base import Receiver
-from clusterkit.backends.local.family import Ended, Family
-from clusterkit.backends.local.hang_inspector import HangInspector, Subject
+from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
+from clusterkit.backends.local.family import AttemptProcess, Family
+from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
 from clusterkit.backends.local.logs import LogPump, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
-from clusterkit.backends.local.plans import Plans
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
-from clusterkit.backends.local.scout import Scout, start_afresh
-from clusterkit.backends.local.spawner import Means, Spawner
+from clusterkit.backends.local.spawner import Means, Plans, Spawner
 from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
@@ -41,7 +40,7 @@ END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
 
 
 class LocalBackend:
-    """Runs tasks as children of the calling thread, which has to outlive the run. `seed` is for the faults."""
+    """Runs tasks as children of the calling thread, which has to outlive the run. Faults use `seed`."""
 
     def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, warmth: Warmth) -> None:
         self._job = job
@@ -64,10 +63,12 @@ class LocalBackend:
         return endpoints
 
     def open(self, directory: RunDirectory) -> None:
-        """Create the network, start the fork server and the threads. What starts last is ended first."""
+        """Create the network, start the fork server and the threads. They end in reverse order."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        self._starts = WarmStarter(self._warmth, post, lambda: post(self._start_waiting))  # it takes the longest
+        self._starts = WarmStarter(
+            self._warmth, post, lambda: post(lambda: self._spawner.start_waiting())
+        )  # it takes the longest
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
         if self._network is not None:
@@ -76,8 +77,8 @@ class LocalBackend:
         ending(lambda: remove_empty_dumps(directory))
         self._logs = LogPump(post, self._view, directory.arrivals)
         ending(self._logs.stop)
-        self._scout = Scout(directory.checkpoints, post)
-        ending(self._scout.stop)
+        self._finder = CheckpointFinder(directory.checkpoints, post)
+        ending(self._finder.stop)
         self._inspector = HangInspector(directory, post)
         ending(self._inspector.stop)
         self._paces = PaceInspector(post)
@@ -90,16 +91,16 @@ class LocalBackend:
         ending(heed_children(self._sweeper.child_ended.ring))
         ending(self._end_all)
         if self._network is not None:
-            ending(self._network.stop)  # not by SIGKILL, so that it writes what it has captured
+            ending(self._network.stop)  # before `_end_all` kills it, so that it can write its captured packets
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
-        ending(self._injector.stop)  # before any process is reaped that it may have to resume
+        ending(self._injector.stop)  # before processes are reaped that it may have to resume
         means = Means(directory, self._logs, self._starts, self._family, self._network)
         self._spawner = Spawner(means, job.hosts.count > 0, post, self._started)
         ending(self._spawner.finish)
 
     def claim(self, tasks: Iterable[Task]) -> dict[Task, str]:
-        """Prepare the start of tasks that are to run here, and hold their ports; return their endpoints."""
+        """Prepare the start of tasks on this machine, and hold their ports; return their endpoints."""
         tasks = list(tasks)
         self._here |= set(tasks)
         for task in tasks:
@@ -108,7 +109,7 @@ class LocalBackend:
         return claim_endpoints(self._job, tasks, self._stack)
 
     def plan(self, endpoints: Mapping[Task, str]) -> None:
-        """Know where each task of the job listens, here or elsewhere."""
+        """Set the endpoints of all tasks of the job, including those on other hosts."""
         self._endpoints = endpoints
         self._spawner.plans = Plans(self._job, endpoints, self._directory, self._here)
 
@@ -143,7 +144,7 @@ class LocalBackend:
             case ac.HurrySteps():
                 self._watcher.hurry()
             case ac.Avoid():
-                pass  # there is no other host
+                pass  # tasks have no other host to go to
             case ac.Refresh(files, fresh):
                 self._starts.renew(self._job, self._directory, files)
                 if fresh:
@@ -156,27 +157,24 @@ class LocalBackend:
         return reap_strays(spared=spared, own=own)
 
     def leave(self) -> None:
-        """Nothing here comes back."""
+        """Do nothing: no process comes back in another allocation."""
 
     def shut(self) -> None:
-        """End each part, also if another one fails to end."""
+        """End each part, even if another one fails to end."""
         self._stack.close()
 
-    def _start_waiting(self) -> None:
-        self._spawner.start_waiting()
-
     def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
-        """Watch an attempt that was begun at `moment`, in seconds since the epoch."""
+        """Watch an attempt that was started at `moment`, in seconds since the epoch."""
         task, attempt = order.task, order.attempt
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
         if attempt > 1 or self._job.resume:
-            self._scout.look(task, attempt, moment)
+            self._finder.look(task, attempt, moment)
         self._watcher.wait_for(task, attempt, child)
 
     def _signal(self, order: ac.Signal) -> None:
         if self._spawner.withdraw(order.task, order.attempt):
-            return  # it has no process
+            return  # its process did not exist yet
         if child := self._child(order.task, order.attempt):
             if order.grace or order.signal == SIGKILL:
                 child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
@@ -186,7 +184,7 @@ class LocalBackend:
         if child := self._child(order.task, order.attempt):
             del self._children[order.task]
             self._injector.forget(order.task)
-            self._sweeper.sweep(Ended(order.task, order.attempt, child))
+            self._sweeper.sweep(AttemptProcess(order.task, order.attempt, child))
 
     def _inspect(self, order: ac.Inspect) -> None:
         try:
@@ -205,7 +203,7 @@ class LocalBackend:
             self._post(Inspected(vitals))
             return
         ends, children = self._endpoints, self._children
-        subjects = [Subject(task, *children[task], vitals[task], ends.get(task)) for task in sorted(vitals)]
+        subjects = [InspectedAttempt(task, *children[task], vitals[task], ends.get(task)) for task in sorted(vitals)]
         self._inspector.begin(order.look, order.why, subjects)
 
     def _dump_stacks(self, order: ac.DumpStacks) -> None:
@@ -226,7 +224,7 @@ class LocalBackend:
             self._steps.feed(task, attempt, chunk)
 
     def _end_all(self) -> None:
-        with suppress(WillNotDie):  # the guardian tries once more, and says so
+        with suppress(WillNotDie):  # the guardian tries once more, and reports it
             self._family.end_all(END_WITHIN)
 
     def _vitals(self) -> dict[Task, Vitals]:

@@ -1,4 +1,4 @@
-"""The family: the first processes of all attempts, and what they leave behind."""
+"""The family: the first processes of all attempts, and the processes that they leave behind."""
 
 from __future__ import annotations
 
@@ -7,32 +7,33 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from clusterkit.backends.local.orphans import Adopted, Orphans, Sign
-from clusterkit.backends.local.spawn import spawn
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
 from clusterkit.system.process import Child, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
+from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
-PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is made
+PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is started
 
 
-class Ended(NamedTuple):
-    """An attempt whose first process has ended and is not reaped."""
+class AttemptProcess(NamedTuple):
+    """An attempt and its first process, which is not reaped."""
 
     task: Task
     attempt: int
     child: Child
 
 
-class Begun(NamedTuple):
-    """A start that has begun: its process is there, or a fork server was asked for it."""
+class StartedSpawn(NamedTuple):
+    """A start that has begun: its process exists, or was requested from a fork server."""
 
     start: Start
     pipe: str
@@ -43,38 +44,42 @@ class Begun(NamedTuple):
 
 
 class Family:
-    """Knows which children are first processes of attempts, and which were left behind.
+    """Tells the first processes of attempts from those that were left behind.
 
-    One lock is held while a process is made and while orphans are looked for: a process between fork and exec
+    One lock is held while a process is started and while orphans are looked for: a process between fork and exec
     looks like an orphan that has every task's pipe open.
     """
 
     def __init__(self, run_id: str) -> None:
         self._orphans = Orphans(run_id)
         self._leaders: dict[int, Child] = {}
-        self._lock = threading.RLock()  # taken by `begin`, for the thread that calls `finish`
+        self._lock = threading.RLock()  # `begin` takes it, and `finish` releases it in the same thread
 
-    def spawn(self, start: Start, server: ForkServer | None) -> Child:
-        """Start an attempt, forked from the server if there is one and it answers. Raises OSError."""
-        return self.finish(self.begin(start, server))
+    def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
+        """Begin to start an attempt, forked from the server if it answers. Raises OSError.
 
-    def begin(self, start: Start, server: ForkServer | None) -> Begun:
-        """Begin to start an attempt. Raises OSError. Whoever begins has to finish, in the same order and thread."""
+        The caller has to call `finish` for each start, in the same order and thread.
+        """
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:
-            asked = None if server is None else _ask(server, start)
+            asked = None
+            if server is not None:
+                with suppress(NoForkServer):
+                    asked = server.ask(start)
             process = spawn(start) if asked is None else None
         except BaseException:
             self._lock.release()
             raise
-        return Begun(start, pipe, oom_kills, process, server, asked)
+        return StartedSpawn(start, pipe, oom_kills, process, server, asked)
 
-    def finish(self, begun: Begun) -> Child:
+    def finish(self, begun: StartedSpawn) -> Child:
         """Return the first process of an attempt that has begun. Raises OSError."""
         try:
-            process = begun.process
-            pid = None if begun.server is None or begun.asked is None else _forked(begun.server, begun.asked)
+            process, pid = begun.process, None
+            if begun.server is not None and begun.asked is not None:
+                with suppress(NoForkServer):
+                    pid = begun.server.fork(begun.asked)
             if pid is None:
                 process = process or spawn(begun.start)
                 pid = process.pid
@@ -84,8 +89,8 @@ class Family:
         finally:
             self._lock.release()
 
-    def reap_clean(self, ended: Collection[Ended]) -> list[Ended]:
-        """Reap the first processes of those attempts that left nothing behind; return the others.
+    def reap_clean(self, ended: Collection[AttemptProcess]) -> list[AttemptProcess]:
+        """Reap the first processes of attempts that left nothing behind; return the others.
 
         Lists all children once, and not for each attempt.
         """
@@ -99,10 +104,10 @@ class Family:
                     left.append(one)
         return left
 
-    def sweep(self, ended: Ended) -> int:
-        """Kill every process that an attempt has left behind after its first one ended, then reap that one.
+    def sweep(self, ended: AttemptProcess) -> int:
+        """Kill every process that an attempt left behind, then reap its first one. Raises WillNotDie.
 
-        What left the group was adopted by this process. Returns how many had to be killed; raises WillNotDie.
+        Processes that left the group were adopted by this process. Returns how many had to be killed.
         """
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
@@ -110,11 +115,11 @@ class Family:
         return killed
 
     def reap_orphans(self) -> bool:
-        """Reap every orphan that has ended; return False instead while a process is made. Raises CannotLook."""
+        """Reap every orphan that has ended; return False instead while a process is started. Raises CannotLook."""
         return self._living() is not None
 
     def in_grace(self, child: Child) -> bool:
-        """Whether an attempt whose first process has ended of SIGTERM has others, which have time left to end."""
+        """Whether an attempt whose first process ended of SIGTERM has others, in their grace period."""
         if signal.SIGTERM not in child.reached or time.monotonic() >= child.grace_until:
             return False
         try:
@@ -124,7 +129,7 @@ class Family:
         return living is None or any(one.group == child.pid for one in living)
 
     def _living(self) -> list[Adopted] | None:
-        """Reap the orphans that have ended, and return the others; None while a process is made."""
+        """Reap the orphans that have ended, and return the others; None while a process is started."""
         if not self._lock.acquire(timeout=PATIENCE):
             return None
         try:
@@ -133,7 +138,7 @@ class Family:
             self._lock.release()
 
     def end_all(self, within: float) -> int:
-        """Kill every descendant of this process: for the end, when no attempt lives. Raises WillNotDie."""
+        """Kill every descendant of this process, at the end of the run. Raises WillNotDie."""
         with self._lock:
             try:
                 return end_descendants(os.getpid(), within)
@@ -141,7 +146,7 @@ class Family:
                 for child in list(self._leaders.values()):
                     self._reap(child)
 
-    def _left_behind(self, ended: Ended) -> list[int]:
+    def _left_behind(self, ended: AttemptProcess) -> list[int]:
         own = _own_signs(ended)
         with self._lock:
             found = [pid for pid, signs in self._orphans.signs(self._leaders).items() if not own.isdisjoint(signs)]
@@ -152,31 +157,56 @@ class Family:
             reap(child)
 
 
+def spawn(start: Start) -> subprocess.Popen[bytes]:
+    """Start an attempt with a fresh interpreter. Raises OSError.
+
+    Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
+    """
+    with _held_back():
+        return subprocess.Popen(
+            _argv(start),
+            stdin=subprocess.DEVNULL,
+            stdout=start.output,
+            stderr=start.output,
+            cwd=start.plan.cwd,
+            env=start.env,
+            start_new_session=True,
+            pass_fds=(start.stacks, *start.namespaces),
+        )
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    """Block signals until the entry runs: SIGINT, which would raise an exception, and all that this process ignores.
+
+    A new interpreter would lose the latter.
+    """
+    ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ignored})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def _argv(start: Start) -> Sequence[str]:
+    # A command goes through the entry too: only code inside the new process can ask for the parent-death signal,
+    # and it holds across exec. Why not preexec_fn: it runs Python between fork and exec of a threaded process.
+    plan, descriptors = start.plan, ",".join(map(str, (start.stacks, *start.namespaces)))
+    return [plan.python, ENTRY, str(os.getpid()), descriptors, plan.kind, plan.target, *plan.args]
+
+
 def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
-    """Open a pidfd of an attempt's process. If that fails, end the process, which could not be watched."""
+    """Open a pidfd. If that fails, end the process, which could not be watched."""
     try:
         return os.pidfd_open(pid)
     except OSError:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         if process is not None:
-            process.returncode = 0  # else Popen would wait for this pid again, which may be another process by then
+            process.returncode = 0  # else Popen would wait for this pid again, which another process may have by then
         raise
 
 
-def _own_signs(ended: Ended) -> set[Sign]:
+def _own_signs(ended: AttemptProcess) -> set[Sign]:
     return {ended.child.pid, ended.child.pipe, str(ended.task)}
-
-
-def _ask(server: ForkServer, start: Start) -> PendingFork | None:
-    try:
-        return server.ask(start)
-    except NoForkServer:
-        return None
-
-
-def _forked(server: ForkServer, asked: PendingFork) -> int | None:
-    try:
-        return server.fork(asked)
-    except NoForkServer:
-        return None

@@ -1,4 +1,4 @@
-"""GPUs: which ones there are, as the driver's own tool lists, or CUDA_VISIBLE_DEVICES names them."""
+"""The GPUs of this machine, as nvidia-smi lists them or CUDA_VISIBLE_DEVICES names them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import NamedTuple
 from clusterkit.job.devices import GPUS
 
 TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
-ANSWER_WITHIN = 20.0  # seconds; without its daemon the driver first wakes up the GPUs
+ANSWER_WITHIN = 20.0  # seconds; without nvidia-persistenced the driver first has to wake up the GPUs
 
 
 class Found(NamedTuple):
-    """The GPUs, as CUDA_VISIBLE_DEVICES names them; without any, the reason."""
+    """The GPUs, by the names that CUDA_VISIBLE_DEVICES takes; without any, the reason."""
 
     names: tuple[str, ...]
     why_none: str | None = None
@@ -47,7 +47,7 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
 
 
 def visible(named: str) -> tuple[str, ...]:
-    """Return what CUDA reads in CUDA_VISIBLE_DEVICES: the numbers and names before the first invalid one, each once."""
+    """Return the GPUs that CUDA finds in CUDA_VISIBLE_DEVICES: those before the first invalid one, each once."""
     names = list[str]()
     for name in map(str.strip, named.split(",")):
         if not name or name.startswith("-"):

@@ -1,4 +1,4 @@
-"""Finds out why a run hangs: looks at every live task, in a thread beside the loop, and writes a report."""
+"""Finds out why a run hangs: inspects every live task, in a thread beside the loop, and writes a report."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
+from clusterkit.backends.local.blocked_threads import Doing, Frame, doing, main_thread
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
-from clusterkit.backends.local.waits import Doing, Frame, doing, main_thread
 from clusterkit.client.directory import RunDirectory
 from clusterkit.machine.stall import halted
 from clusterkit.system import procfs
@@ -26,16 +26,16 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
-APART = 0.5  # seconds between the two looks: enough to see who uses the CPU, and that a disk wait lasts
+APART = 0.5  # seconds between two samples: enough to see which task uses the CPU, and that a disk wait lasts
 LONGEST_PROGRAM = 4 << 20  # bytes of a file of code
-PATIENCE = 3.0  # seconds for the tasks to write their stacks; a stopped one never does
+PATIENCE = 3.0  # seconds for the tasks to write their stacks; a stopped task writes none
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
 Post = Callable[[Inspected | Crashed], None]
 
 
 @dataclass(slots=True)
-class Subject:
-    """A live attempt that is inspected, and what is found. `endpoint` is where its peers connect to."""
+class InspectedAttempt:
+    """A live attempt, and the findings about it. Its peers connect to `endpoint`."""
 
     task: Task
     attempt: int
@@ -49,7 +49,7 @@ class Subject:
 
 
 class HangInspector:
-    """Inspects tasks in threads, one for each inspection, since it takes a while; `stop` ends them early."""
+    """Inspects tasks in one thread for each inspection."""
 
     def __init__(self, run: RunDirectory, post: Post) -> None:
         self._run = run
@@ -57,8 +57,8 @@ class HangInspector:
         self._ended = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def begin(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
-        """Begin to inspect live attempts, which are not reaped before this returns; posts Inspected in the end.
+    def begin(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
+        """Begin to inspect live attempts, which must not be reaped before this returns; posts Inspected at the end.
 
         Raises OSError if no thread can be started.
         """
@@ -69,15 +69,15 @@ class HangInspector:
         self._threads.append(start_thread("look", partial(self._look, look, why, subjects), self._post))
 
     def stop(self) -> None:
-        """End the inspections that are not over."""
+        """End all inspections early."""
         self._ended.set()
         for thread in self._threads:
             join(thread)
 
-    def _look(self, look: Look, why: str, subjects: Sequence[Subject]) -> None:
+    def _look(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
         report: str | None = None
         try:
-            with suppress(CannotLook):  # what was seen by then is reported
+            with suppress(CannotLook):  # the report has the findings so far
                 self._watch(subjects)
             _tell(subjects)
             with suppress(OSError):
@@ -85,8 +85,8 @@ class HangInspector:
         finally:  # the machine waits for the answer
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
-    def _watch(self, subjects: Sequence[Subject]) -> None:
-        """Look twice, and wait in between for the stacks of those that can write them."""
+    def _watch(self, subjects: Sequence[InspectedAttempt]) -> None:
+        """Take two samples, and wait in between for the stacks of all tasks that are not stopped."""
         meter, begun = Meter(), time.monotonic()
         pids = {subject.task: subject.child.pid for subject in subjects}
         meter.sample(pids)
@@ -98,13 +98,13 @@ class HangInspector:
             subject.connections = established(subject.child.pid)
             seen = procfs.stat(subject.child.pid)
             state = seen[0] if seen else "X"
-            if state == "D" != subject.vitals.state:  # it waits for a disk now, as every process does at times
+            if state == "D" != subject.vitals.state:  # a short disk wait, as in every process
                 state = "S"
             subject.vitals = replace(subject.vitals, state=state)
 
 
-def _tell(subjects: Sequence[Subject]) -> None:
-    """Find out what each one does, from its main thread's stack."""
+def _tell(subjects: Sequence[InspectedAttempt]) -> None:
+    """Derive what each task does from its main thread's stack."""
     for subject in subjects:
         frames = main_thread(subject.dump.text) if subject.dump else ()
         source = _source_of(frames[0]) if frames else ""
@@ -115,7 +115,7 @@ def _tell(subjects: Sequence[Subject]) -> None:
 
 
 def _source_of(frame: Frame) -> str:
-    """Return the frame's line of code; "" if its file is not a program, since a task may name any file."""
+    """Return the frame's line of code; "" if the file, which a task can choose, is not a program."""
     try:
         seen = os.stat(frame.file)
     except (OSError, ValueError):
@@ -124,14 +124,14 @@ def _source_of(frame: Frame) -> str:
     return linecache.getline(frame.file, frame.line) if is_program else ""
 
 
-def report_of(why: str, subjects: Sequence[Subject]) -> str:
-    """Return what was found about every task, as text for people."""
+def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
+    """Return the findings about every task as text."""
     places = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
     ends = {made.local: subject.task for subject in subjects for made in subject.connections} | places
     return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, ends) for s in subjects)])
 
 
-def _section(subject: Subject, ends: Mapping[str, Task]) -> str:
+def _section(subject: InspectedAttempt, ends: Mapping[str, Task]) -> str:
     vitals = subject.vitals
     wrong = halted([subject.task], {subject.task: vitals})
     state = STATES.get(vitals.state, "not there any more")

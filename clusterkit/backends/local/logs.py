@@ -1,4 +1,4 @@
-"""Logs: every byte that tasks write goes to their attempts' files, and then to viewers."""
+"""Logs: copies every byte that tasks write to their attempts' files, and then to viewers."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from clusterkit.words.redraws import TerminalLines
 
 CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
-READS = 4  # of a pipe whose writers are gone; one read empties it
-KEPT = 1 << 24  # bytes that the allocator keeps for later chunks
-SWITCH = 0.0005  # seconds for which another thread may hold the interpreter while the pump waits for it
+READS = 4  # of a pipe without writers, of which one empties it
+KEPT = 1 << 24  # bytes of freed memory that the allocator keeps for later chunks
+SWITCH = 0.0005  # seconds for which another thread may hold the interpreter's lock while the pump needs it
 TAIL_BYTES = 1 << 16
 TAIL_LINES = 60
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # an empty chunk is the end of the attempt's output
 
 
-class Arrivals:
-    """The order in which output arrived, by which `logs` merges what tasks wrote to many files."""
+class ArrivalsWriter:
+    """Records the order in which output arrived, by which `logs` merges the tasks' files."""
 
     def __init__(self, path: PurePath) -> None:
         """Create the file. Raises RunDirectoryError."""
@@ -42,11 +42,11 @@ class Arrivals:
             raise unusable(path, error) from None
 
     def add(self, at: float, task: bytes, attempt: int, size: int) -> None:
-        """An attempt's log had that size at that wall time."""
+        """Add that an attempt's log had this size at this wall time."""
         self._lines.append(b"%.6f %b %d %d\n" % (at, task, attempt, size))
 
     def write(self) -> None:
-        """Write what was added. Raises OSError, and forgets it."""
+        """Write the added records; drop them if that fails. Raises OSError."""
         lines, self._lines = self._lines, []
         if lines:
             os.write(self._file, b"".join(lines))
@@ -57,7 +57,7 @@ class Arrivals:
 
 
 @dataclass(slots=True)
-class Stream:
+class OutputStream:
     """The output of one attempt on its way to its file."""
 
     task: Task
@@ -73,16 +73,16 @@ class LogPump:
 
     def __init__(self, post: Post, viewer: Viewer, arrivals: PurePath) -> None:
         self._post = post
-        self._arrivals = Arrivals(arrivals)
+        self._arrivals = ArrivalsWriter(arrivals)
         self._viewer = viewer
-        self._streams: dict[tuple[Task, int], Stream] = {}
+        self._streams: dict[tuple[Task, int], OutputStream] = {}
         self._full = False
         _make_fast()
         self._poller = Poller("logs", post, self._note)
         self._poller.start()
 
     def open(self, task: Task, attempt: int, path: PurePath) -> int:
-        """Make the attempt's log and a pipe to it; return the pipe's end for the task. Raises OSError."""
+        """Create the attempt's log and a pipe to it; return the task's end of the pipe. Raises OSError."""
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             source, sink = os.pipe2(os.O_CLOEXEC)
@@ -92,7 +92,7 @@ class LogPump:
         with suppress(OSError):  # the user's share of pipe memory may be used up
             fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         os.set_blocking(source, False)
-        self._poller.do(partial(self._add, Stream(task, attempt, str(task).encode(), source, file)))
+        self._poller.do(partial(self._add, OutputStream(task, attempt, str(task).encode(), source, file)))
         return sink
 
     def close(self, task: Task, attempt: int) -> None:
@@ -100,13 +100,13 @@ class LogPump:
         self._poller.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
-        """End the thread, and save what the pipes still hold: the thread may have failed before it read that."""
+        """End the thread, and save the rest of the pipes, in case the thread has failed."""
         self._poller.stop()
         self._keep_the_rest()
         self._arrivals.close()
 
     def _keep_the_rest(self) -> None:
-        """Save what is in the pipes. No task lives, so that nothing more is written to them."""
+        """Save the contents of the pipes, to which no living task can write any more."""
         for stream in self._streams.values():
             with suppress(OSError):
                 for _ in range(READS):
@@ -116,7 +116,7 @@ class LogPump:
         with suppress(OSError):
             self._note()
 
-    def _add(self, stream: Stream) -> None:
+    def _add(self, stream: OutputStream) -> None:
         self._streams[stream.task, stream.attempt] = stream
         self._poller.watch(stream.source, lambda _: self._move(stream))
 
@@ -124,7 +124,7 @@ class LogPump:
         if (stream := self._streams.get((task, attempt))) is not None:
             self._end(stream)
 
-    def _move(self, stream: Stream) -> None:
+    def _move(self, stream: OutputStream) -> None:
         try:
             chunk = os.read(stream.source, CHUNK)
         except BlockingIOError:
@@ -135,7 +135,7 @@ class LogPump:
         self._keep(stream, chunk)
         self._viewer(stream.task, stream.attempt, chunk)
 
-    def _keep(self, stream: Stream, chunk: bytes) -> None:
+    def _keep(self, stream: OutputStream, chunk: bytes) -> None:
         try:
             written = os.write(stream.file, chunk)
             while written < len(chunk):
@@ -147,7 +147,7 @@ class LogPump:
         self._arrivals.add(time.time(), stream.name, stream.attempt, stream.written)
 
     def _note(self) -> None:
-        """Record what has arrived since the last wait."""
+        """Write the order of the output that arrived since the last wait."""
         try:
             self._arrivals.write()
         except OSError as error:
@@ -158,8 +158,8 @@ class LogPump:
             self._full = True
             self._post(StorageFailed(f"{what} could not be written: {error.strerror}"))
 
-    def _end(self, stream: Stream) -> None:
-        self._note()  # so that a follower reads of the end after everything that came before it
+    def _end(self, stream: OutputStream) -> None:
+        self._note()  # so that followers read everything before the end
         del self._streams[stream.task, stream.attempt]
         self._poller.forget(stream.source)
         os.close(stream.source)
@@ -170,7 +170,7 @@ class LogPump:
 
 
 def last_words(log: int, size: int) -> tuple[tuple[str, ...], str | None]:
-    """The last lines of an open log of so many bytes, and the last uncaught exception in it, if there is one."""
+    """Return the last lines of an open log of `size` bytes, and the last uncaught exception in them, or None."""
     tail = os.pread(log, TAIL_BYTES, max(0, size - TAIL_BYTES))
     terminal = TerminalLines()
     lines = terminal.feed(tail, 0.0) + terminal.flush()
@@ -184,6 +184,6 @@ def _make_fast() -> None:
     # The pump needs the interpreter again after each system call. While the console handles lines, it would wait 5 ms
     # each time, and so would the tasks.
     sys.setswitchinterval(SWITCH)
-    # glibc returns free memory to the kernel above twice the largest block that was ever freed, and would get it again
-    # for the next chunk, with a fault for each page.
+    # glibc returns freed memory beyond twice the largest block that was ever freed to the kernel, and would get it back
+    # for the next chunk with a fault for each page. So a large block is freed once.
     bytes(KEPT)

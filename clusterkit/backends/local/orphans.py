@@ -1,4 +1,4 @@
-"""Orphans: the processes that this one has adopted as a subreaper, and what shows which attempt has left them."""
+"""Orphans: the processes that this one has adopted as a subreaper, and the attempts that left them behind."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Adopted(NamedTuple):
 
 
 class Orphans:
-    """Knows adopted processes by their group, session, open pipes and environment.
+    """Attributes adopted processes to attempts by their group, session, open pipes and environment.
 
-    A daemon may have none of these in common with its task: it leads a session of its own, has closed what it inherited
-    and has an empty environment. Any attempt that had begun before it may have left it, so it counts as left by each of
-    them once all have ended.
+    A daemon may share none of these with its task: it leads a session of its own, has closed the inherited descriptors
+    and has an empty environment. Any attempt that started before the daemon may have left it, so it is attributed to
+    all of those attempts, once all of them have ended.
     """
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # pid and start, to the leaders that it may be of
+        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # by pid and start: possible leaders
 
     def living(self, leaders: Mapping[int, Child]) -> Iterator[Adopted]:
-        """Yield the adopted processes, and reap those that have ended. `leaders` are the first processes of attempts.
+        """Yield the living adopted processes, and reap the others. `leaders` are the first processes of attempts.
 
-        What shares this process's session was started by it: tasks and helpers lead sessions of their own.
+        A process in this one's session was started by it: tasks and helpers lead sessions of their own.
         """
         session = os.getsid(0)
         for pid in procfs.children(os.getpid()):
@@ -47,7 +47,7 @@ class Orphans:
                 yield Adopted(pid, *seen[1:])
 
     def signs(self, leaders: Mapping[int, Child]) -> dict[int, set[Sign]]:
-        """Return what shows which attempt left each adopted process: pids and pipes of leaders, or a task's name."""
+        """Return the signs of each adopted process's origin: pids and pipes of leaders, or a task's name."""
         found = dict[int, set[Sign]]()
         marks = {mark for child in leaders.values() for mark in (child.pid, child.pipe)}
         before, self._unmarked = self._unmarked, {}
@@ -80,7 +80,7 @@ def _has_ended(leader: Child) -> bool:
 
 
 def _reaped(pid: int) -> bool:
-    """Reap a process that seems to have ended; return whether it had. A first thread can end before the others."""
+    """Reap a process if it has ended, and not only its first thread; return whether it had."""
     with suppress(ChildProcessError):
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     return True

@@ -1,4 +1,4 @@
-"""Measures how live tasks spend their time: stopped, working or asleep, and how long they wait for a CPU."""
+"""Measures how live tasks spend their time: stopped, working, asleep, or waiting for a CPU."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from clusterkit.words.events import Crashed, Inspected, Look, Pace, Vitals
 from clusterkit.words.model import Task
 
 SAMPLES = 16  # of each look
-SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: at least, and at most so much more
-FAMILY = 60.0  # seconds after which a task's processes are looked for again
-GOLDEN = 0.6180339887  # multiples of it are spread evenly, and repeat with no period that a task may have
-THREADS = 8  # of a task, whose states are sampled: those that have used the CPU most
-AT_ONCE, TRIES = 0.02, 3  # seconds for reading a task's times, which are else read again, so many times in all
+SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: from SHORTEST to SHORTEST + SPREAD
+FAMILY = 60.0  # seconds between two searches for a task's processes
+GOLDEN = 0.6180339887  # its multiples modulo 1 are spread evenly, and not in step with any period of a task
+THREADS = 8  # of a task that are sampled: those that used the CPU most
+AT_ONCE, TRIES = 0.02, 3  # seconds within which a task's times have to be read; if they are not, it is tried again
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
 Times = dict[tuple[int, int], tuple[int, int]]  # by process and thread: nanoseconds run, and waited for a CPU
 
 
 @dataclass(slots=True)
-class Subject:
+class PacedAttempt:
     """An attempt whose pace is measured, by its first process."""
 
     attempt: int
     pid: int
     times: Times = field(default_factory=dict)
     measured_at: float | None = None
-    below: tuple[int, ...] = ()  # the processes that it had started when they were looked for
+    below: tuple[int, ...] = ()  # its descendants at the last search
     looked_at: float = -FAMILY
     busiest: tuple[tuple[int, int], ...] = ()
     samples: int = 0
@@ -42,21 +42,20 @@ class Subject:
 
 
 class PaceInspector:
-    """Looks at tasks in a thread, which ends with its answer. What an attempt has used is known from its second look.
+    """Runs each look at the tasks in a thread. An attempt's usage is known from its second look on.
 
-    Reading the states of all threads, of which a task of TensorFlow has a hundred, would cost more than it tells: the
-    threads that have used the CPU since the look before are those that work now.
+    A TensorFlow task has a hundred threads, so only the states of those are read that used the CPU since the last look.
     """
 
     def __init__(self, post: Callable[[Inspected | Crashed], None]) -> None:
         self._post = post
         self._ended = threading.Event()
-        self._subjects: dict[Task, Subject] = {}
+        self._subjects: dict[Task, PacedAttempt] = {}
         self._looking = False
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Begin to look at these tasks, given their attempts and first processes; posts Inspected in the end.
+        """Begin a look at these tasks, given their attempts and first processes; posts Inspected at the end.
 
         Raises OSError if no thread can be started.
         """
@@ -68,7 +67,7 @@ class PaceInspector:
         for task, (attempt, pid) in live.items():
             old = known.get(task)
             fits = old is not None and (old.attempt, old.pid) == (attempt, pid)
-            self._subjects[task] = old if fits and old is not None else Subject(attempt, pid)
+            self._subjects[task] = old if fits and old is not None else PacedAttempt(attempt, pid)
         self._looking = True
         try:
             self._thread = start_thread("pace", partial(self._look, dict(self._subjects)), self._post)
@@ -77,22 +76,22 @@ class PaceInspector:
             raise
 
     def stop(self) -> None:
-        """End the look that is not over."""
+        """End the current look early."""
         self._ended.set()
         if self._thread is not None:
             join(self._thread)
 
-    def _look(self, subjects: Mapping[Task, Subject]) -> None:
+    def _look(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         vitals: dict[Task, Vitals] = {}
         try:
-            with suppress(CannotLook):  # there is another look soon
+            with suppress(CannotLook):  # the next look follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
         finally:  # the machine waits for the answer, and may ask again at once
             self._looking = False
             self._post(Inspected(vitals, Look.PACE))
 
-    def _sample(self, subjects: Mapping[Task, Subject]) -> None:
+    def _sample(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         for subject in subjects.values():
             subject.samples = subject.stopped = subject.busy = 0
         for number in range(SAMPLES):
@@ -102,9 +101,9 @@ class PaceInspector:
                 _sample(subject)
 
 
-def _sample(subject: Subject) -> None:
+def _sample(subject: PacedAttempt) -> None:
     seen = procfs.stat(subject.pid)
-    if seen is None or seen[2] != subject.pid:  # a task leads its session, so this pid has been reused
+    if seen is None or seen[2] != subject.pid:  # a task leads its session, so another process has this pid now
         return
     subject.samples += 1
     if seen[0] in STOPPED:
@@ -113,8 +112,8 @@ def _sample(subject: Subject) -> None:
         subject.busy += 1
 
 
-def _measured(subject: Subject) -> Vitals | None:
-    """What the attempt has used since its last look, and how it was in the samples; None if it is gone."""
+def _measured(subject: PacedAttempt) -> Vitals | None:
+    """Return the attempt's usage since its last look, and its samples; None if it is gone."""
     seen = procfs.stat(subject.pid)
     if seen is None or seen[2] != subject.pid:
         return None
@@ -123,7 +122,7 @@ def _measured(subject: Subject) -> Vitals | None:
         subject.below, subject.looked_at = tuple(procfs.descendants(subject.pid)), time.monotonic()
     subject.times, now = _times(subject)
     subject.measured_at = now
-    known = {process for process, _ in before} or {subject.pid}  # others may have started long ago
+    known = {process for process, _ in before} or {subject.pid}  # the usage of others may have begun before that
     used = {
         thread: _less(times, before.get(thread, (0, 0)))
         for thread, times in subject.times.items()
@@ -138,8 +137,8 @@ def _measured(subject: Subject) -> Vitals | None:
     return Vitals(subject.attempt, False, seen[0], pace=pace)
 
 
-def _times(subject: Subject) -> tuple[Times, float]:
-    """The times of the attempt's threads, and when that was; read anew where this thread was held meanwhile."""
+def _times(subject: PacedAttempt) -> tuple[Times, float]:
+    """Return the times of the attempt's threads, and when they were read; tries again if reading took too long."""
     for _ in range(TRIES):
         now = time.monotonic()
         times = dict(_read(subject))
@@ -148,7 +147,7 @@ def _times(subject: Subject) -> tuple[Times, float]:
     return times, now
 
 
-def _read(subject: Subject) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
+def _read(subject: PacedAttempt) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
     for process in (subject.pid, *subject.below):
         yield from (((process, thread), times) for thread, times in procfs.thread_times(process).items())
 

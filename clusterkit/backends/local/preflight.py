@@ -1,4 +1,4 @@
-"""Preflight: which resources of this machine a job gets, what it lacks for them, and what will be short."""
+"""Preflight: assigns resources of this machine to a job, and reports which are missing or will be short."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ from clusterkit.words.resources import Network
 TASK_MEMORY = 400 << 20
 DESCRIPTORS = 6  # of the supervisor, for each task: port, pipe, log, progress, pidfd, and one while it starts
 DESCRIPTORS_OWN = 40
-LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the same, below which no run gets through; measured with the smallest jobs
+LEAST_DESCRIPTORS, LEAST_OWN = (
+    5,
+    24,
+)  # the least with which a run succeeds; measured with the smallest jobs
 GB = 1 << 30
 
 
 def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> list[str]:
-    """Return a sentence if the limit of open files is too low for the tasks that are to run here, None: all."""
+    """Return a sentence if the limit of open files is too low for the tasks `here`, None: for all tasks."""
     tasks = len(job.tasks) if here is None else len(here)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= tasks * LEAST_DESCRIPTORS + LEAST_OWN:
@@ -41,7 +44,7 @@ def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> l
 
 
 def shortages(job: JobSpec) -> list[str]:
-    """Return a sentence with an estimate for each resource of which the tasks need more than there is."""
+    """Return a sentence for each resource of which the tasks are estimated to need more than is available."""
     tasks = len(job.tasks)
     found = []
     memory, there = tasks * TASK_MEMORY, psutil.virtual_memory().available
@@ -73,10 +76,7 @@ def shortages(job: JobSpec) -> list[str]:
 
 
 def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
-    """See the contract. Cores and GPUs are found where they are handed out to the tasks.
-
-    `here` are the tasks that are to run on this host, None: all.
-    """
+    """Check the job, and assign cores and GPUs of this machine. `here` are the tasks of this host, None: all tasks."""
     asked = job.devices
     cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
     found = gpus_here() if asked.gpus else Found(())
@@ -86,7 +86,7 @@ def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
 
 
 def _network_problems(job: JobSpec) -> list[str]:
-    """Return why this machine does not support the network or the full disk that the job asks for."""
+    """Return why this machine does not support the job's network or full disk."""
     problems = []
     if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
         problems.append(f"--network virtual is not supported here: {why}.")
@@ -98,7 +98,7 @@ def _network_problems(job: JobSpec) -> list[str]:
 
 
 def _why_not_written(path: Path) -> str:
-    """Why a file can't be made or written, as a clause; empty if it can."""
+    """Why a file can't be created or written, as a clause; empty if it can."""
     if why := why_not_reached(path):
         return why
     if path.is_dir():

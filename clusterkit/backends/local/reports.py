@@ -1,4 +1,4 @@
-"""Parses what tasks report. A task can write anything to its channel, so all of it is checked and bounded."""
+"""Parses the reports of tasks. A task can write anything to its channel, so everything is checked and bounded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ MOST_STRATEGIES = 8
 
 
 def parse_report(task: Task, line: bytes) -> Report | None:
-    """Parse a line of the progress channel; return None for anything that is not a report."""
+    """Parse a line of the progress channel; return None if it is not a valid report."""
     if len(line) > LONGEST:
         return None
     try:
@@ -114,7 +114,7 @@ def _count_or_none(message: dict[str, Any], name: str) -> int | None:
 
 
 def _text(value: object, longest: int) -> str:
-    """Return a string that every file and terminal accepts, without characters that UTF-8 can't encode.
+    """Return a string with characters that UTF-8 can't encode replaced.
 
     Raises ValueError if it is too long, contains NUL, or is not a string.
     """
@@ -129,7 +129,7 @@ def _path(message: dict[str, Any]) -> str | None:
 
 
 def _metrics(value: object) -> dict[str, float | None]:
-    """Return the first metrics, without those whose names are too long or not printable."""
+    """Return the first metrics, without those with long or unprintable names."""
     if not isinstance(value, dict):
         raise ValueError(value)
     names = [name for name in value if len(name) <= LONGEST_NAME and name.isprintable()]
@@ -137,14 +137,14 @@ def _metrics(value: object) -> dict[str, float | None]:
 
 
 def _number(value: object) -> float | None:
-    """Return a number that JSON and a float can hold; None for NaN, infinities, and what is not a number."""
+    """Return a finite number that JSON and a float can hold; None for anything else."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if type(value) is int and abs(value) < MOST else None
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """Return the names of classes, of which there are only a few."""
+    """Return a few names of classes."""
     if not isinstance(value, list) or len(value) > MOST_STRATEGIES:
         raise ValueError(value)
     if not all(isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME for name in value):
@@ -153,7 +153,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _workers(value: object) -> dict[Task, StepTimes]:
-    """Return the steps of the workers, which are given by their indices as `[count, seconds]`."""
+    """Return the steps of workers, given as `[count, seconds]` by index."""
     if not isinstance(value, dict) or len(value) > MOST_WORKERS:
         raise ValueError(value)
     return {Task(TaskType.WORKER, _index(index)): _times(times) for index, times in value.items()}

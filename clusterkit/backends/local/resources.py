@@ -1,4 +1,4 @@
-"""The resources of this machine that a run holds: ports, or a network of its own."""
+"""The resources of this machine that a run holds: ports, or a virtual network."""
 
 from __future__ import annotations
 
@@ -19,15 +19,12 @@ SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 
 
 def addresses(job: JobSpec) -> dict[Task, str]:
-    """Where each task is on the virtual network; empty where the job has none."""
+    """Each task's address on the virtual network; empty for a job without one."""
     return addresses_of(job.tasks) if _is_virtual(job) else {}
 
 
 def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> dict[Task, str]:
-    """Where those of the tasks listen that are in the cluster; ports of this machine are held until the stack ends.
-
-    Raises NoPorts.
-    """
+    """Return the endpoints of those tasks that are in the cluster. The stack holds their ports. Raises NoPorts."""
     if _is_virtual(job):
         return endpoints_of(job.tasks)
     ports = Ports([task for task in tasks if task in job.cluster])
@@ -36,7 +33,7 @@ def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> di
 
 
 def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:
-    """The network that the job asks for, with a disk that can be full, or that disk alone; None for neither.
+    """Create the job's virtual network, with a disk that can be full, or that disk alone; None for neither.
 
     Raises NetworkError.
     """

@@ -4,32 +4,53 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
-from clusterkit.backends.local.family import Begun, Family
+from clusterkit.backends.local.family import Family, StartedSpawn
 from clusterkit.backends.local.logs import LogPump
-from clusterkit.backends.local.plans import Plans
 from clusterkit.client.directory import RunDirectory
-from clusterkit.job.plan import Start, attempt_environment
+from clusterkit.client.paths import RunPaths
+from clusterkit.job.plan import Start, TaskPlan, attempt_environment, plan_tasks
+from clusterkit.job.tfconfig import Endpoints
 from clusterkit.network.virtual import VirtualNetwork
 from clusterkit.system.inbox import Work
 from clusterkit.system.process import Child
 from clusterkit.warm.starter import WarmStarter
 from clusterkit.words.actions import Spawn
 from clusterkit.words.events import NEVER_STARTED, Noted, SpawnFailed, StorageFailed
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
-# Errors of a start that are this machine's, and not the program's: they may be gone at the next attempt.
+# Errors of a start that this machine causes, and not the program. The next attempt may be free of them.
 OF_HOST = frozenset({
     errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE,
     errno.EROFS, errno.ETXTBSY,
 })  # fmt: skip
-AT_ONCE = 4  # attempts that may have begun to start before the first of them is there
+AT_ONCE = 4  # attempts that may be starting at a time
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
 Started = Callable[[Spawn, float, Child], None]
+
+
+class Plans:
+    """How each task here is started. Planned for the first attempt, and again when workers are given up."""
+
+    def __init__(self, job: JobSpec, endpoints: Endpoints, paths: RunPaths, here: Collection[Task]) -> None:
+        self._job, self._endpoints, self._paths, self._here = job, endpoints, paths, here
+        self._plans: Mapping[Task, TaskPlan] = {}
+        self._without: tuple[Task, ...] | None = None  # the workers that the plans leave out; None: not planned yet
+
+    def of(self, order: Spawn) -> TaskPlan:
+        """Return the plan of the task to start."""
+        if self._without != order.given_up:
+            job = replace(self._job, given_up=order.given_up)
+            self._plans = plan_tasks(job, self._endpoints, self._paths, sys.executable, self._here)
+            self._without = order.given_up
+        return self._plans[order.task]
 
 
 class Means(NamedTuple):
@@ -47,14 +68,14 @@ class Starting(NamedTuple):
 
     order: Spawn
     moment: float
-    begun: Begun
+    begun: StartedSpawn
 
 
 class Spawner:
-    """Starts attempts, in the order in which it is told to, and passes each one on to `started`.
+    """Starts attempts in the order of their requests, and passes each one on to `started`.
 
-    An attempt has begun when its process is asked for, and is finished when the process is there. Between the two the
-    loop goes on, and prepares the next attempt; `finish` is called before it does anything else to a task.
+    A start begins with the request for a process, and is finished when the process exists. In between the loop
+    prepares the next attempt; it calls `finish` before it does anything else to a task.
     """
 
     def __init__(self, means: Means, on_hosts: bool, post: Post, started: Started) -> None:
@@ -78,7 +99,7 @@ class Spawner:
             self._finish(self._begun.popleft())
 
     def finish(self) -> None:
-        """Wait until the attempts are there that have begun."""
+        """Wait for the processes of all attempts that have begun to start."""
         while self._begun:
             self._finish(self._begun.popleft())
 
@@ -90,7 +111,7 @@ class Spawner:
             self.spawn(order)
 
     def withdraw(self, task: Task, attempt: int) -> bool:
-        """Do not start an attempt that waits for the fork server; return whether there was one."""
+        """Cancel the start of an attempt that waits for the fork server; return whether it did."""
         waiting = self._waiting.get(task)
         if waiting is None or waiting.attempt != attempt:
             return False
@@ -137,7 +158,7 @@ class Spawner:
 
     def _no_log(self, order: Spawn, error: OSError) -> None:
         what = f"its log could not be made: {_why(error)}"
-        if not self._on_hosts:  # else it is this host's own disk, and another one may have room
+        if not self._on_hosts:  # a host's own disk is full, but another host's may not be
             self._post(StorageFailed(f"{order.task}: {what}"))
         self._post(SpawnFailed(order.task, order.attempt, what, unfit=True))
 

@@ -1,4 +1,4 @@
-"""Stacks: a task writes them to its file on request, after a header that the supervisor has written."""
+"""Stack dumps: a task writes them to a file on request, after a header from the supervisor."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from clusterkit.words.model import Task
 
 LOOK_EVERY = 0.02  # seconds between two looks at a file
 LONGEST = 4 << 20  # bytes that are read of a file; the stacks of 100 threads take a fifth of it
-# Seconds without a new byte after which a dump is complete: one whose last line may be its last, and any other.
+# Seconds without a new byte after which a dump is complete: if its last line looks final, and otherwise.
 QUIET, QUIET_AT_ANY_LINE = 0.15, 1.0
-# The main thread comes last, with its outermost frame; of many frames or threads "..." stands for those left out.
+# A final line: the main thread's outermost frame, or "..." for frames and threads that are left out.
 _LAST = (" in <module>", "<no Python frame>", "...")
 
 
 @dataclass(slots=True)
 class Dump:
-    """The stacks that an attempt is asked for. `asked`: whether the supervisor, or its host's agent, could ask it.
+    """The stacks that are requested of an attempt. `asked`: whether the request, the header, reached the file.
 
     `remote`: the task is on a host, whose agent sends the header together with the stacks.
     """
@@ -40,10 +40,10 @@ class Dump:
     grew_at: float = field(default_factory=time.monotonic)
 
     def look(self) -> bool:
-        """Read what is there; return whether it is complete."""
+        """Read the file; return whether the dump is complete."""
         seen = b""
         with suppress(OSError):
-            seen = _end_of(self.path)
+            seen = end_of(self.path, LONGEST)
         _, header, after = seen.rpartition(self.header)
         self.asked = bool(header)
         if not self.asked:
@@ -56,7 +56,7 @@ class Dump:
 
     @property
     def silence(self) -> str:
-        """What is said of the task if there is no text."""
+        """Why there is no text, as a clause with the task as its subject."""
         if self.asked:
             return "does not answer. Is it paused?"
         if self.remote:
@@ -78,7 +78,7 @@ def dump_for(run: RunDirectory, task: Task, attempt: int, why: str, remote: bool
 
 
 def ask(dump: Dump, pid: int) -> None:
-    """Ask a live task for its stacks if it is a Python program; the signal would kill any other."""
+    """Request a live task's stacks, if it handles the signal, which would kill any other program."""
     with suppress(OSError, CannotLook):
         if not procfs.has_handler(pid, STACKS_SIGNAL):
             return
@@ -91,21 +91,20 @@ def ask(dump: Dump, pid: int) -> None:
         os.kill(pid, STACKS_SIGNAL)
 
 
-def _end_of(path: Path) -> bytes:
-    """Return the end of a file, which a task can make as large as it likes; b"" if it is not a file. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+def end_of(path: Path, longest: int) -> bytes:
+    """Return the last bytes of a file. Raises OSError, also for what a task put in its place: a link, a pipe."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         seen = os.fstat(descriptor)
-        return os.pread(descriptor, LONGEST, max(0, seen.st_size - LONGEST)) if stat.S_ISREG(seen.st_mode) else b""
+        if not stat.S_ISREG(seen.st_mode):
+            raise FileNotFoundError
+        return os.pread(descriptor, longest, max(0, seen.st_size - longest))
     finally:
         os.close(descriptor)
 
 
 def collect(dumps: Sequence[Dump], timeout: float, ended: threading.Event | None = None) -> None:
-    """Wait until every dump is complete, for `timeout` seconds at most, or until `ended`.
-
-    A stopped process writes nothing.
-    """
+    """Wait until every dump is complete, `timeout` seconds are over, or `ended` is set."""
     until = time.monotonic() + timeout
     pause = ended or threading.Event()
     waiting = list(dumps)

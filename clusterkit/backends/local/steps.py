@@ -1,4 +1,4 @@
-"""Steps read from the log, for programs that report none: `--progress-regex 'step (\\d+)'`."""
+"""Reads steps from the output of programs that report none: `--progress-regex 'step (\\d+)'`."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _GIVEN_UP = (
 
 
 class StepReader:
-    """A viewer of the logs that posts the newest step it finds, usually at most once a second for each task."""
+    """Searches output for steps, and posts the newest one of each task at most every `every` seconds."""
 
     def __init__(self, regex: str, post: Callable[[Progressed | Impaired], None], every: float = EVERY) -> None:
         self._regex = re.compile(regex)
-        self._every = every  # seconds, at least, between two steps of a task that are posted
+        self._every = every
         self._post = post
         self._splitters: dict[tuple[Task, int], LineSplitter] = {}
         self._last: dict[tuple[Task, int], float] = {}
@@ -32,7 +32,7 @@ class StepReader:
         self._given_up = False
 
     def feed(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Take a chunk of an attempt's output; an empty one is its end."""
+        """Search a chunk of an attempt's output; an empty chunk is its end."""
         if self._given_up:
             return
         key = (task, attempt)
@@ -52,7 +52,7 @@ class StepReader:
         for line in lines:
             if (step := step_in(self._regex, line)) is not None:
                 self._pending[key] = step
-            # A search can't be interrupted, so at least no further one begins.
+            # A search can't be interrupted, but no further one is begun.
             if (took := time.thread_time() - began) > SLOW:
                 self._given_up = True
                 self._post(Impaired(_GIVEN_UP.format(key[0], took)))

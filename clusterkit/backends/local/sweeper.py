@@ -1,4 +1,4 @@
-"""The sweeper: kills and reaps what attempts left behind, in threads, so that the loop does not wait for it."""
+"""The sweeper: kills and reaps processes that attempts left behind, in threads, so that the loop does not wait."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 
-from clusterkit.backends.local.family import Ended, Family
+from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.system.barrier import start_thread
 from clusterkit.system.poller import Poller
 from clusterkit.system.sweep import WillNotDie
@@ -21,7 +21,7 @@ Post = Callable[[Swept | Crashed], None]
 
 
 class Sweeper:
-    """One thread reaps attempts and orphans that have ended; an attempt that left processes gets one of its own.
+    """One thread reaps attempts and orphans that have ended. An attempt that left processes gets a thread of its own.
 
     Ring `child_ended` when a child of this process has ended; a signal handler may do that.
     """
@@ -29,19 +29,22 @@ class Sweeper:
     def __init__(self, family: Family, post: Post) -> None:
         self._family = family
         self._post = post
-        self._ended: list[Ended] = []  # since the last look; for the thread
-        self._reap_at, self._may_reap_at = math.inf, 0.0  # when to look for orphans, and not before which time
+        self._ended: list[AttemptProcess] = []  # since the last turn; for the thread
+        self._reap_at, self._may_reap_at = (
+            math.inf,
+            0.0,
+        )  # when to look for orphans, and the earliest time
         self.child_ended = Bell()
         self._poller = Poller("sweeper", post, self._turn)
         self._poller.watch(self.child_ended.fileno(), lambda _: self._expect_orphan())
         self._poller.start()
 
-    def sweep(self, ended: Ended) -> None:
-        """Kill what the attempt left behind, and reap it: Swept."""
+    def sweep(self, ended: AttemptProcess) -> None:
+        """Kill the processes that the attempt left behind, reap it, and post Swept."""
         self._poller.do(lambda: self._ended.append(ended))
 
     def stop(self) -> None:
-        """End the thread; the end of the run sweeps the attempts that it has not."""
+        """End the thread. The backend's end sweeps the remaining attempts."""
         self._poller.stop()
         self.child_ended.close()
 
@@ -50,12 +53,12 @@ class Sweeper:
         self._reap_at = self._may_reap_at
 
     def _turn(self) -> float | None:
-        """Do what is to be done now; return the seconds until there is more."""
+        """Reap and sweep what is due; return the seconds until the next turn."""
         self._sweep()
         now = time.monotonic()
         if self._reap_at <= now:
             self._reap_at, self._may_reap_at = math.inf, now + REST
-            with suppress(CannotLook):  # the next sweep looks, too
+            with suppress(CannotLook):  # the next sweep looks again
                 if not self._family.reap_orphans():
                     self._reap_at = self._may_reap_at
         return None if self._reap_at == math.inf else max(0.0, self._reap_at - now)
@@ -64,24 +67,24 @@ class Sweeper:
         batch, self._ended = self._ended, []
         left = self._left_of(batch) if batch else ()
         for ended in batch:
-            if ended in left:  # its processes may die slowly, and the others must not wait for them
+            if ended in left:  # its processes may die slowly, and other attempts must not wait
                 self._end_apart(ended)
             else:
                 self._post(Swept(ended.task, ended.attempt))
 
-    def _end_apart(self, ended: Ended) -> None:
+    def _end_apart(self, ended: AttemptProcess) -> None:
         try:
             start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
         except OSError:
             self._end(ended)
 
-    def _left_of(self, batch: Collection[Ended]) -> Collection[Ended]:
+    def _left_of(self, batch: Collection[AttemptProcess]) -> Collection[AttemptProcess]:
         try:
             return self._family.reap_clean(batch)
-        except CannotLook:  # each is tried again, for a while
+        except CannotLook:  # `_end` tries each one again for a while
             return batch
 
-    def _end(self, ended: Ended) -> None:
+    def _end(self, ended: AttemptProcess) -> None:
         try:
             self._post(Swept(ended.task, ended.attempt, self._family.sweep(ended)))
         except WillNotDie as error:

@@ -1,4 +1,4 @@
-"""The watcher: one thread that waits for tasks to end and reads the progress they report."""
+"""The watcher: one thread that waits for tasks to end and reads their reports."""
 
 from __future__ import annotations
 
@@ -6,29 +6,31 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import PurePath
 from typing import NamedTuple
 
+from clusterkit.backends.local.family import AttemptProcess
 from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.system.poller import ONCE, READABLE, Poller
 from clusterkit.system.process import Child, exit_of
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
-REST = 0.03125  # seconds, at first, for which a pipe is not read again: reports are read in batches
-LONGEST_REST = 0.25  # and in the end, while they keep coming; powers of 2, so that pipes are read at the same moments
-GRACE_REST = 0.0625  # seconds between two looks at a group whose first process has ended in its grace period
-FULL = 1 << 13  # bytes in one read after which the pipe is read again soon, before it is full
-EVERY = 1.0  # seconds between the steps that are posted; other reports are posted at once
+# A pipe rests between two reads, so that reports are read in batches: at first REST, then up to LONGEST_REST seconds
+# while they keep coming. All rests are powers of 2, so that pipes are read at the same moments.
+REST, LONGEST_REST = 0.03125, 0.25
+GRACE_REST = 0.0625  # seconds between two looks at a process group in its grace period
+FULL = 1 << 13  # bytes in one read after which the pipe rests shortly, before it fills up
+EVERY = 1.0  # seconds between posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
-MOST_CHUNKS = 16  # that are read of a pipe at a time, as much as it can hold, since a task may write without end
-HURRIED = 0.0078125  # seconds for which a pipe rests while a fault waits for a step; a power of 2 as well
+MOST_CHUNKS = 16  # of one look at a pipe, as much as it can hold, since a task may write without end
+HURRIED = 0.0078125  # seconds that a pipe rests while a fault waits for a step
 Post = Callable[[Happened], None]
 
 
-class Pace(NamedTuple):
-    """Seconds for which pipes rest, at first and in the end, and between two steps that are posted."""
+class ReadPace(NamedTuple):
+    """Seconds for which pipes rest, at first and at most, and between two posted steps."""
 
     rest: float
     longest: float
@@ -45,81 +47,71 @@ class Channel:
     pending: Progressed | None = None
     passed_at: float = -EVERY
     attempt: int = 0
-    ordinary: bytes | None = None  # how the attempt's step reports begin, of which only the last in a row counts
+    ordinary: bytes | None = None  # the beginning of the attempt's step reports; of several in a row the last counts
     rest: float = REST
 
 
-@dataclass(slots=True)
-class Waiting:
-    """An attempt whose end is waited for."""
-
-    task: Task
-    attempt: int
-    child: Child = field(repr=False)
-
-
 class Watcher:
-    """Waits for the tasks' pidfds and their progress pipes. Sleeps when nothing happens.
+    """Polls the tasks' pidfds and their progress pipes.
 
-    A pipe is waited for until something is in it. From then on it is looked at after each rest, together with the
-    others that rest, until it is found empty and nothing of it has to be passed on any more. The end of an attempt is
-    not posted while `in_grace` says that processes of its group have time left to end.
+    An empty pipe is polled. Once it has data, it is read after each rest, until it is empty and no step of it remains
+    to be posted. The exit of an attempt is not posted while processes of its group are `in_grace`.
     """
 
     def __init__(self, post: Post, in_grace: Callable[[Child], bool]) -> None:
         self._post, self._in_grace = post, in_grace
         self._poller = Poller("watcher", post, self._look_at_rested)
-        self._known: dict[int, Channel | Waiting] = {}
+        self._known: dict[int, Channel | AttemptProcess] = {}
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
-        self._pace = Pace(REST, LONGEST_REST, EVERY)
+        self._pace = ReadPace(REST, LONGEST_REST, EVERY)
         self._poller.start()
 
     def listen(self, task: Task, path: PurePath) -> None:
-        """Read what the task reports through this pipe. Call it before the task starts."""
-        # Opened for writing too, so that there is no end of file between two attempts.
+        """Read the task's reports from this pipe. Call this before the task starts."""
+        # Opened for writing too, to avoid an end of file between two attempts.
         channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
         self._channels[task] = channel
         self._watch(channel.fd, channel)
 
     def begin_line(self, task: Task) -> None:
-        """End the half line that an attempt may have left in the pipe. Call it before the next one starts."""
+        """End the partial line that an attempt may have left in the pipe. Call this before the next one starts."""
         with suppress(BlockingIOError):  # the pipe is full of lines
             os.write(self._channels[task].fd, b"\n")
 
     def wait_for(self, task: Task, attempt: int, child: Child) -> None:
         """Post Exited when the attempt's first process has ended."""
-        self._watch(child.pidfd, Waiting(task, attempt, child))
+        self._watch(child.pidfd, AttemptProcess(task, attempt, child))
 
     def hurry(self) -> None:
-        """From now on read the pipes without long rests, and post the newest step of each read."""
+        """From now on give pipes short rests, and post the newest step of each read."""
         self._poller.do(self._hurry)
 
     def stop(self) -> None:
-        """End the thread and close what it read."""
+        """End the thread and close the pipes."""
         self._poller.stop()
         for channel in self._channels.values():
             os.close(channel.fd)
 
-    def _watch(self, fd: int, known: Channel | Waiting) -> None:
+    def _watch(self, fd: int, known: Channel | AttemptProcess) -> None:
         self._known[fd] = known
         self._poller.watch(fd, lambda _: self._take(fd, time.monotonic()), READABLE | ONCE)
 
     def _take(self, fd: int, now: float) -> None:
         known = self._known.get(fd)
-        if isinstance(known, Waiting):
+        if isinstance(known, AttemptProcess):
             self._ended(fd, known)
         elif isinstance(known, Channel):
             self._look(known, now)
 
     def _hurry(self) -> None:
-        self._pace = Pace(HURRIED, HURRIED, 0.0)
+        self._pace = ReadPace(HURRIED, HURRIED, 0.0)
         self._resting = dict.fromkeys(self._resting, 0.0)
 
     def _look_at_rested(self) -> float | None:
-        """Read the pipes that have rested; return the seconds until the next one has, None if none rests."""
+        """Read the pipes whose rest is over; return the seconds until the next one, None if no pipe rests."""
         now, rest = time.monotonic(), self._pace.rest
-        moment = now // rest * rest  # at which they were due, so that steps are posted at regular times
+        moment = now // rest * rest  # when they were due, so that steps are posted at regular times
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
             self._take(fd, moment)
@@ -133,7 +125,7 @@ class Watcher:
         channel.rest = self._pace.rest if size >= FULL else min(2 * channel.rest, self._pace.longest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
-    def _ended(self, fd: int, waiting: Waiting) -> None:
+    def _ended(self, fd: int, waiting: AttemptProcess) -> None:
         if (exit_ := exit_of(waiting.child)) is None:
             self._resting[fd] = time.monotonic() + LONGEST_REST
             return
@@ -150,17 +142,17 @@ class Watcher:
         self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
 
     def _read(self, channel: Channel, now: float) -> int:
-        """Read what is in the pipe; return the number of bytes."""
+        """Read the pipe empty; return the number of bytes."""
         data = b""
         with suppress(BlockingIOError):
             for _ in range(MOST_CHUNKS):
                 data += (chunk := os.read(channel.fd, CHUNK))
-                if len(chunk) < CHUNK:  # no more is there
+                if len(chunk) < CHUNK:  # the pipe is empty
                     break
         if data:
             *lines, half = (channel.half + data).split(b"\n")
-            channel.half = half[: LONGEST + 1]  # enough to show that the line is too long for a report
-            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # of a half line alone: none
+            channel.half = half[: LONGEST + 1]  # enough to recognize an over-long line
+            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # without a whole line: none
                 if not _is_overtaken(channel, line, following):
                     self._message(channel, line, now)
         if channel.pending and now - channel.passed_at >= self._pace.every:
@@ -176,7 +168,7 @@ class Watcher:
                 channel.ordinary = b'{"kind":"progress","attempt":%d,' % event.attempt
                 self._pass_on(channel, now)
         elif event is not None:
-            self._pass_on(channel, now)  # steps that it reported earlier come first
+            self._pass_on(channel, now)  # steps that were reported earlier come first
             self._post(event)
 
     def _pass_on(self, channel: Channel, now: float) -> None:
@@ -186,6 +178,6 @@ class Watcher:
 
 
 def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
-    """Whether a line can be skipped: it reports a step, not the attempt's first, and so does the following line."""
+    """Whether a line can be skipped: it and the following line report steps, but not the attempt's first."""
     ordinary = channel.ordinary
     return ordinary is not None and line.startswith(ordinary) and following.startswith(ordinary)

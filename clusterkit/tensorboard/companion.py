@@ -1,4 +1,4 @@
-"""TensorBoard beside a run: its process, which also writes the run's scalars, and what the supervisor posts of it."""
+"""The TensorBoard companion: its process, which also writes the run's scalars, and the events about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.main import tell, tell_lost
-from clusterkit.companions.process import Script, Server
+from clusterkit.companions.process import Script, ServerProcess
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ NO_ENV: Mapping[str, str] = MappingProxyType({})
 Post = Callable[[TensorBoardReady | TensorBoardLost | Crashed], None]
 
 
-def start_tensorboard(run: RunDirectory, post: Post, port: int = 0, env: Mapping[str, str] = NO_ENV) -> Server:
+def start_tensorboard(run: RunDirectory, post: Post, port: int = 0, env: Mapping[str, str] = NO_ENV) -> ServerProcess:
     """Start TensorBoard for a run. Posts TensorBoardReady, or TensorBoardLost if it fails or ends by itself.
 
     After an error the process keeps writing scalars, to be viewed later.
     """
     script = Script("tensorboard", __name__, run, [str(port)], env, NICENESS)
-    return Server(
+    return ServerProcess(
         script,
         lambda address: post(TensorBoardReady(address)),
         lambda why: post(TensorBoardLost(why)),

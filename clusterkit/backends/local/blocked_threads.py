@@ -1,4 +1,4 @@
-"""Describes what a task's main thread is doing, from the stacks that faulthandler wrote."""
+"""Describes what a task's main thread does or waits for, from the stacks that faulthandler wrote."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
-# A task can write anything into its stacks, so what is read of them is bounded.
+# A task can write anything into its stacks, so every part has a longest size.
 _FRAME = re.compile(
     r'^  File "(?P<file>.{0,4096})", line (?P<line>\d{1,9}) in (?P<function>.{1,500})$', flags=re.MULTILINE
 )
@@ -34,20 +34,20 @@ class Frame:
 
     @property
     def own(self) -> bool:
-        """Whether this is the program's own code, and not a library's."""
+        """Whether this is the program's code, and not a library's."""
         return not _LIBRARY.search(self.file)
 
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """`text` follows the task's name in a sentence. `own`: it cannot be waiting for another task."""
+    """`text` is a clause with the task as its subject. `own`: the task cannot be waiting for another one."""
 
     text: str
     own: bool
 
 
-# File (its end) and function of a frame, what it means, and whether it waits for no other task. The first row with a
-# frame between the program's own code and the innermost frame counts, so the more specific rows come first.
+# The end of a frame's file name, its function, the description, and `own`. The first row that matches a frame between
+# the program's code and the innermost frame counts, so specific rows come first.
 _TENSORFLOW = (
     ("clusterkit/training/checkpointer.py", "save|wait", "writes a checkpoint", True),
     ("clusterkit/training/background.py", "finish", "writes a checkpoint", True),
@@ -90,7 +90,7 @@ _PYTHON = (
     ("ssl.py", "read|recv|do_handshake", "waits for a socket"),
     ("selectors.py", "select", "waits for a socket or a pipe"),
 )
-# A function in C has no frame of its own, so the line that calls it is matched.
+# A function in C has no frame, so the line that calls it is matched.
 _SOURCE = (
     (r"\bsleep\(", "sleeps (time.sleep)"),
     (r"\binput\(", "waits for input"),
@@ -103,8 +103,8 @@ _SOURCE = (
 def main_thread(dump: str) -> tuple[Frame, ...]:
     """Return the main thread's frames, innermost first; empty if the dump does not contain them.
 
-    faulthandler begins with the newest thread, so the main thread comes last; of more than 100 threads it leaves out
-    the oldest, and then the signal's thread, the current one, is the main thread.
+    faulthandler begins with the newest thread, so the main thread comes last. Of more than 100 threads it leaves out
+    the oldest; then the main thread is the current one, which handles the signal.
     """
     stacks = re.split(r"^(?=(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
     found = [(text.startswith("Current"), _frames(text)) for text in stacks if _FRAME.search(text)]
@@ -116,7 +116,7 @@ def main_thread(dump: str) -> tuple[Frame, ...]:
 
 
 def doing(frames: Sequence[Frame], source: str = "") -> Doing | None:
-    """Return what a thread does or waits for. `source`: the line of code that its innermost frame is at."""
+    """Return what a thread does or waits for. `source` is its innermost frame's line of code."""
     if not frames:
         return None
     place = next((at for at, frame in enumerate(frames) if frame.own), None)

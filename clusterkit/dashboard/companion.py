@@ -16,22 +16,21 @@ from urllib.parse import urlsplit
 from clusterkit.client.directory import RunDirectory
 from clusterkit.client.store import RunStore
 from clusterkit.companions.main import tell
-from clusterkit.companions.process import Script, Server
+from clusterkit.companions.process import Script, ServerProcess
 from clusterkit.words.events import Crashed, DashboardLost, DashboardReady
 
-NICENESS = 5  # training comes first, and yet the page has to follow
-FAREWELL = 1.5  # seconds for which those who look are shown how the run ended
+NICENESS = 5  # training comes first, but the page has to keep up
+FAREWELL = 1.5  # seconds for which open pages show how the run ended
 LOOK_EVERY = 0.05  # seconds
 END_WITHIN = 4.0  # seconds to send open pages how the run ended
 Post = Callable[[DashboardReady | DashboardLost | Crashed], None]
 Say = Callable[[str], None]
 
 
-class DashboardProcess(Server):
+class DashboardProcess(ServerProcess):
     """The dashboard of a run. Posts DashboardReady, or DashboardLost if it fails or ends by itself.
 
-    The address with the token is only told to `say` on a terminal, and written to the run's file for it, which no
-    other user reads.
+    The address with the token goes to `say` only on a terminal, and to a file of the run, which no other user can read.
     """
 
     def __init__(self, run: RunDirectory, post: Post, say: Say | None, control: bool, env: Mapping[str, str]) -> None:
@@ -42,7 +41,7 @@ class DashboardProcess(Server):
         )
 
     def stop(self) -> None:
-        """End the process, after it has shown the end of the run to those who look."""
+        """End the process, after open pages have shown the end of the run."""
         super().stop()
         with suppress(OSError):
             self._run.dashboard.unlink(missing_ok=True)
@@ -60,7 +59,7 @@ def _opened(run: RunDirectory, post: Post, say: Say | None, address: str) -> Non
 
 
 def _said(address: str, run_id: str, terminal: bool) -> str:
-    """Where the page is. The token is for a person who looks: anything but a terminal may be a log."""
+    """Return the message with the address, without its token if the output may be a log."""
     if terminal:
         return f"The dashboard is open at {address}"
     place = urlsplit(address)._replace(fragment="").geturl()
@@ -68,11 +67,10 @@ def _said(address: str, run_id: str, terminal: bool) -> str:
 
 
 def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
-    """Serve until the run has ended; then show those who look at it how it ended, for a moment."""
-    from clusterkit.dashboard.app import Settings
-    from clusterkit.dashboard.serve import Server
+    """Serve until the run has ended; then let open pages show for a moment how it ended."""
+    from clusterkit.dashboard.serve import PageServer
 
-    server = Server(RunStore(run.path.parent.parent), Settings(control=bool(control)))
+    server = PageServer(RunStore(run.path.parent.parent), bool(control))
     tell(channel, {"address": server.address(f"/run/{run.run_id}")})
 
     def attend() -> None:

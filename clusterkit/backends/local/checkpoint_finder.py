@@ -1,4 +1,4 @@
-"""The scout: finds the checkpoints that existed when attempts began, in a thread beside the loop."""
+"""Finds the checkpoints that existed when attempts began, in a thread beside the loop."""
 
 from __future__ import annotations
 
@@ -14,38 +14,38 @@ from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import CheckpointFound, Crashed, Impaired, Noted
 from clusterkit.words.model import Task
 
-PATIENCE = 2.0  # seconds for a scan to end when the run does; a file system that hangs may block it for good
+PATIENCE = 2.0  # seconds that `stop` waits for a scan; a hanging file system may block it for good
 
 
-class _Start(NamedTuple):
+class _Query(NamedTuple):
     task: Task
     attempt: int
     moment: float  # wall time
 
 
-class Scout:
-    """Posts CheckpointFound for an attempt if there was a checkpoint when it began.
+class CheckpointFinder:
+    """Posts CheckpointFound for each attempt that began with a checkpoint.
 
-    Only what was written before then counts: the attempt itself may write its first one during the scan.
+    Only checkpoints from before the start count: the attempt may write its first one during the scan.
     Why not a Poller: a scan may hang for good, so `stop` does not insist on the end of the thread.
     """
 
     def __init__(self, directory: PurePath, post: Callable[[CheckpointFound | Crashed], None]) -> None:
         self._directory = directory
         self._post = post
-        self._starts = queue.SimpleQueue[_Start | None]()
+        self._starts = queue.SimpleQueue[_Query | None]()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def look(self, task: Task, attempt: int, moment: float) -> None:
         """Look for the newest checkpoint that existed at that wall time."""
-        self._starts.put(_Start(task, attempt, moment))
+        self._starts.put(_Query(task, attempt, moment))
         if self._thread is None:
-            with suppress(OSError):  # no thread can be started; the next attempt tries again
-                self._thread = start_thread("scout", self._run, self._post)
+            with suppress(OSError):  # no thread can be started now; the next attempt tries again
+                self._thread = start_thread("checkpoint finder", self._run, self._post)
 
     def stop(self) -> None:
-        """End the thread, also during a scan."""
+        """End the thread, even during a scan."""
         self._ended.set()
         self._starts.put(None)
         if self._thread is not None:
@@ -67,7 +67,7 @@ class Scout:
 
 
 def start_afresh(directory: Path) -> Noted | Impaired:
-    """Move the checkpoints aside, so that nothing resumes from them; return what to tell."""
+    """Move the checkpoints aside, so that nothing resumes from them; return the event that reports it."""
     try:
         aside = move_aside(directory)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The past of a run that continues: what its directory says, for a supervisor that takes it over."""
+"""Takeover: a supervisor continues a run from what its directory contains."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunResult
 
-LOCK_LEFT = 120.0  # seconds for which the file server may hold the lock of a host that is gone
+LOCK_TIMEOUT = 120.0  # seconds for which the file server may hold the lock of a host that is gone
 
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """What was before. `ahead` is the run's clock minus the monotonic clock of this host, in seconds."""
+    """The run so far. `ahead` is the run's clock minus the monotonic clock of this host, in seconds."""
 
     before: Before
     events: Sequence[Stamped] = ()  # with the run's clock
@@ -32,11 +32,11 @@ class Past:
 
     @property
     def first(self) -> Began | Continued:
-        """What happens first now."""
+        """The event with which the loop begins."""
         return Continued(self.before.allocations + 1) if self.before.allocations else Began()
 
     def clock(self) -> float:
-        """The time of the run's clock: it goes on where it was, with the time that has passed meanwhile."""
+        """The time of the run's clock, which also counts the time for which the run had no supervisor."""
         return time.monotonic() + self.ahead
 
 
@@ -52,13 +52,13 @@ class RunOver(ClusterkitError):
 
 
 def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
-    """Lock and reopen the directory of a run that no supervisor has; None: there is no such run.
+    """Lock and reopen the directory of a run that has no supervisor; return None if no such run exists.
 
     Raises RunOver, RunDirectoryError if it is live, BadJob if it is another job's.
     """
     if not directory.path.exists():
         return None
-    directory.take(LOCK_LEFT if job.hosts.count else 0.0)
+    directory.take(LOCK_TIMEOUT if job.hosts.count else 0.0)
     result = directory.result()
     if result is not None and result.final:
         raise RunOver(directory.run_id, result)

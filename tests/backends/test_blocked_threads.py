@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.backends.local.waits import Frame, doing, main_thread
+from clusterkit.backends.local.blocked_threads import Frame, doing, main_thread
 
 PYTHON, TENSORFLOW = "/usr/lib/python3.11", "/venv/lib/python3.11/site-packages/tensorflow/python"
 TRAINING, HOME = "/venv/lib/python3.11/site-packages/clusterkit/training", "/home/me"

@@ -1,4 +1,4 @@
-"""The scout: which checkpoint was there when an attempt began, whatever happens to the directory meanwhile."""
+"""Finding checkpoints: which one existed when an attempt began, whatever happens to the directory meanwhile."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.backends.local import scout
-from clusterkit.backends.local.scout import Scout
+from clusterkit.backends.local import checkpoint_finder
+from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
 from clusterkit.client import checkpoints
 from clusterkit.client.checkpoints import newest_checkpoint
 from clusterkit.words.events import CheckpointFound
@@ -24,8 +24,8 @@ WORKERS = [task(f"worker:{index}") for index in range(8)]
 NOW = 1_000_000.0  # a wall time
 
 
-class Scouting:
-    """A scout whose scans are counted."""
+class WatchedFinder:
+    """A finder whose scans are counted."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.posted = queue.SimpleQueue[Any]()
@@ -38,16 +38,16 @@ class Scouting:
             with self.held:
                 return newest_checkpoint(place, before)
 
-        monkeypatch.setattr(scout, "newest_checkpoint", counted)
-        self.scout = Scout(PurePosixPath(directory), self.posted.put)
+        monkeypatch.setattr(checkpoint_finder, "newest_checkpoint", counted)
+        self.finder = CheckpointFinder(PurePosixPath(directory), self.posted.put)
 
 
 @pytest.fixture
-def scouting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scouting]:
-    """A scout that is ended after the test."""
-    made = Scouting(tmp_path, monkeypatch)
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WatchedFinder]:
+    """A finder that is ended after the test."""
+    made = WatchedFinder(tmp_path, monkeypatch)
     yield made
-    made.scout.stop()
+    made.finder.stop()
 
 
 def write(path: Path, at: float) -> str:
@@ -58,36 +58,36 @@ def write(path: Path, at: float) -> str:
     return str(path)
 
 
-def test_what_was_written_after_the_start_was_not_there(scouting: Scouting, tmp_path: Path) -> None:
+def test_what_was_written_after_the_start_was_not_there(watched: WatchedFinder, tmp_path: Path) -> None:
     """The attempt may write its own first checkpoint while the scan goes on."""
     old = write(tmp_path / "ckpt-1.index", NOW - 5)
     write(tmp_path / "ckpt-2.index", NOW + 0.1)
-    scouting.scout.look(WORKERS[0], 2, NOW)
-    assert scouting.posted.get(timeout=10) == CheckpointFound(WORKERS[0], 2, old)
+    watched.finder.look(WORKERS[0], 2, NOW)
+    assert watched.posted.get(timeout=10) == CheckpointFound(WORKERS[0], 2, old)
 
 
-def test_a_gang_shares_a_scan(scouting: Scouting, tmp_path: Path) -> None:
+def test_a_gang_shares_a_scan(watched: WatchedFinder, tmp_path: Path) -> None:
     """Those that begin during the first one's; what was written meanwhile was there when they began."""
     first = write(tmp_path / "ckpt-1.index", NOW - 5)
-    with scouting.held:
-        scouting.scout.look(WORKERS[0], 2, NOW)
-        assert scouting.begun.wait(10)
+    with watched.held:
+        watched.finder.look(WORKERS[0], 2, NOW)
+        assert watched.begun.wait(10)
         second = write(tmp_path / "ckpt-2.index", NOW + 0.05)
         for index, worker in enumerate(WORKERS[1:], 1):
-            scouting.scout.look(worker, 2, NOW + index / 10)
-    found = [scouting.posted.get(timeout=10) for _ in WORKERS]
+            watched.finder.look(worker, 2, NOW + index / 10)
+    found = [watched.posted.get(timeout=10) for _ in WORKERS]
     assert found == [CheckpointFound(w, 2, first if w == WORKERS[0] else second) for w in WORKERS]
-    assert scouting.scans == [NOW, NOW + 0.7]
+    assert watched.scans == [NOW, NOW + 0.7]
 
 
-def test_without_a_checkpoint_nothing_is_posted(scouting: Scouting, tmp_path: Path) -> None:
+def test_without_a_checkpoint_nothing_is_posted(watched: WatchedFinder, tmp_path: Path) -> None:
     """Nor where there is no directory."""
     write(tmp_path / "notes.txt", NOW - 5)
-    scouting.scout.look(WORKERS[0], 2, NOW)
+    watched.finder.look(WORKERS[0], 2, NOW)
     shutil.rmtree(tmp_path)
-    scouting.scout.look(WORKERS[0], 3, NOW + 9)
-    scouting.scout.stop()
-    assert scouting.posted.empty()
+    watched.finder.look(WORKERS[0], 3, NOW + 9)
+    watched.finder.stop()
+    assert watched.posted.empty()
     tmp_path.mkdir()
 
 
@@ -105,9 +105,9 @@ def test_a_scan_of_a_large_directory_ends_with_the_run(tmp_path: Path, monkeypat
             yield entry
 
     monkeypatch.setattr(checkpoints, "_entries", slow)
-    monkeypatch.setattr(scout, "PATIENCE", 600.0)
+    monkeypatch.setattr(checkpoint_finder, "PATIENCE", 600.0)
     posted: list[Any] = []
-    one = Scout(PurePosixPath(tmp_path), posted.append)
+    one = CheckpointFinder(PurePosixPath(tmp_path), posted.append)
     one.look(WORKERS[0], 2, NOW + 1)
     assert begun.wait(10)
     one.stop()

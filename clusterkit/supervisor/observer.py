@@ -1,0 +1,100 @@
+"""The observer: passes each event of a run to its journal, ledger, console and hooks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING
+
+from clusterkit.client.directory import RunDirectory
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.supervisor.journal import Journal
+from clusterkit.supervisor.lost import keep_crash
+from clusterkit.supervisor.run import Run
+from clusterkit.supervisor.takeover import Past
+from clusterkit.system.inbox import Inbox
+from clusterkit.views.console import Console
+from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.warm.choice import marks
+from clusterkit.words.account import Account
+from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
+from clusterkit.words.outcome import RunResult
+
+if TYPE_CHECKING:
+    from clusterkit.hooks.runner import HookRunner
+
+
+class Observer:
+    """Opens the run's journal. `past` are the events before a continuation, which are told to nobody again."""
+
+    def __init__(self, run: Run, directory: RunDirectory, inbox: Inbox, console: Console, past: Past) -> None:
+        self._job, self._level = run.prepared.job, run.display.level
+        self.directory, self._inbox, self._console = directory, inbox, console
+        self._storage_has_failed = False
+        self._hooks: HookRunner | None = None
+        self._past = past.events
+        self._ledger, ahead = Ledger(self._job), time.time() - past.clock()
+        for at, event in past.events:
+            self._ledger.take(at, event, at + ahead)
+        self._status_line = console.follow(self._ledger.run)
+        self._journal = Journal(directory.journal, time.time, self._storage_failed)
+
+    def start_hooks(self, stack: ExitStack) -> None:
+        """Start the process of the job's hooks, if it has any. The stack runs the hooks that remain, and ends it."""
+        if not self._job.hooks.commands:
+            return
+        from clusterkit.hooks.runner import HookRunner  # most runs have none
+
+        env = {**marks(self.directory), "CLUSTERKIT_TASK": "hooks"}
+        warn = partial(self._console.say, bad=True)
+        self._hooks = HookRunner(self._ledger, self.directory, self._inbox, warn, env)
+        stack.callback(self._hooks.end)
+        self._hooks.recall(self._past)
+
+    def see(self, event: Event, now: float) -> None:
+        """Pass on an event that was handled at `now` of the run's clock."""
+        self._journal.write(event, now)
+        with self._status_line:
+            self._ledger.take(now, event, time.time())
+        if self._hooks is not None:
+            self._hooks.see(event, now)
+        if isinstance(event, Crashed):
+            self._console.say(keep_crash(self.directory, event), bad=True)
+        if isinstance(event, Placed):
+            self._move(event)
+        told = sentence(event)
+        if told is not None and told[0] >= self._level:
+            self._console.say(told[1], bad=is_bad(event))
+
+    @property
+    def announce(self) -> Callable[[str], None] | None:
+        """Shows a sentence that is not for the journal; None if the user wants no such sentences."""
+        return self._console.say if self._level <= Level.INFO else None
+
+    def write_result(self, result: RunResult) -> None:
+        """Write the run's result, with its account of time."""
+        try:
+            self.directory.write_result(result, self.account())
+        except OSError as error:
+            self._console.say(f"result.json could not be written: {error.strerror}.", bad=True)
+
+    def account(self) -> Account:
+        """Return the run's account of time so far."""
+        return self._ledger.account()
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+    def _move(self, placed: Placed) -> None:
+        try:
+            self.directory.move(placed.endpoints)
+        except OSError as error:
+            self._storage_failed(f"job.json could not be written: {error.strerror}")
+
+    def _storage_failed(self, error: str) -> None:
+        if not self._storage_has_failed:  # reported once
+            self._storage_has_failed = True
+            self._inbox.put(StorageFailed(f"{error}. The run directory is {self.directory.path}"))

@@ -1,0 +1,95 @@
+"""`up`: starts the guardian, the supervisor and, as early as possible, the fork server.
+
+The imports of the fork server take the longest. So this module imports little, and the supervisor imports the rest
+while the fork server imports TensorFlow.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from clusterkit.client.store import new_run_id
+from clusterkit.supervisor.guardian import guard
+from clusterkit.supervisor.handover import hand_over
+from clusterkit.supervisor.lost import end_crashed, supervisor_lost
+from clusterkit.supervisor.prepare import Prepared
+from clusterkit.supervisor.run import Display, Run, make_and_lock
+from clusterkit.supervisor.signals import HEEDED
+from clusterkit.supervisor.watchdog import Watchdog
+from clusterkit.system.barrier import crashed
+from clusterkit.system.process import ENDING
+from clusterkit.system.procfs import lineage
+from clusterkit.warm.choice import launch_for, warm_places
+from clusterkit.warm.launching import Inherited, Launch, begin
+from clusterkit.warm.session import Session
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.outcome import SUSPENDED
+from clusterkit.words.printable import printable_lines
+
+GUARDIAN = "clusterkit's guardian process"
+OWNER = "the Python process that started the run"
+
+
+def up(
+    prepared: Prepared,
+    display: Display,
+    lifeline: int | None = None,
+    session: Session | None = None,
+    starters: Collection[int] = (),
+) -> int:
+    """Run a prepared job to its end under a guardian; return the exit code.
+
+    `lifeline` is a pipe to the Python process that the run must not outlive; `session` has the warm servers of that
+    process. `starters` are processes that started the run but may no longer be ancestors of this one.
+    """
+    starters = frozenset({*starters, *lineage(os.getpid())})
+    run = Run(prepared, prepared.run_id or new_run_id(), display, starters=starters)
+    on_hosts = prepared.job.hosts.count > 0  # each agent has a fork server of its own
+    heeded = HEEDED if prepared.continues else ENDING
+    launch = None if on_hosts else launch_for(prepared.job, run.directory)
+    run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
+    for place in () if prepared.continues else warm_places(run.launch, session, lifeline):
+        code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)
+        if isinstance(code, int):
+            return code
+        run = run.warned(code)
+    owner = {} if lifeline is None else {lifeline: OWNER}
+    return guard(
+        lambda guardian: supervise(run, {guardian: GUARDIAN, **owner}),
+        lambda how, left: _lost(run, how, left),
+        heeded,
+        Watchdog(run.directory),
+    )
+
+
+def supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:
+    """Run the job in this process, the supervisor; return the exit code. `inherited` is a running fork server."""
+    directory = run.directory
+    try:
+        if not run.prepared.continues:
+            make_and_lock(directory)
+            inherited = inherited or _early(run.launch)
+        from clusterkit.supervisor.launch import launch  # while the fork server imports
+
+        return launch(run, directory, lifelines, inherited)
+    except ClusterkitError as error:
+        print(f"clusterkit: {printable_lines(str(error))}", file=sys.stderr)
+        return error.exit_code
+    except Exception as error:
+        return end_crashed(directory, crashed("its supervisor", error))
+
+
+def _early(launch: Launch | None) -> Inherited | None:
+    """Start the fork server. If that fails, the run tries again once it has a journal to log the reason in."""
+    try:
+        return None if launch is None else begin(launch)
+    except OSError:
+        return None
+
+
+def _lost(run: Run, how: str, left: int) -> int:
+    supervisor_lost(run.run_id, how, left)
+    return SUSPENDED if run.prepared.continues else 1
