@@ -12,8 +12,8 @@ from benchmarks.children import launched
 from benchmarks.jobs import PROGRAMS, TrainingJob, as_up, mwms_job, ps_job
 from benchmarks.scenario import Figures, Scenario
 from benchmarks.training import LONG
-from clusterkit.client.control import Client
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.control import Client
+from clusterkit.store.directory import RunDirectory
 
 ARGS = ("--steps", "1000000", "--checkpoint-every", "50", "--step-time", "0.01")
 STEPS = 60  # after which a checkpoint is there

@@ -28,9 +28,9 @@ from clusterkit.backends.local.logs import ArrivalsWriter
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
-from tests.dashboard.browser import Browser, Served
-from tests.dashboard.histories import WALL, beginning, line, progress, written
 from tests.environment import clean_environment
+from tests.page.browser import Browser, Served
+from tests.page.histories import WALL, beginning, line, progress, written
 from tests.support import ROOT, wait_until
 
 EVENTS, LOGS = 1_000_000, 100_000_000  # of a long run: events, and bytes of logs

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from clusterkit.api import StillRunning as StillRunning
     from clusterkit.api import TaskHandle as TaskHandle
     from clusterkit.api import WaitTimeout as WaitTimeout
-    from clusterkit.client.control import Refused as Refused
+    from clusterkit.store.control import Refused as Refused
     from clusterkit.words.errors import BadJob as BadJob
     from clusterkit.words.errors import ClusterkitError as ClusterkitError
     from clusterkit.words.errors import RunDirectoryError as RunDirectoryError

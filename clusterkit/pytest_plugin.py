@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 import pytest
 
-from clusterkit.words.durations import seconds
+from clusterkit.text.durations import seconds
+from clusterkit.text.printable import printable
+from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
-from clusterkit.words.printable import printable
-from clusterkit.words.spelling import listed
 
 if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
     from clusterkit.api import Attempt, Cluster, Result, TaskHandle
@@ -272,8 +272,8 @@ def _home(test: str, keep: bool, factory: pytest.TempPathFactory) -> Path:
 
 def _leaks(home: Path) -> tuple[str, ...]:
     """Return what is left of the test's runs, and clean it up, so that it can't disturb later tests."""
-    from clusterkit.client.cleaning import end_leaks, find_leaks
-    from clusterkit.client.store import RunStore
+    from clusterkit.store.cleaning import end_leaks, find_leaks
+    from clusterkit.store.store import RunStore
 
     leaks = find_leaks(RunStore(home))
     if leaks.sentences:

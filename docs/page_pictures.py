@@ -15,7 +15,7 @@ from PIL import Image
 from run import ROOT, Place
 
 if TYPE_CHECKING:
-    from tests.dashboard.browser import Browser
+    from tests.page.browser import Browser
 
 UP = """clusterkit up --detach --workers 2 --ps 1 --fault "kill worker:1 @ step=300" --fault "kill ps:0 @ step=800" \
     workloads/ps_train.py --steps 2500"""
@@ -28,7 +28,7 @@ COLORS = 256  # of the palette: the page has few, and shades of them at the edge
 def draw(place: Place, pictures: Path) -> None:
     """Draw the page at two widths, light and dark, while the run is live."""
     sys.path.append(str(ROOT))
-    from tests.dashboard.browser import Browser
+    from tests.page.browser import Browser
 
     run = place.run(UP).strip().splitlines()[-1]
     words = ["clusterkit", "dashboard", "--control", run]

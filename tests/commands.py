@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clusterkit.client.control import Client
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.follow import Life
+from clusterkit.store.control import Client
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.follow import Life
 from clusterkit.words.errors import ClusterkitError
 from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, more, processes_of, wait_until

@@ -196,9 +196,9 @@ def test_words_and_what_runs_in_tasks_need_the_standard_library_only() -> None:
         ("tensorboard", {"tensorboard"}),
         ("cryptography", {"backends/link"}),
         ("yaml", {"engines"}),
-        ("starlette", {"dashboard"}),
-        ("uvicorn", {"dashboard"}),
-        ("prometheus_client", {"dashboard"}),
+        ("starlette", {"page"}),
+        ("uvicorn", {"page"}),
+        ("prometheus_client", {"page"}),
     ],
 )
 def test_a_package_is_known_to_few_rooms(package: str, rooms: set[str]) -> None:

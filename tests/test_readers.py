@@ -6,7 +6,7 @@ import ast
 
 from tests.test_house import MODULES, breaches, room_of
 
-READERS = ("views", "ledger", "dashboard", "hooks", "api")
+READERS = ("views", "ledger", "page", "hooks", "api")
 SENTENCES = {"reason", "why", "detail", "said", "message", "sentence"}  # fields and variables with text for people
 LOOKS = {"startswith", "endswith", "find", "index", "partition", "rpartition", "split", "count"}
 

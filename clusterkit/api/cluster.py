@@ -17,11 +17,11 @@ from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning,
 from clusterkit.api.session import Temporary
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.api.tasks import TaskHistory, Tasks, known
-from clusterkit.client.control import Client, NotLive
-from clusterkit.client.follow import follow
-from clusterkit.client.journal import JournalReader
-from clusterkit.client.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.job.options import Gathered, Options
+from clusterkit.store.control import Client, NotLive
+from clusterkit.store.follow import follow
+from clusterkit.store.journal import JournalReader
+from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.model import Task

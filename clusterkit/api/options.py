@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast, get_type_hints
 from clusterkit.job.flags import text_of
 from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options
 from clusterkit.job.spec import UNFIT
-from clusterkit.words import durations
+from clusterkit.text import durations
+from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
 from clusterkit.words.options import Path
-from clusterkit.words.spelling import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., None])
 _HINTS = get_type_hints(Options)

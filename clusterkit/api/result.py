@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.ledger.reading import report_of
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.account import Account, Straggler
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.goodput import Goodput

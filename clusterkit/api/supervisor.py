@@ -26,9 +26,9 @@ from functools import cache
 from pathlib import Path
 
 from clusterkit.api.session import session
-from clusterkit.client.cleaning import MARK
-from clusterkit.client.directory import RunDirectory
 from clusterkit.job.options import Gathered
+from clusterkit.store.cleaning import MARK
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.process import code_of
 from clusterkit.warm.session import ApiRequest

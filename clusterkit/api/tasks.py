@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL, Exit

@@ -14,7 +14,7 @@ from clusterkit.chaos.model import Outcome, Trial
 from clusterkit.chaos.runner import Campaign, Terms
 from clusterkit.chaos.text import document
 from clusterkit.chaos.trial import JobTemplate
-from clusterkit.client.campaigns import RUNNING, CampaignFile
+from clusterkit.store.campaigns import RUNNING, CampaignFile
 from clusterkit.words import wire
 from clusterkit.words.secrets import without_credentials, without_secrets
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from clusterkit.chaos.model import Baseline, Outcome, Shrunk
 from clusterkit.chaos.tally import PERCENTILES, Row, by_action, by_type
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable
 from clusterkit.views.tables import number, table
-from clusterkit.words.durations import shown
 from clusterkit.words.faults import plain
 from clusterkit.words.model import number_of
-from clusterkit.words.printable import printable
 
 Replay = Callable[[Outcome | Shrunk], str]
 

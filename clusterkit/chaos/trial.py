@@ -18,12 +18,12 @@ from clusterkit.chaos.model import Baseline, Outcome, Trial
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
 from clusterkit.chaos.tally import fault_outcomes
-from clusterkit.client.cleaning import find_leaks, remove
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
-from clusterkit.client.store import RunStore
 from clusterkit.job.flags import env_flags, job_flags
 from clusterkit.job.options import Gathered, JobOptions, Options
+from clusterkit.store.cleaning import find_leaks, remove
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
+from clusterkit.store.store import RunStore
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.job import JobSpec, RestartRules

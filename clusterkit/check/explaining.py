@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clusterkit.system.barrier import start_thread
+from clusterkit.text.lines import last_traceback
 from clusterkit.words.job import JobSpec
-from clusterkit.words.lines import last_traceback
 from clusterkit.words.outcome import RunResult, RunState
 
 if TYPE_CHECKING:  # imported late: only failed runs need it

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.words.printable import printable
+from clusterkit.text.printable import printable
 
 
 class Severity(enum.StrEnum):

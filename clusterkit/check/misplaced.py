@@ -8,9 +8,9 @@ from itertools import takewhile
 
 from clusterkit.check.imports import program_files, program_of
 from clusterkit.job.options import OPTIONS, Kind
+from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind
-from clusterkit.words.spelling import listed
 
 MOST = 300_000  # bytes of a program and its modules that are read at most
 _OTHERS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 from clusterkit.check.findings import Finding, Location
 from clusterkit.check.source import Source
+from clusterkit.text.spelling import listed
 from clusterkit.words.job import Convention, JobSpec, RestartScope, TfConfig
 from clusterkit.words.model import Shape, TaskType
-from clusterkit.words.spelling import listed
 
 MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
 PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"

@@ -90,7 +90,7 @@ def restart(run: str | None, tasks: tuple[str, ...], no_wait: bool, as_json: boo
 
 
 def _ask(run: str | None, verb: str, tasks: tuple[str, ...], **more: Any) -> dict[str, Any]:
-    from clusterkit.client.control import Client
+    from clusterkit.store.control import Client
 
     with exit_on_error():
         chosen = to_act_on(run)
@@ -108,7 +108,7 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     """Wait until each task runs that attempt or a later one. Raises ClusterkitError."""
-    from clusterkit.client.follow import Life, follow
+    from clusterkit.store.follow import Life, follow
     from clusterkit.words.errors import ClusterkitError
 
     late = list(wanted)

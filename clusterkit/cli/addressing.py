@@ -12,11 +12,11 @@ from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import Command, Option
+from clusterkit.text.spelling import closest
 from clusterkit.words.model import TaskType, tasks_named
-from clusterkit.words.spelling import closest
 
 if TYPE_CHECKING:
-    from clusterkit.client.directory import RunDirectory
+    from clusterkit.store.directory import RunDirectory
 
 ALL = "all"
 LIVE_OR_NEWEST = "the newest live run, or else the newest"
@@ -36,7 +36,7 @@ class RunId(click.ParamType[str]):
         return str(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from clusterkit.client.store import RunStore, newest_first
+        from clusterkit.store.store import RunStore, newest_first
 
         if ctx.params.get("words"):  # the run has been named
             return []
@@ -48,7 +48,7 @@ class RunOrTask(RunId):
     """A word that is a run or a task."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        from clusterkit.client.store import RUN_ID
+        from clusterkit.store.store import RUN_ID
 
         word = str(value)
         task = task_named(word)
@@ -136,7 +136,7 @@ def task_named(word: str) -> str | None:
 
 def choose(run: str | None, finished: bool) -> RunDirectory:
     """The run that the present command is about, see `RunStore.choose`. Raises NoSuchRun."""
-    from clusterkit.client.store import NoSuchRun, RunStore
+    from clusterkit.store.store import NoSuchRun, RunStore
 
     store = RunStore()
     try:
@@ -158,7 +158,7 @@ def _hint(word: str) -> str:
 
 def _names_in(run: str | None) -> list[str]:
     """What names tasks of a run."""
-    from clusterkit.client.store import NoSuchRun, RunStore
+    from clusterkit.store.store import NoSuchRun, RunStore
 
     try:
         info = RunStore().choose(run, finished=True).info()

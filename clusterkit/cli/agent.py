@@ -11,7 +11,7 @@ import click
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.terminal import echo, exit_on_error
-from clusterkit.words.endpoints import split
+from clusterkit.text.endpoints import split
 from clusterkit.words.errors import ClusterkitError
 
 PATIENCE = "60s"

@@ -13,11 +13,11 @@ from clusterkit.cli.help import option
 from clusterkit.cli.options import display_options
 from clusterkit.cli.params import tasks_shown
 from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
-from clusterkit.client.arrivals import Arrivals, Piece
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader, Stamped
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.reading import report_of, result_of
+from clusterkit.store.arrivals import Arrivals, Piece
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader, Stamped
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
@@ -113,7 +113,7 @@ def command(
 
 def _until_over(watched: LiveConsole) -> int:
     from clusterkit.cli.elsewhere import life_of
-    from clusterkit.client.follow import follow
+    from clusterkit.store.follow import follow
 
     try:
         for _ in follow(watched.show, life_of(watched.run).is_over):

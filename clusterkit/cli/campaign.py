@@ -17,15 +17,15 @@ from clusterkit.chaos.text import baseline_line, failure, interruption, run_line
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
 from clusterkit.cli.params import echo_json
 from clusterkit.cli.terminal import echo, is_screen
-from clusterkit.client.store import RunStore
+from clusterkit.store.store import RunStore
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
+from clusterkit.text.columns import columns, fitted
+from clusterkit.text.printable import printable_lines
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import BAR, bar
-from clusterkit.words.columns import columns, fitted
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
-from clusterkit.words.printable import printable_lines
 
 
 class Stopped(BaseException):

@@ -134,7 +134,7 @@ def _asked(options: Gathered) -> JobTemplate:
 
 def _name(asked: JobTemplate) -> str:
     """The campaign's, with which the ids of its runs begin. Raises BadJob."""
-    from clusterkit.client.store import new_run_id
+    from clusterkit.store.store import new_run_id
     from clusterkit.words.errors import BadJob
 
     name = str(asked.options.get("run_id") or f"chaos-{new_run_id()}")

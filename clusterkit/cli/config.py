@@ -59,9 +59,9 @@ def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) ->
 
 def _batch_script(prepared: Prepared) -> str:
     """What `up` would submit, as comments. Raises BadJob with all that the engine can't take."""
-    from clusterkit.client.store import new_run_id
     from clusterkit.engines.table import engine_named
-    from clusterkit.words.printable import printable
+    from clusterkit.store.store import new_run_id
+    from clusterkit.text.printable import printable
 
     job = prepared.job
     script = engine_named(job.hosts.engine).script(job, prepared.run_id or new_run_id()) if job.hosts.count else ""

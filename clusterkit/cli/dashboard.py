@@ -31,15 +31,15 @@ def command(run: str | None, port: int, control: bool) -> None:
 
     It listens on 127.0.0.1 only. Whoever opens the page needs the token in the address that is printed.
     """
-    from clusterkit.client.store import RunStore
     from clusterkit.job.preflight import dashboard_problems
+    from clusterkit.store.store import RunStore
     from clusterkit.words.errors import ClusterkitError
 
     with exit_on_error():
         chosen = None if run is None else choose(run, finished=True)
         if problems := dashboard_problems():
             raise ClusterkitError(problems[0])
-        from clusterkit.dashboard.serve import PageServer
+        from clusterkit.page.serve import PageServer
 
         server = PageServer(RunStore(), control, port)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # also before the server listens to them

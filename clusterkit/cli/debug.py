@@ -14,7 +14,7 @@ from clusterkit.cli.params import tasks_shown
 from clusterkit.cli.terminal import exit_on_error
 
 if TYPE_CHECKING:
-    from clusterkit.client.directory import RunDirectory, RunInfo
+    from clusterkit.store.directory import RunDirectory, RunInfo
 
 LOOK_EVERY = 0.05  # seconds between two looks for the job of a run that is about to begin
 

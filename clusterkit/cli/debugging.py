@@ -12,13 +12,13 @@ from contextlib import contextmanager, suppress
 
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
-from clusterkit.client.debugging import Connection, connect
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.store import RunStore
+from clusterkit.store.debugging import Connection, connect
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
+from clusterkit.text.printable import printable
+from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
-from clusterkit.words.printable import printable
-from clusterkit.words.spelling import listed
 
 LOOK_EVERY = 0.1  # seconds between two looks for a task that waits
 LONGEST_HISTORY = 1000

@@ -14,9 +14,9 @@ from pathlib import Path
 from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.store import RunStore, new_run_id
 from clusterkit.ledger.status import RunPhase
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore, new_run_id
 from clusterkit.supervisor.detach import detach, exit_code
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Display
@@ -24,12 +24,12 @@ from clusterkit.supervisor.up import up
 from clusterkit.system.files import make_private, take_room
 from clusterkit.system.ports import listening
 from clusterkit.system.procfs import lineage
+from clusterkit.text.durations import compact
+from clusterkit.text.printable import printable
 from clusterkit.views.readiness import Readiness
-from clusterkit.words.durations import compact
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task
-from clusterkit.words.printable import printable
 
 A_SHORT_WHILE = 5.0  # seconds for tasks to open their ports or report anything
 WHILE_IMPORTING = 60.0  # the same where TensorFlow is imported first, by many tasks on few cores

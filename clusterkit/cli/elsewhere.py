@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from clusterkit.cli.addressing import choose
 
 if TYPE_CHECKING:
-    from clusterkit.client.directory import RunDirectory
-    from clusterkit.client.follow import Life
+    from clusterkit.store.directory import RunDirectory
+    from clusterkit.store.follow import Life
 
 
 def to_act_on(run: str | None) -> RunDirectory:
@@ -35,7 +35,7 @@ def to_act_on(run: str | None) -> RunDirectory:
 
 def life_of(run: RunDirectory) -> Life:
     """The life of a run, over all allocations that its engine gives it."""
-    from clusterkit.client.follow import Life
     from clusterkit.engines.table import continues
+    from clusterkit.store.follow import Life
 
     return Life(run, lambda: continues(run))

@@ -14,7 +14,7 @@ from clusterkit.cli.params import json_option, tasks_shown
 from clusterkit.cli.terminal import echo, exit_on_error
 
 if TYPE_CHECKING:
-    from clusterkit.client.journal import JournalLine
+    from clusterkit.store.journal import JournalLine
 
 
 @click.command(
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def command(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
     """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
     from clusterkit.cli.elsewhere import life_of
-    from clusterkit.client.follow import follow
-    from clusterkit.client.journal import JournalReader
+    from clusterkit.store.follow import follow
+    from clusterkit.store.journal import JournalReader
 
     with exit_on_error():
         chosen = choose(run, finished=True)

@@ -16,7 +16,7 @@ from clusterkit.words.faults import ON_STORAGE, FaultAction
 from clusterkit.words.grammar import EXAMPLE, parse_all
 
 if TYPE_CHECKING:
-    from clusterkit.client.directory import RunDirectory
+    from clusterkit.store.directory import RunDirectory
     from clusterkit.words.faults import Fault
 
 
@@ -40,7 +40,7 @@ class OnFaults(OnRun):
     kind = RunOrFault()
 
     def address(self, ctx: click.Context, words: list[str]) -> None:
-        from clusterkit.client.store import RUN_ID
+        from clusterkit.store.store import RUN_ID
 
         if words and words[0].split() == [words[0]] and words[0] not in set(FaultAction):
             if not RUN_ID.fullmatch(words[0]):
@@ -107,8 +107,8 @@ def _read(texts: tuple[str, ...]) -> list[Fault]:
 
 
 def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory, list[dict[str, Any]]]:
-    from clusterkit.client.control import Client
     from clusterkit.faults.aim import live_problems_of
+    from clusterkit.store.control import Client
 
     chosen = to_act_on(run)
     info = chosen.info()

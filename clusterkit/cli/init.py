@@ -17,9 +17,9 @@ import click
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.system.files import why_not_reached
+from clusterkit.text.printable import printable
+from clusterkit.text.spelling import closest
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.printable import printable
-from clusterkit.words.spelling import closest
 
 STARTER = Path(__file__).parent.parent / "starter"
 FILES = ("job.toml", "train.py", "test_train.py")

@@ -16,7 +16,7 @@ from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
 from clusterkit.cli.help import option
 from clusterkit.cli.params import json_option, tasks_shown
 from clusterkit.cli.terminal import color_option, echo, exit_on_error, use_color
-from clusterkit.words import durations
+from clusterkit.text import durations
 
 if TYPE_CHECKING:
     from clusterkit.views.loglines import LogLine

@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
 from clusterkit.ledger.ledger import Ledger
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
 from clusterkit.words.model import Task
 

@@ -23,7 +23,7 @@ from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
 def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
     """List the runs, the newest first."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.store import RunStore, newest_first
+    from clusterkit.store.store import RunStore, newest_first
     from clusterkit.views.listing import runs_table
 
     if campaigns:
@@ -42,7 +42,7 @@ def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
 
 
 def _list_campaigns(live: bool, quiet: bool, as_json: bool) -> None:
-    from clusterkit.client.store import RunStore
+    from clusterkit.store.store import RunStore
     from clusterkit.views.campaigns import campaign_row, campaigns_table
 
     now = time.time()

@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from clusterkit.cli.help import option
 from clusterkit.cli.terminal import color_option
 from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind
-from clusterkit.words import durations
+from clusterkit.text import durations
 from clusterkit.words.model import tasks_named
 
 Command = Callable[..., Any]

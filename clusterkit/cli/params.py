@@ -14,7 +14,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
-    from clusterkit.client.directory import RunDirectory
+    from clusterkit.store.directory import RunDirectory
 
 
 class NoSuchTask(ClusterkitError):

@@ -15,8 +15,8 @@ from clusterkit.cli.params import echo_json, json_option, tasks_of
 from clusterkit.cli.terminal import echo, exit_on_error
 
 if TYPE_CHECKING:
-    from clusterkit.client.directory import RunDirectory
-    from clusterkit.client.journal import JournalReader
+    from clusterkit.store.directory import RunDirectory
+    from clusterkit.store.journal import JournalReader
     from clusterkit.views.profiles import Answers
 
 WRITTEN_WITHIN = 30.0  # seconds after the window for tasks to write what they have
@@ -37,8 +37,8 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
     job report no steps: their profiles last as long as the coordinator's. To show profiles, TensorBoard needs the
     package tensorboard-plugin-profile.
     """
-    from clusterkit.client.control import Client
-    from clusterkit.client.journal import JournalReader
+    from clusterkit.store.control import Client
+    from clusterkit.store.journal import JournalReader
     from clusterkit.views.narrate import sentence
     from clusterkit.views.profiles import Answers
     from clusterkit.words.model import Task
@@ -60,7 +60,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
 
 def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patience: float) -> None:
     """Wait until every task has answered, or cannot any more."""
-    from clusterkit.client.follow import Life, follow
+    from clusterkit.store.follow import Life, follow
 
     why = "the run ended before that"
     try:

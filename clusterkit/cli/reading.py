@@ -12,10 +12,10 @@ from itertools import groupby
 
 from clusterkit.cli.elsewhere import life_of
 from clusterkit.cli.params import selects
-from clusterkit.client.arrivals import Arrivals, Piece
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.follow import follow
 from clusterkit.engines.table import may_continue
+from clusterkit.store.arrivals import Arrivals, Piece
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.follow import follow
 from clusterkit.views.loglines import LineMaker, LogLine
 
 

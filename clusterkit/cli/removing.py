@@ -17,9 +17,9 @@ from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
-    from clusterkit.client.campaigns import CampaignFile
-    from clusterkit.client.directory import RunDirectory
-    from clusterkit.client.store import RunStore
+    from clusterkit.store.campaigns import CampaignFile
+    from clusterkit.store.directory import RunDirectory
+    from clusterkit.store.store import RunStore
 
 
 from clusterkit.words.model import number_of
@@ -31,9 +31,9 @@ from clusterkit.words.model import number_of
 @json_option
 def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
     """Remove finished runs with everything in their directories, or the records of campaigns. Live ones are refused."""
-    from clusterkit.client.campaigns import CampaignFile
-    from clusterkit.client.directory import RunDirectory
-    from clusterkit.client.store import RunStore
+    from clusterkit.store.campaigns import CampaignFile
+    from clusterkit.store.directory import RunDirectory
+    from clusterkit.store.store import RunStore
 
     store, found, problems = RunStore(), list[RunDirectory | CampaignFile](), list[ClusterkitError]()
     for name in dict.fromkeys(runs):
@@ -46,7 +46,7 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
 
 def _named(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
     """The run or campaign of that id, or one that a part of an id is meant to be. Raises NoSuchRun."""
-    from clusterkit.client.store import NoSuchRun
+    from clusterkit.store.store import NoSuchRun
 
     found = store.find_any(name)
     if prefix or name == (whole := _id(found)) or _confirmed(name, whole):
@@ -77,7 +77,7 @@ def _is_on_terminal() -> bool:
 @json_option
 def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bool) -> None:
     """Remove old finished runs, selected by --older-than, --keep, or both, and the records of campaigns likewise."""
-    from clusterkit.client.store import RunStore, newest_first
+    from clusterkit.store.store import RunStore, newest_first
 
     if older_than is None and keep is None:
         raise click.UsageError("Select runs with --older-than 7d, --keep 10, or both.")
@@ -96,8 +96,8 @@ def _remove(
     chosen: Iterable[RunDirectory | CampaignFile], problems: list[ClusterkitError], as_json: bool, dry_run: bool = False
 ) -> NoReturn:
     """Remove all that can be removed, print which, then what is wrong with the others, and exit."""
-    from clusterkit.client.campaigns import CampaignFile
-    from clusterkit.client.cleaning import remove
+    from clusterkit.store.campaigns import CampaignFile
+    from clusterkit.store.cleaning import remove
 
     removed = list[str]()
     for one in chosen:
@@ -117,7 +117,7 @@ def _remove(
 
 
 def _id(one: RunDirectory | CampaignFile) -> str:
-    from clusterkit.client.directory import RunDirectory
+    from clusterkit.store.directory import RunDirectory
 
     return one.run_id if isinstance(one, RunDirectory) else one.campaign_id
 
@@ -126,7 +126,7 @@ def _id(one: RunDirectory | CampaignFile) -> str:
 @option("--all", "everywhere", is_flag=True, help="Also for runs in other state directories.")
 def command(everywhere: bool) -> None:
     """Kill the processes of runs that lost their supervisor."""
-    from clusterkit.client.cleaning import reap_strays
+    from clusterkit.store.cleaning import reap_strays
 
     with exit_on_error():
         counts = reap_strays(everywhere)

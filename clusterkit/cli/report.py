@@ -17,8 +17,8 @@ from clusterkit.cli.help import option
 from clusterkit.cli.terminal import echo, exit_on_error, write_as_it_is
 
 if TYPE_CHECKING:
-    from clusterkit.client.campaigns import CampaignFile
-    from clusterkit.client.directory import RunDirectory
+    from clusterkit.store.campaigns import CampaignFile
+    from clusterkit.store.directory import RunDirectory
 
 FORMATS = ("html", "md", "trace")
 USUAL = {"html": "report.html", "md": "report.md", "trace": "report.json"}
@@ -34,7 +34,7 @@ class RunOrCampaign(RunId):
     what = "The id of a run or a campaign"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        from clusterkit.client.store import RunStore
+        from clusterkit.store.store import RunStore
 
         campaigns = [] if ctx.params.get("words") else RunStore().campaigns()
         found = [CompletionItem(one.campaign_id) for one in campaigns if one.campaign_id.startswith(incomplete)]
@@ -74,8 +74,8 @@ def command(run: str | None, output: str | None, kind: str | None, force: bool) 
     As a page it opens from disk. It has everything that the dashboard shows; of long logs it has the end of each
     attempt's and what was written around incidents.
     """
-    from clusterkit.client.store import RunStore
-    from clusterkit.dashboard.report_file import Format, report
+    from clusterkit.page.report_file import Format, report
+    from clusterkit.store.store import RunStore
 
     kind = kind or ENDINGS.get(Path(output or "").suffix, "html")
     output = USUAL[kind] if output is None else output
@@ -93,7 +93,7 @@ def command(run: str | None, output: str | None, kind: str | None, force: bool) 
 
 
 def _name(subject: RunDirectory | CampaignFile) -> str:
-    from clusterkit.client.campaigns import CampaignFile
+    from clusterkit.store.campaigns import CampaignFile
 
     if isinstance(subject, CampaignFile):
         return f"the campaign {subject.campaign_id}"

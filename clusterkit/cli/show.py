@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 def command(run: str | None, as_json: bool, startup: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.journal import JournalReader
     from clusterkit.ledger.reading import report_of, result_of
+    from clusterkit.store.journal import JournalReader
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire
     from clusterkit.words.secrets import without_secrets

@@ -19,7 +19,7 @@ def command(run: str | None, tasks: tuple[str, ...], timeout: float, as_json: bo
     """Show the Python stacks of every thread of tasks, without disturbing them."""
     from clusterkit.backends.local.stacks import collect, dumps_of
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.client.control import Client
+    from clusterkit.store.control import Client
     from clusterkit.words.model import Task
 
     with exit_on_error():

@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from clusterkit.cli.help import option
+from clusterkit.text.printable import printable_lines
 from clusterkit.views.colors import HELP, wants_color
 from clusterkit.views.screen import has_terminal
 from clusterkit.views.screen import is_screen as is_screen
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.model import number_of
-from clusterkit.words.printable import printable_lines
 
 HOME, CLEAR_TO_THE_RIGHT, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 CLEAR_SCREEN = f"{HOME}\x1b[2J"

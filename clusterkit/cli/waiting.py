@@ -20,8 +20,8 @@ ANSWERS_WITHIN = 3.0  # seconds for a supervisor
 @json_option
 def wait(run: str | None, as_json: bool) -> None:
     """Wait until a run ends, and exit with its exit code."""
+    from clusterkit.text.printable import printable
     from clusterkit.words import wire
-    from clusterkit.words.printable import printable
 
     with exit_on_error():
         chosen = choose(run, finished=True)
@@ -55,8 +55,8 @@ def wait(run: str | None, as_json: bool) -> None:
 @json_option
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
-    from clusterkit.client.control import Client, NotLive, signal_guardian
-    from clusterkit.client.follow import Life
+    from clusterkit.store.control import Client, NotLive, signal_guardian
+    from clusterkit.store.follow import Life
 
     with exit_on_error():
         chosen = to_act_on(run)

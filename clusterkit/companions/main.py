@@ -16,7 +16,7 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.task.entry import die_with_parent
 
 

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import code_of, end_helper, start_helper

@@ -9,11 +9,11 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from clusterkit.client.store import RunStore
 from clusterkit.doctor.diagnosis import Grade
+from clusterkit.store.store import RunStore
 from clusterkit.system.process import code_of
+from clusterkit.text.durations import shown
 from clusterkit.views.narrate import failed
-from clusterkit.words.durations import shown
 from clusterkit.words.outcome import RunResult
 from clusterkit.words.resources import Network
 

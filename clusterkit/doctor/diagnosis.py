@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.words.printable import printable
+from clusterkit.text.printable import printable
 
 
 class Grade(enum.StrEnum):

@@ -18,9 +18,9 @@ import psutil
 
 from clusterkit.backends.local.gpus import gpus_here
 from clusterkit.backends.local.preflight import DESCRIPTORS, DESCRIPTORS_OWN, TASK_MEMORY
-from clusterkit.client.cleaning import find_strays
-from clusterkit.client.store import state_dir
 from clusterkit.doctor.machine_rules import MachineFacts, PortFacts, StateFacts
+from clusterkit.store.cleaning import find_strays
+from clusterkit.store.store import state_dir
 from clusterkit.system.ports import HOST, claim
 from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets
 from clusterkit.words.errors import NoPorts

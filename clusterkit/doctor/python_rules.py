@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from clusterkit.doctor.diagnosis import Grade, Judged
-from clusterkit.words.spelling import listed
+from clusterkit.text.spelling import listed
 
 OLDEST = (2, 16)  # the oldest TensorFlow that clusterkit supports
 SHOWN = {"keras": "Keras", "tf-keras": "tf_keras", "numpy": "NumPy", "protobuf": "protobuf"}

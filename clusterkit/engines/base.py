@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from clusterkit.backends.hosts.allocation import Allocation
-    from clusterkit.client.directory import RunDirectory
     from clusterkit.job.options import JobOptions
+    from clusterkit.store.directory import RunDirectory
     from clusterkit.words.job import JobSpec
 
 Announce = Callable[[str], None]  # shows the user a sentence

@@ -5,11 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from typing import get_args
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.base import Engine
 from clusterkit.engines.options import EngineName
+from clusterkit.store.directory import RunDirectory
+from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.printable import printable
 
 
 def engine_named(name: str) -> Engine:

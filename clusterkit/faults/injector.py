@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
-from clusterkit.client.checkpoints import corrupt
 from clusterkit.faults.memory import MemoryLimits, NoProcess
 from clusterkit.faults.throttle import ChildOf, Throttle
 from clusterkit.network.virtual import Layer, VirtualNetwork
+from clusterkit.store.checkpoints import corrupt
 from clusterkit.system.process import Child
+from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, FaultTook
 from clusterkit.words.faults import AMOUNTS, Fault, FaultAction, plain
 from clusterkit.words.model import Task
-from clusterkit.words.spelling import listed
 
 
 class _CannotInject(ClusterkitError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from clusterkit.text.printable import printable
 from clusterkit.words.job import Hook
 from clusterkit.words.outcome import Failure, signal_name
-from clusterkit.words.printable import printable
 
 SCHEMA = 1
 LONGEST = 2000  # characters of a text, which a task may have written

@@ -12,9 +12,9 @@ import time
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.main import tell
 from clusterkit.hooks.command import HookCommand
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import become_subreaper
 

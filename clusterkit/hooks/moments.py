@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clusterkit.client.paths import RunPaths
 from clusterkit.hooks.document import Document, about
 from clusterkit.ledger.attempts import Key
 from clusterkit.ledger.incident import Incident
 from clusterkit.ledger.ledger import Ledger
+from clusterkit.store.paths import RunPaths
+from clusterkit.text.printable import printable
 from clusterkit.words import events as ev
 from clusterkit.words.job import Hook
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, FailureRole, RoleKind, RunState
-from clusterkit.words.printable import printable
 
 
 class Moments:

@@ -11,17 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.process import Companion, Script
 from clusterkit.hooks.command import TERM_FOR
 from clusterkit.hooks.document import Document
 from clusterkit.hooks.moments import Moments
 from clusterkit.ledger.ledger import Ledger
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.inbox import Inbox
+from clusterkit.text.spelling import listed
 from clusterkit.words.events import Event, Impaired, LifelineLost
 from clusterkit.words.job import Hook
 from clusterkit.words.model import number_of
-from clusterkit.words.spelling import listed
 
 BOUND = 30.0  # seconds for a command
 MOST_QUEUED = 100  # events that may wait for their command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterkit.client.paths import RunPaths
+from clusterkit.store.paths import RunPaths
 from clusterkit.words.job import Breakpoints, JobSpec, Servers
 from clusterkit.words.model import Task, tasks_named
 from clusterkit.words.resources import Network

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.resources import Devices
-from clusterkit.words.spelling import listed
 
 CORES = "CLUSTERKIT_CORES"  # the entry pins its process to them before the program begins
 GPUS = "CUDA_VISIBLE_DEVICES"

@@ -8,8 +8,8 @@ from operator import attrgetter
 from typing import Any, cast
 
 from clusterkit.job.options import BARE, OPTIONS, Entry, JobOptions, Kind
+from clusterkit.text.durations import exact
 from clusterkit.words import wire
-from clusterkit.words.durations import exact
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind, TaskType
 from clusterkit.words.secrets import HIDDEN, masked, without_secrets

@@ -8,10 +8,10 @@ from pathlib import PurePosixPath
 from typing import cast
 
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, JobOptions, Kind
-from clusterkit.words.durations import seconds
+from clusterkit.text.durations import seconds
+from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
-from clusterkit.words.spelling import did_you_mean
 
 TASK = "task"  # its tables are for one task type each
 _PROGRAM = (Entry("program", Kind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])

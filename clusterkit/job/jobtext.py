@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from clusterkit.job.jobfile import IN_FILE, TASK
 from clusterkit.job.options import TASK_OPTIONS, Entry, JobOptions, Kind
-from clusterkit.words.durations import compact, seconds
+from clusterkit.text.durations import compact, seconds
 from clusterkit.words.errors import BadJob
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
 
 from clusterkit.engines.options import OPTIONS_OF, EngineOptions, HostOptions
-from clusterkit.words import durations
+from clusterkit.text import durations
 from clusterkit.words import options as words
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, TaskType

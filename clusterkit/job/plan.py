@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from clusterkit.client.paths import RunPaths
 from clusterkit.job.debugging import DEBUGGER, EDITOR, debugging_env
 from clusterkit.job.devices import CORES, shares_of, usual_env
 from clusterkit.job.keras import PATCHES, keras_env
 from clusterkit.job.tfconfig import Endpoints, cluster_json, convention_env, peers_of, tf_config, usual_convention_env
-from clusterkit.words.endpoints import host_in
+from clusterkit.store.paths import RunPaths
+from clusterkit.text.endpoints import host_in
 from clusterkit.words.job import JobSpec, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, Task
 from clusterkit.words.resources import Network

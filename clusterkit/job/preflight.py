@@ -14,10 +14,10 @@ from pathlib import Path
 
 from clusterkit.system.files import why_not_reached
 from clusterkit.system.process import why_not_startable
+from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind, TaskType
-from clusterkit.words.spelling import listed
 
 INSTALL_TF_KERAS = "Install it in TensorFlow's version, for example: pip install 'tf_keras==2.21.*'"
 

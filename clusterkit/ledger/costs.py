@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clusterkit.ledger.conditions import Conditions
 from clusterkit.ledger.incident import Incident
 from clusterkit.ledger.stretch import Kind
-from clusterkit.words.durations import precise
+from clusterkit.text.durations import precise
 from clusterkit.words.goodput import PER_SECOND
 
 Worst = tuple[int, str]  # microseconds of the worst case, and what it was

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.takeover import lost_result
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.open_recovery import Account
-from clusterkit.words.durations import shown
+from clusterkit.text.durations import shown
 from clusterkit.words.job import RestartRules
 from clusterkit.words.model import TaskType
 

@@ -11,13 +11,13 @@ from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
+from clusterkit.text.spelling import listed
 from clusterkit.words.actions import Answer, DumpStacks
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Requested, RequestRefused, Verb
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunState
-from clusterkit.words.spelling import listed
 from clusterkit.words.states import TaskState
 
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from clusterkit.client.control_socket import listen
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.control_socket import listen
+from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.params import requested
 from clusterkit.system.poller import READABLE, WRITABLE, Poller
 from clusterkit.words import protocol

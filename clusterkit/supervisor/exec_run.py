@@ -37,7 +37,7 @@ def main() -> None:
 
 def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
     """Wait for the supervisor; report its exit code to the command that started the run."""
-    from clusterkit.client.store import RunStore
+    from clusterkit.store.store import RunStore
     from clusterkit.supervisor.lost import supervisor_lost
     from clusterkit.supervisor.watchdog import Watchdog
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.guardian import flush, forwarding
 from clusterkit.system.process import ENDING, code_of
 from clusterkit.system.wakeup import Wakeup

@@ -16,9 +16,9 @@ from clusterkit import __version__
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
-from clusterkit.client.checkpoints import continue_from
-from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.machine import Machine
+from clusterkit.store.checkpoints import continue_from
+from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.supervisor import signals
 from clusterkit.supervisor.allocation import SignalMeaning, is_ending, request_next
 from clusterkit.supervisor.control import ControlServer
@@ -164,7 +164,7 @@ def _start_companions(
         env = {**marks(directory), "CLUSTERKIT_TASK": "tensorboard"}
         stack.callback(start_tensorboard(directory, inbox.put, env=env).stop)
     if job.needs_dashboard:
-        from clusterkit.dashboard.companion import DashboardProcess
+        from clusterkit.page.companion import DashboardProcess
 
         env = {**marks(directory), "CLUSTERKIT_TASK": "dashboard"}
         stack.callback(DashboardProcess(directory, inbox.put, say, job.dashboard_control, env).stop)

@@ -9,8 +9,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.store import RunStore
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
 from clusterkit.views.screen import CLEAR_LINE, is_screen
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed
@@ -37,9 +37,9 @@ def supervisor_lost(run_id: str, how: str, left: int) -> None:
 def _write(run: RunDirectory, reason: str) -> None:
     """Write the result as far as the journal has it; if the journal can't be read, the reason alone."""
     with suppress(Exception):  # a damaged journal, or a failed import
-        from clusterkit.client.journal import JournalReader, events_of
         from clusterkit.ledger.ledger import ledger_of
         from clusterkit.ledger.takeover import lost_result
+        from clusterkit.store.journal import JournalReader, events_of
 
         lines, info = JournalReader(run).new(), run.info()
         events, written = events_of(lines, "m"), max((at for at, _ in events_of(lines)), default=0.0)

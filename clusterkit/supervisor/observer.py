@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.ledger.ledger import Ledger
+from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.lost import keep_crash
 from clusterkit.supervisor.run import Run

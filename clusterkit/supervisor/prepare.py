@@ -9,13 +9,13 @@ from pathlib import Path
 
 from clusterkit.backends.base import Preflight
 from clusterkit.check.parsing import refuse_unparsable
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.store import RUN_ID, RunStore
 from clusterkit.job import preflight
 from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.options import Gathered, merged
 from clusterkit.job.plan import seed_of
 from clusterkit.job.spec import SHAPING, describe
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RUN_ID, RunStore
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind

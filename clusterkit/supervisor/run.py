@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.store import RunStore
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.views.console import Show
 from clusterkit.views.narrate import Level

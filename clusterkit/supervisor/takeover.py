@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from clusterkit.client.directory import RunDirectory, RunInfo
-from clusterkit.client.journal import JournalReader, Stamped, events_of
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.takeover import before_of
 from clusterkit.machine.before import Before
+from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.store.journal import JournalReader, Stamped, events_of
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Began, Continued
 from clusterkit.words.job import JobSpec

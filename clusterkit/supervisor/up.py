@@ -11,7 +11,7 @@ import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from clusterkit.client.store import new_run_id
+from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.lost import end_crashed, supervisor_lost
@@ -22,12 +22,12 @@ from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import crashed
 from clusterkit.system.process import ENDING
 from clusterkit.system.procfs import lineage
+from clusterkit.text.printable import printable_lines
 from clusterkit.warm.choice import launch_for, warm_places
 from clusterkit.warm.launching import Inherited, Launch, begin
 from clusterkit.warm.session import Session
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
-from clusterkit.words.printable import printable_lines
 
 GUARDIAN = "clusterkit's guardian process"
 OWNER = "the Python process that started the run"

@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.signals import GRACE
 from clusterkit.system import procfs
 from clusterkit.system.process import ENDING

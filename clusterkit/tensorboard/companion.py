@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.main import tell, tell_lost
 from clusterkit.companions.process import Script, ServerProcess
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
 if TYPE_CHECKING:

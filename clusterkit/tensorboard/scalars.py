@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from clusterkit.system.procfs import Meter
 from clusterkit.tensorboard.library import event_of, open_writer
 from clusterkit.tensorboard.series import Scalar, Series

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clusterkit.client.campaigns import CampaignFile
+from clusterkit.store.campaigns import CampaignFile
 from clusterkit.views.tables import Column, age, table
 from clusterkit.words.campaign import CampaignRecord
 from clusterkit.words.errors import ClusterkitError

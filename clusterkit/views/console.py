@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
+from clusterkit.text.printable import printable_lines
 from clusterkit.views.prefixed import Chunk, Prefixer
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.printable import printable_lines
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; lines beyond that are only in the log files
 PIECE = 1 << 19  # bytes of output that are written at a time

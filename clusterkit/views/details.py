@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from clusterkit.text.durations import shown
 from clusterkit.words import events as ev
-from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RoleKind, signal_name
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusterkit.text.spelling import listed
 from clusterkit.words import events as ev
-from clusterkit.words.spelling import listed
 
 MOST_FILES = 3  # of more, a sentence names so many
 

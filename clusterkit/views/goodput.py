@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from textwrap import wrap
 
+from clusterkit.text.columns import columns
+from clusterkit.text.durations import precise
+from clusterkit.text.printable import printable
 from clusterkit.views.tables import Column, table_lines
-from clusterkit.words.columns import columns
-from clusterkit.words.durations import precise
 from clusterkit.words.goodput import Goodput
-from clusterkit.words.printable import printable
 from clusterkit.words.startup import Link, Stage, Startup, TaskStart
 
 NAMES = {

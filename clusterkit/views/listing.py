@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
+from clusterkit.text.printable import printable
 from clusterkit.views.tables import Column, age, number, size, table
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult
-from clusterkit.words.printable import printable
 
 
 @dataclass(frozen=True, slots=True)

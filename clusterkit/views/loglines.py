@@ -7,10 +7,10 @@ import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
+from clusterkit.text.printable import printable
+from clusterkit.text.redraws import TerminalLines
 from clusterkit.views.console import prefix
 from clusterkit.words.model import Task
-from clusterkit.words.printable import printable
-from clusterkit.words.redraws import TerminalLines
 
 
 @dataclass(frozen=True, slots=True)

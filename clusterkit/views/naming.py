@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterkit.words.spelling import listed
+from clusterkit.text.spelling import listed
 
 MOST, SHOWN = 32, 8  # of more names than that, so many are shown
 

@@ -6,14 +6,14 @@ import enum
 import re
 from collections.abc import Sequence
 
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views import edits
 from clusterkit.views.hosts import of_host
 from clusterkit.views.naming import named
 from clusterkit.words import events as ev
-from clusterkit.words.durations import shown
 from clusterkit.words.model import TaskType, number_of
 from clusterkit.words.outcome import Failure, signal_name
-from clusterkit.words.printable import printable, printable_lines
 
 
 class Level(enum.IntEnum):

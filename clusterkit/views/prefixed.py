@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clusterkit.words import lines
-from clusterkit.words.noise import NoiseFilter
-from clusterkit.words.printable import COLOR, printable
-from clusterkit.words.redraws import TerminalLines
+from clusterkit.text import lines
+from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.printable import COLOR, printable
+from clusterkit.text.redraws import TerminalLines
 
 BLOCK = 1 << 11  # bytes; only those blocks of a chunk that are not plain text are handled line by line
 

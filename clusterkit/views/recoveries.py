@@ -7,11 +7,11 @@ from itertools import zip_longest
 from pathlib import PurePath
 from textwrap import wrap
 
+from clusterkit.text.columns import columns, fitted
+from clusterkit.text.durations import precise
+from clusterkit.text.printable import printable
 from clusterkit.views.edits import files as names_of
-from clusterkit.words.columns import columns, fitted
-from clusterkit.words.durations import precise
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.printable import printable
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")

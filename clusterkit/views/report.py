@@ -6,18 +6,18 @@ import shutil
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from clusterkit.client.paths import RunPaths
+from clusterkit.store.paths import RunPaths
+from clusterkit.text.durations import shown
+from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.words.account import Account
-from clusterkit.words.durations import shown
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.noise import NoiseFilter
 from clusterkit.words.outcome import AttemptEnded, Failure, RunResult, RunState
-from clusterkit.words.printable import NO_STYLE, printable
 from clusterkit.words.recovery import RecoveryReport
 
 CAUSE_LINES = 20

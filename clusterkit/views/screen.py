@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from clusterkit.words.columns import columns
-from clusterkit.words.printable import COLOR
+from clusterkit.text.columns import columns
+from clusterkit.text.printable import COLOR
 
 REFRESH = 0.25  # seconds between two looks at what the lowest line says
 AT_ONCE = 1024  # chunks that one system call writes at most

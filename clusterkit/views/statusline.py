@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from clusterkit.ledger.status import RunPhase, RunStatus
+from clusterkit.text.columns import columns, fitted
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import NO_STYLE
 from clusterkit.views.narrate import waiting
-from clusterkit.words.columns import columns, fitted
-from clusterkit.words.durations import shown
 from clusterkit.words.model import number_of
-from clusterkit.words.printable import NO_STYLE
 
 BAR = (10, 40)  # columns, at least and at most
 DROPPED = ("time", "speed", "restarts", "bar", "steps")  # in this order, where there is no room for all

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable
 from clusterkit.words.account import Straggler
-from clusterkit.words.durations import shown
-from clusterkit.words.printable import printable
 
 MOST = 10
 

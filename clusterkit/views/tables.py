@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterkit.words.columns import columns, fitted, fitted_end, padded
-from clusterkit.words.durations import shown
-from clusterkit.words.printable import printable
+from clusterkit.text.columns import columns, fitted, fitted_end, padded
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable
 
 GAP = 3
 _NARROW_GAP = 2

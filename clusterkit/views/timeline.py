@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from clusterkit.text.printable import printable
 from clusterkit.views.details import detail
 from clusterkit.views.narrate import Level, sentence
 from clusterkit.words import events as ev
-from clusterkit.words.printable import printable
 
 
 def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = None) -> Iterator[tuple[float, str]]:

@@ -19,9 +19,9 @@ from clusterkit.check.imports import (
     program_files,
     program_of,
 )
-from clusterkit.client.paths import RunPaths
 from clusterkit.job.devices import usual_env
 from clusterkit.job.keras import chosen_env
+from clusterkit.store.paths import RunPaths
 from clusterkit.warm.launching import Launch
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.check.imports import program_of
-from clusterkit.client.paths import RunPaths
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
+from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.fork_client import TRIES, ForkServer, ForkServerLost, ForkServerReady
 from clusterkit.warm.launching import Inherited, Launch, begin

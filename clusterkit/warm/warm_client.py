@@ -13,8 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clusterkit.client.control_socket import LONGEST
-from clusterkit.client.store import state_dir
+from clusterkit.store.control_socket import LONGEST
+from clusterkit.store.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
 from clusterkit.system.files import make_private, why_not_reached

@@ -5,8 +5,8 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
+from clusterkit.text.spelling import listed
 from clusterkit.words.model import Task
-from clusterkit.words.spelling import listed
 
 NAMED = 4  # tasks; of more, the others are counted
 DTENSOR = "DTensor"

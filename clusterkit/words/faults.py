@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from clusterkit.words.durations import exact
+from clusterkit.text.durations import exact
 from clusterkit.words.model import TaskType
 
 

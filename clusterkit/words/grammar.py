@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from clusterkit.words.durations import seconds
+from clusterkit.text.durations import seconds
+from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import (
     AMOUNTS,
@@ -22,7 +23,6 @@ from clusterkit.words.faults import (
     Unit,
 )
 from clusterkit.words.model import TaskType
-from clusterkit.words.spelling import did_you_mean
 
 EXAMPLE = "kill worker:1 @ step=100"
 LATE = 5.0  # seconds by which hang-start delays, where it is not told

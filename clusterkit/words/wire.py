@@ -10,12 +10,12 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from clusterkit.text.spelling import did_you_mean
 from clusterkit.words import events
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import Fault
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Tagged, Task
-from clusterkit.words.spelling import did_you_mean
 
 Decoder = Callable[[Any], Any]
 _KINDS: dict[str, type[Tagged]] = {kind.kind: kind for kind in typing.get_args(events.Event)}

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from clusterkit import BadJob, Cluster, ClusterFailed, RunEnded, WaitTimeout
-from clusterkit.client.control import Refused
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.control import Refused
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words import events as ev
 from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.outcome import RunState

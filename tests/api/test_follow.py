@@ -11,8 +11,8 @@ import pytest
 from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.result import read_result
 from clusterkit.api.tasks import Attempt, TaskHistory
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.model import Task, TaskType

@@ -15,8 +15,8 @@ import pytest
 
 from clusterkit import Cluster, ClusterFailed
 from clusterkit.api.functions import RUNNER, pickle_call
-from clusterkit.client.store import RunStore
 from clusterkit.job.options import Gathered
+from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.task.call import dumps
 from clusterkit.warm.choice import launch_for

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from clusterkit.backends.base import Backend
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.inbox import Inbox
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev

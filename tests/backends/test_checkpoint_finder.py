@@ -15,8 +15,8 @@ import pytest
 
 from clusterkit.backends.local import checkpoint_finder
 from clusterkit.backends.local.checkpoint_finder import CheckpointFinder
-from clusterkit.client import checkpoints
-from clusterkit.client.checkpoints import newest_checkpoint
+from clusterkit.store import checkpoints
+from clusterkit.store.checkpoints import newest_checkpoint
 from clusterkit.words.events import CheckpointFound
 from tests.histories import task
 

@@ -16,7 +16,7 @@ import pytest
 
 from clusterkit.backends.local import hang_inspector
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt, report_of
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.process import Child
 from clusterkit.system.sockets import endpoint, established
 from clusterkit.task.entry import STACKS_SIGNAL

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.words.lines import LineSplitter
-from clusterkit.words.printable import printable
+from clusterkit.text.lines import LineSplitter
+from clusterkit.text.printable import printable
 from tests.children.writes import LINE, content
 from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, Up, wait_until
@@ -170,7 +170,7 @@ def test_a_keras_bar_is_one_line_on_the_console_in_the_logs_and_in_the_cause(
     up: Start, home: Path, tmp_path: Path
 ) -> None:
     """The file has its bytes; a traceback that follows an unfinished bar is found."""
-    sample = ROOT / "tests" / "words" / "samples" / "keras3_fit.bin"
+    sample = ROOT / "tests" / "text" / "samples" / "keras3_fit.bin"
     program = tmp_path / "program.py"
     program.write_text(
         f"import pathlib, sys\nepoch = pathlib.Path({str(sample)!r}).read_bytes()\n"

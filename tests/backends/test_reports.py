@@ -11,8 +11,8 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from clusterkit.backends.local.reports import LONGEST, parse_report
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words.distribution import Training
 from clusterkit.words.events import (

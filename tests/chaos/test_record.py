@@ -10,8 +10,8 @@ import pytest
 from clusterkit.chaos.record import Record
 from clusterkit.chaos.runner import Terms
 from clusterkit.chaos.trial import JobTemplate
-from clusterkit.client.campaigns import CampaignFile
 from clusterkit.job.options import JobOptions
+from clusterkit.store.campaigns import CampaignFile
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job

@@ -14,7 +14,7 @@ import pytest
 
 from clusterkit.check import explaining, reading
 from clusterkit.check.explaining import explained
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import start_thread
 from clusterkit.views.report import report
 from clusterkit.words import wire

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clusterkit.cli import cli
 from clusterkit.cli.addressing import ALL, OnRun, OnTasks, task_named
-from clusterkit.client.store import RUN_ID
+from clusterkit.store.store import RUN_ID
 from clusterkit.words.model import Task, TaskType
 
 

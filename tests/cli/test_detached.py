@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from tests.commands import JOB, ROLES, Clusterkit, supervisor, wait_for
 from tests.support import CHILDREN, ROOT, wait_until
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from tests.commands import JOB, ROLES, Clusterkit, journal, supervisor, wait_for
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
 

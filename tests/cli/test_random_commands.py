@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import pytest
 
-from clusterkit.client.control import Client, Refused
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.control import Client, Refused
+from clusterkit.store.directory import RunDirectory
 from tests.support import CHILDREN, Up
 
 pytestmark = pytest.mark.process

@@ -16,15 +16,15 @@ from typing import Any
 import pytest
 
 from clusterkit.cli.report import _is_foreign
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.store import RunStore
-from clusterkit.dashboard.report_file import MOST_KEPT, Format, NoReport, report
+from clusterkit.page.report_file import MOST_KEPT, Format, NoReport, report
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
 from clusterkit.words.errors import ClusterkitError
-from tests.client.test_campaigns import RECORD
 from tests.commands import JOB, ROLES, Clusterkit, supervisor, wait_for
-from tests.dashboard.test_bundle import Elements
-from tests.dashboard.test_bundle import check as check_page
-from tests.dashboard.test_trace import check as check_trace
+from tests.page.test_bundle import Elements
+from tests.page.test_bundle import check as check_page
+from tests.page.test_trace import check as check_trace
+from tests.store.test_campaigns import RECORD
 from tests.support import CHILDREN, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

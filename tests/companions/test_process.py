@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.process import Companion, Script
+from clusterkit.store.directory import RunDirectory
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]
 READY = """import os, sys, time

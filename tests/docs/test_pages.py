@@ -17,7 +17,7 @@ from clusterkit import api, training
 from clusterkit.cli import COMMANDS as COMMANDS_OF_CLUSTERKIT
 from clusterkit.cli import cli
 from clusterkit.cli.options import PROBLEMS
-from clusterkit.client import control
+from clusterkit.store import control
 from clusterkit.words import events
 from clusterkit.words.grammar import parse_fault
 from tests.support import ROOT

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.agents.engine import ENGINE, MOVED_WITHIN
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import AllocationEnding
 from clusterkit.words.job import JobSpec, Limits
 from clusterkit.words.resources import Hosts

@@ -9,9 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.hooks.runner import HookRunner
 from clusterkit.ledger.ledger import Ledger
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.inbox import Inbox
 from clusterkit.words import events as ev
 from clusterkit.words.job import Hooks

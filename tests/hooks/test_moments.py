@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from clusterkit.client.paths import Paths
 from clusterkit.hooks.document import LONGEST, Document
 from clusterkit.hooks.moments import Moments
 from clusterkit.ledger.ledger import Ledger
+from clusterkit.store.paths import Paths
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.job import Hook, JobSpec, Limits, RestartPolicy, RestartRules

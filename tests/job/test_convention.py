@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.client.paths import Paths
 from clusterkit.job.plan import plan_tasks
+from clusterkit.store.paths import Paths
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import Convention, JobSpec, Setup
 from clusterkit.words.model import ProgramKind

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.client.paths import Paths
 from clusterkit.job.debugging import debugging_env
+from clusterkit.store.paths import Paths
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import Breakpoints, Debugging
 from clusterkit.words.model import ProgramKind

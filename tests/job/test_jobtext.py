@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.jobtext import job_text, quoted
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, JobOptions, Kind
+from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
-from clusterkit.words.printable import printable_lines
 from clusterkit.words.secrets import HIDDEN, masked
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))

@@ -7,8 +7,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from clusterkit.client.paths import RunPaths
 from clusterkit.job.plan import BUILTIN_SERVER, RESERVED, TaskPlan, attempt_env, attempt_environment, plan_tasks
+from clusterkit.store.paths import RunPaths
 from clusterkit.words.job import JobSpec, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.resources import Devices, Network

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory, RunInfo
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.reading import result_of
 from clusterkit.ledger.takeover import lost_result
+from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words.events import Event
 from clusterkit.words.outcome import Exit, RunResult, RunState

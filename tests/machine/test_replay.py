@@ -8,11 +8,11 @@ from typing import get_args
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.takeover import before_of
 from clusterkit.machine import Machine
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record

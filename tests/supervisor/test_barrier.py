@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.client.control import Client
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.control import Client
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.errors import ClusterkitError
 from tests.support import CHILDREN, ROOT, processes_of, wait_until
 

@@ -21,12 +21,12 @@ from clusterkit.backends.local.logs import LogPump
 from clusterkit.backends.local.stacks import dump_for
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.watcher import Watcher
-from clusterkit.client.control import Client
-from clusterkit.client.control_socket import connect
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
 from clusterkit.job.step_regex import problem_of
 from clusterkit.ledger.ledger import Ledger
+from clusterkit.store.control import Client
+from clusterkit.store.control_socket import connect
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.journal import Journal
 from clusterkit.system.exchange import parse_line

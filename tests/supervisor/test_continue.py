@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.journal import JournalReader
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
 from tests.losses import lose
 from tests.support import CHILDREN, Up, wait_until
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.client.control import Client, Refused
-from clusterkit.client.control_socket import address, connect, listen
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.control import Client, Refused
+from clusterkit.store.control_socket import address, connect, listen
+from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.words.events import Impaired
 from clusterkit.words.protocol import LONGEST

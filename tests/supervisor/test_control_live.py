@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.control import Client, NotLive, Refused
-from clusterkit.client.control_socket import connect
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.control import Client, NotLive, Refused
+from clusterkit.store.control_socket import connect
+from clusterkit.store.directory import RunDirectory
 from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]

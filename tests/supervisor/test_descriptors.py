@@ -17,8 +17,8 @@ import pytest
 from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.stacks import ask, dump_for
 from clusterkit.backends.local.sweeper import Sweeper
-from clusterkit.client.cleaning import find_strays
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.cleaning import find_strays
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs, sweep
 from clusterkit.system.process import Child
 from clusterkit.system.sweep import WillNotDie, kill_and_wait, kill_until_gone

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.run import make_and_lock
 from clusterkit.supervisor.up import _early
 from clusterkit.warm.launching import Launch

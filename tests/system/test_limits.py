@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from clusterkit.backends.local.preflight import too_few_descriptors
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.store import RunStore
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
 from clusterkit.supervisor.detach import detach
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.lost import FILE, keep_crash

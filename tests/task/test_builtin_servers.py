@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.store import RunStore
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.plan import BUILTIN_SERVER
+from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
 from clusterkit.warm.launching import Launch

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from clusterkit.backends.local.reports import parse_report
-from clusterkit.client.debugging import LONGEST
+from clusterkit.store.debugging import LONGEST
 from clusterkit.task import debugger
 from clusterkit.task.debugger_pdb import Debugger
 from clusterkit.words.model import Task, TaskType

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.companions.process import Script
+from clusterkit.store.directory import RunDirectory
 from clusterkit.tensorboard.companion import start_tensorboard
 from clusterkit.words.events import TensorBoardLost, TensorBoardReady
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.text import redraws
 from clusterkit.views import console as console_module
 from clusterkit.views.console import Console, Show
 from clusterkit.views.prefixed import Chunk, Prefixer
-from clusterkit.words import redraws
 from tests.histories import job, task
 
 TASKS = job(workers=2, ps=1, evaluator=1).tasks

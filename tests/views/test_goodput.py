@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
+from clusterkit.text.columns import columns
 from clusterkit.views.goodput import goodput_lines, percentages, startup_lines
 from clusterkit.words.account import Account
-from clusterkit.words.columns import columns
 from clusterkit.words.goodput import Goodput
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.startup import Link, Stage, Startup, TaskStart

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
 
+from clusterkit.text import lines
+from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.printable import printable
+from clusterkit.text.redraws import TerminalLines
 from clusterkit.views import prefixed
 from clusterkit.views.prefixed import Chunk, Prefixer, is_printable, without_colors
-from clusterkit.words import lines
-from clusterkit.words.noise import NoiseFilter
-from clusterkit.words.printable import printable
-from clusterkit.words.redraws import TerminalLines
 
 PREFIX = "worker:0 │ "
 OPTIONS = b"I0000 00:00:1763700000.1 1 direct_session.cc:1] SessionOptions: device_count {\n"

@@ -7,7 +7,7 @@ from pathlib import PurePath
 
 import pytest
 
-from clusterkit.client.paths import RunPaths
+from clusterkit.store.paths import RunPaths
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
 from clusterkit.words.faults import FaultAction

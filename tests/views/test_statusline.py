@@ -8,9 +8,9 @@ import pytest
 
 from clusterkit.ledger.ledger import Ledger, ledger_of
 from clusterkit.ledger.status import RunStatus
+from clusterkit.text.columns import columns
 from clusterkit.views.statusline import status_line
 from clusterkit.words import events as ev
-from clusterkit.words.columns import columns
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import Exit as Ended
 from clusterkit.words.outcome import Failure, RunResult, RunState

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunStatus
+from clusterkit.text.columns import columns
 from clusterkit.views.listing import TASKS, Usage, run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.recoveries import DROPPED, TITLES, recovery_lines
 from clusterkit.views.tables import Column, table, table_lines
 from clusterkit.words import events as ev
-from clusterkit.words.columns import columns
 from clusterkit.words.outcome import Exit
 from clusterkit.words.recovery import RecoveryReport
 from clusterkit.words.states import TaskState

@@ -23,13 +23,13 @@ from clusterkit.check.findings import Finding
 from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
 from clusterkit.cli.terminal import exit_on_error
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.paths import RunPaths
-from clusterkit.client.store import RunStore
 from clusterkit.doctor import diagnosis as doctor
 from clusterkit.doctor.diagnosis import Diagnosis
 from clusterkit.ledger.ledger import Ledger, ledger_of
 from clusterkit.ledger.status import RunStatus
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.paths import RunPaths
+from clusterkit.store.store import RunStore
 from clusterkit.supervisor.journal import Journal
 from clusterkit.views.console import Console, Show
 from clusterkit.views.goodput import goodput_lines, startup_lines

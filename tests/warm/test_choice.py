@@ -7,8 +7,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from clusterkit.client.paths import RunPaths
 from clusterkit.job.keras import LEGACY, YES
+from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for, launch_to_share
 from clusterkit.warm.launching import Launch
 from clusterkit.warm.warm_client import SharedServer

@@ -16,7 +16,7 @@ import pytest
 
 from clusterkit import Cluster, ClusterFailed
 from clusterkit.api.session import session
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
 from clusterkit.warm.session import Session

@@ -25,11 +25,11 @@ from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.listener import Listener
 from clusterkit.backends.link.session import message_text
 from clusterkit.backends.local.logs import Viewer
-from clusterkit.client.cleaning import reap_strays
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.cleaning import reap_strays
+from clusterkit.store.directory import RunDirectory
+from clusterkit.text.endpoints import endpoint_of, host_in
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from clusterkit.words.endpoints import endpoint_of, host_in
 from clusterkit.words.errors import NoHosts
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of

@@ -11,7 +11,7 @@ from typing import BinaryIO
 
 from clusterkit.backends.link.messages import BadMessage, Output, Written
 from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, last_words
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.model import Task
 

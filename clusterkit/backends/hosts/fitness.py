@@ -17,7 +17,7 @@ import psutil
 from clusterkit.backends.base import Post
 from clusterkit.backends.link.address import family_of
 from clusterkit.system.barrier import start_thread
-from clusterkit.words.endpoints import split
+from clusterkit.text.endpoints import split
 from clusterkit.words.model import Task
 
 MB = 1 << 20

@@ -11,7 +11,7 @@ from clusterkit.backends.base import Preflight
 from clusterkit.backends.hosts.collected import MOST_OPEN
 from clusterkit.backends.link.certificate import CertificateError, server_context
 from clusterkit.machine.placement import Rule
-from clusterkit.words.endpoints import split
+from clusterkit.text.endpoints import split
 from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape

@@ -20,7 +20,7 @@ from clusterkit.backends.link.resolver import Address, Resolver
 from clusterkit.backends.link.session import AgentSession
 from clusterkit.backends.link.tls import Tls
 from clusterkit.system.poller import Poller
-from clusterkit.words.endpoints import endpoint_of
+from clusterkit.text.endpoints import endpoint_of
 from clusterkit.words.events import Crashed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect

@@ -18,7 +18,7 @@ from clusterkit.backends.link.link import Link
 from clusterkit.backends.link.session import SupervisorSession
 from clusterkit.backends.link.tls import Tls
 from clusterkit.system.poller import READABLE, Poller
-from clusterkit.words.endpoints import split
+from clusterkit.text.endpoints import split
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 

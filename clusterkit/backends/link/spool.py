@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.stream import LONGEST_PART, FileRange
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.model import Task
 
 SHARED = ("tensorboard", "export")  # in the directory that all hosts share: tasks write there, for all to see

@@ -20,10 +20,10 @@ from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
 from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
-from clusterkit.client.cleaning import reap_strays
-from clusterkit.client.directory import RunDirectory
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
+from clusterkit.store.cleaning import reap_strays
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child, heed_children

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from clusterkit.client.checkpoints import move_aside, newest_checkpoint
+from clusterkit.store.checkpoints import move_aside, newest_checkpoint
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import CheckpointFound, Crashed, Impaired, Noted
 from clusterkit.words.model import Task

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from clusterkit.backends.local.blocked_threads import Doing, Frame, doing, main_thread
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
-from clusterkit.client.directory import RunDirectory
 from clusterkit.machine.stall import halted
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.process import Child

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
-from clusterkit.client.directory import unusable
+from clusterkit.store.directory import unusable
 from clusterkit.system.poller import Poller
+from clusterkit.text.lines import last_exception
+from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.events import Crashed, Drained, StorageFailed
-from clusterkit.words.lines import last_exception
 from clusterkit.words.model import Task
-from clusterkit.words.redraws import TerminalLines
 
 CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20

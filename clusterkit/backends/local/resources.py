@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.faults.aim import needs_disk
 from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of, endpoints_of
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.ports import Ports
 from clusterkit.warm.choice import marks
 from clusterkit.words.job import JobSpec

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from clusterkit.backends.local.family import Family, StartedSpawn
 from clusterkit.backends.local.logs import LogPump
-from clusterkit.client.directory import RunDirectory
-from clusterkit.client.paths import RunPaths
 from clusterkit.job.plan import Start, TaskPlan, attempt_environment, plan_tasks
 from clusterkit.job.tfconfig import Endpoints
 from clusterkit.network.virtual import VirtualNetwork
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.paths import RunPaths
 from clusterkit.system.inbox import Work
 from clusterkit.system.process import Child
 from clusterkit.warm.starter import WarmStarter

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.errors import CannotLook

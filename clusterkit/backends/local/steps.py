@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from clusterkit.backends.local.watcher import EVERY
 from clusterkit.job.step_regex import step_in
+from clusterkit.text.lines import LineSplitter
 from clusterkit.words.events import Impaired, Progressed
-from clusterkit.words.lines import LineSplitter
 from clusterkit.words.model import Task
 
 SLOW = 2.0  # seconds of CPU time for one chunk of output (512 KiB at most): the searches delay the supervisor

@@ -6,8 +6,8 @@ from pathlib import Path
 from signal import SIGTERM
 
 from clusterkit.backends.hosts.allocation import Allocation
-from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.base import Engine
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import AllocationEnding
 from clusterkit.words.job import JobSpec
 

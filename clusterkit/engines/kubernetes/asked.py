@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from clusterkit.client.store import new_run_id
 from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, agents_of, hosts_of
 from clusterkit.engines.kubernetes.names import flag_problems, name_problems
 from clusterkit.engines.kubernetes.rules import problems_of
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import MOST, describe
+from clusterkit.store.store import new_run_id
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec
 

@@ -15,9 +15,9 @@ from clusterkit.engines.kubernetes.objects import (
     network_policy,
     volume_claim,
 )
+from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 from clusterkit.words.secrets import has_credentials
-from clusterkit.words.spelling import listed
 
 
 def documents(manifest: Manifest, pem: str) -> list[Document]:

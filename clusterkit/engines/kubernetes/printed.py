@@ -11,8 +11,8 @@ from clusterkit.engines.kubernetes.documents import documents, head, secrets_in
 from clusterkit.engines.kubernetes.manifest import Manifest, Place, Secret
 from clusterkit.engines.kubernetes.objects import key_secret
 from clusterkit.engines.kubernetes.text import yaml_text
+from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
-from clusterkit.words.spelling import listed
 
 
 class CannotWrite(ClusterkitError):

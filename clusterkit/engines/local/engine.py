@@ -10,8 +10,8 @@ from pathlib import Path
 
 from clusterkit.backends.hosts.allocation import Allocation, end_all, last_line
 from clusterkit.backends.link.address import NoInterface, address_on
-from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.base import Engine
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.job import JobSpec
 
 MOST = 1024  # hosts: an agent takes 15 MB

@@ -19,9 +19,9 @@ from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.notices import notice
 from clusterkit.engines.slurm.queue import Phase, QueuedJob
 from clusterkit.engines.slurm.steps import agent_command, agents_step
+from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import AllocationEnding, Interrupted
-from clusterkit.words.printable import printable
 
 END_WITHIN = 20.0  # seconds for srun to end when its agents have
 TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step

@@ -18,7 +18,7 @@ from clusterkit.engines.slurm.queue import (
 )
 from clusterkit.engines.slurm.script import overriding
 from clusterkit.engines.slurm.steps import inside_step
-from clusterkit.words.printable import printable
+from clusterkit.text.printable import printable
 
 WITHIN = 30.0  # seconds for a command; without a controller, some try for minutes
 KILLED_AGAIN = 3  # times that a command is repeated: signals that end a job reach the commands in it, too

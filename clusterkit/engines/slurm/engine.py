@@ -6,13 +6,13 @@ import os
 import subprocess
 from collections.abc import Callable, Sequence
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.base import Announce, Engine
 from clusterkit.engines.slurm import left, sequel
 from clusterkit.engines.slurm.allocation import SlurmAllocation, in_job
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.following import Following
 from clusterkit.engines.slurm.submission import submission
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.job import JobSpec
 
 COMMAND_WITHIN = 600.0  # seconds for a command inside the job; the longest waits for a profile

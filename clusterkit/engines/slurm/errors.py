@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.printable import printable
 
 LONGEST = 100  # characters of an answer that are shown
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from contextlib import suppress
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.queue import Phase
 from clusterkit.engines.table import may_continue
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.outcome import RunState
 
 ASK_EVERY = 2.0  # seconds between two questions to Slurm's controller

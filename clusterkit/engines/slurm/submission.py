@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from clusterkit.client.directory import RunDirectory, make_private
-from clusterkit.client.store import RunStore
 from clusterkit.engines.options import SlurmOptions
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
-from clusterkit.words.durations import seconds
+from clusterkit.store.directory import RunDirectory, make_private
+from clusterkit.store.store import RunStore
+from clusterkit.text.durations import seconds
 from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from clusterkit.engines.slurm.queue import Phase, QueuedJob
-from clusterkit.words import durations
-from clusterkit.words.printable import printable
+from clusterkit.text import durations
+from clusterkit.text.printable import printable
 
 
 class Wait(NamedTuple):

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from clusterkit import __version__
 from clusterkit.backends.hosts.allocation import Allocation, end_all, last_line
-from clusterkit.words.endpoints import endpoint_of, split
+from clusterkit.text.endpoints import endpoint_of, split
+from clusterkit.text.printable import printable
 from clusterkit.words.errors import BadJob
-from clusterkit.words.printable import printable
 
 CONNECT_WITHIN = 10  # seconds for ssh to connect to a host
 ANSWER_WITHIN = 40.0  # seconds for all hosts to report their versions

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
-from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.base import Engine
 from clusterkit.engines.options import SshOptions
 from clusterkit.engines.ssh.agents import SshAgents
 from clusterkit.job.options import JobOptions
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of

@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.backends.hosts.collected import LONGEST, Collected
 from clusterkit.backends.link.messages import BadMessage, Written
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 
 
 @pytest.fixture

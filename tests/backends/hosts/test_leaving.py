@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.journal import JournalReader
+from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, Limits
 from clusterkit.words.outcome import RunResult, RunState

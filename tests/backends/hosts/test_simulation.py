@@ -14,7 +14,7 @@ import pytest
 
 from clusterkit.backends.hosts import collected
 from clusterkit.backends.link import messages as ms
-from clusterkit.client.journal import JournalReader
+from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunState

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.backends.link.spool import PREFIX, remove_orphans
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 
 LONG_AGO, SINCE, BEFORE = 1000.0, 3000.0, 2000.0  # wall times
 

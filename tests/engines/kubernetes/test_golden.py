@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from clusterkit.words.printable import printable_lines
+from clusterkit.text.printable import printable_lines
 from tests.engines.kubernetes.shapes import GOLDEN, SHAPES, documents_of, text_of
 
 REWRITE = "If this is meant: .venv/bin/python -m tests.engines.kubernetes.shapes"

@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from clusterkit.backends.link.certificate import write_certificate
-from clusterkit.client.directory import RunDirectory
 from clusterkit.engines.kubernetes.commands import (
     KEY,
     KEY_DIRECTORY,
@@ -27,6 +26,7 @@ from clusterkit.engines.kubernetes.commands import (
 )
 from clusterkit.engines.kubernetes.jobset import FINAL
 from clusterkit.job.options import JobOptions
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.sweep import kill_until_gone
 from clusterkit.words.outcome import SUSPENDED
 from tests.engines.hosts import Hosts, why_no_hosts

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from tests.engines.slurm_cluster import SlurmCluster
 from tests.support import CHILDREN, ROOT, wait_until
 

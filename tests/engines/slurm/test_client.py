@@ -21,7 +21,7 @@ from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
 from clusterkit.engines.slurm.steps import agents_step
 from clusterkit.engines.slurm.waits import why_it_waits
 from clusterkit.system.sweep import kill_and_wait
-from clusterkit.words.printable import printable
+from clusterkit.text.printable import printable
 from tests.engines.hosts import run
 from tests.engines.slurm_cluster import PAUSE, SlurmCluster
 from tests.support import wait_until

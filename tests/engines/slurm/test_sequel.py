@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.directory import RunDirectory, RunInfo
-from clusterkit.client.follow import Life
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.queue import QueuedJob
 from clusterkit.engines.slurm.sequel import continues
 from clusterkit.engines.table import may_continue
+from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.store.follow import Life
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 from tests.engines.slurm.test_notices import RUNNING

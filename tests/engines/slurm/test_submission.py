@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.client.cleaning import remove
-from clusterkit.client.store import RunStore
 from clusterkit.engines.slurm.errors import SlurmError
 from clusterkit.engines.slurm.submission import submission
+from clusterkit.store.cleaning import remove
+from clusterkit.store.store import RunStore
 from clusterkit.words.errors import RunDirectoryError
-from tests.dashboard.histories import written
 from tests.histories import job as job_of
+from tests.page.histories import written
 from tests.servers import WORLD
 from tests.support import Command
 

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from clusterkit.client.directory import RunDirectory
+from clusterkit.store.directory import RunDirectory
 from tests.engines.hosts import Hosts, why_no_hosts
 from tests.support import ROOT, wait_until
 

@@ -1,0 +1,130 @@
+"""What the page can do to a run: the same as the commands do, over the run's control socket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from clusterkit.backends.local.stacks import collect, dumps_of
+from clusterkit.faults.aim import live_problems_of
+from clusterkit.page.logbook import BadQuestion
+from clusterkit.page.runs import OpenRun
+from clusterkit.page.stories import tasks_named
+from clusterkit.store.control import Client
+from clusterkit.store.directory import RunDirectory
+from clusterkit.text.printable import printable_lines
+from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.events import Verb
+from clusterkit.words.grammar import parse_fault
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import signal_name
+
+STACKS_WITHIN = 3.0  # seconds
+MOST_TASKS = 5000
+FIELDS = {"verb", "tasks", "signal", "force", "fault", "steps", "seconds"}
+
+
+class NotAllowed(ClusterkitError):
+    """This dashboard may only look."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "
+            "`clusterkit up --dashboard-control`."
+        )
+
+
+class Acts:
+    """Carries out requests, one at a time for each run's socket."""
+
+    def __init__(self, allowed: bool) -> None:
+        self._allowed = allowed
+
+    async def answer(self, opened: OpenRun, body: bytes) -> str:
+        """Do what a request asks for, and say what was done. Raises ClusterkitError."""
+        if not self._allowed:
+            raise NotAllowed
+        verb, params = _read(body)
+        answer = await asyncio.to_thread(_ask, opened.run, verb, params)
+        text = _done(verb, params, answer)
+        if verb is Verb.STACKS:
+            attempts = await opened.watched.ask(lambda live: live.model.attempts)
+            text = await asyncio.to_thread(_stacks, opened.run, answer, attempts)
+        return json.dumps({"text": text})
+
+
+def _read(body: bytes) -> tuple[Verb, dict[str, Any]]:
+    try:
+        given = json.loads(body)
+    except (ValueError, RecursionError):
+        raise BadQuestion("The request is no JSON.") from None
+    if not isinstance(given, dict):
+        raise BadQuestion("The request is a JSON object.")
+    if unknown := given.keys() - FIELDS:
+        raise BadQuestion(f"The request has fields that nothing is known of: {', '.join(sorted(unknown))[:200]}.")
+    verb = given.pop("verb", None)
+    if not isinstance(verb, str) or verb not in set(Verb):
+        raise BadQuestion(f"`verb` is one of {', '.join(Verb)}.")
+    tasks = given.pop("tasks", [])
+    if not isinstance(tasks, list) or len(tasks) > MOST_TASKS or not all(isinstance(name, str) for name in tasks):
+        raise BadQuestion('`tasks` is a list of tasks, such as ["worker:1"].')
+    try:
+        given["tasks"] = [str(Task.parse(name[:40])) for name in tasks]
+    except ValueError as error:
+        raise BadQuestion(str(error)) from None
+    return Verb(verb), given
+
+
+def _ask(run: RunDirectory, verb: Verb, params: dict[str, Any]) -> dict[str, Any]:
+    info = run.info()
+    if info is not None and info.allocation and info.host != socket.gethostname():
+        raise ClusterkitError(
+            f"The supervisor of this run is on the host {info.host}. Use the commands, or a dashboard there."
+        )
+    if verb is Verb.FAULT:
+        if not isinstance(params.get("fault"), str):
+            raise BadQuestion("`fault` is a fault, such as 'kill worker:1'.")
+        try:
+            fault = parse_fault(params["fault"])
+            problems = list(live_problems_of(fault, info.job)) if info is not None else []
+        except BadJob as error:
+            problems = list(error.problems)
+        if problems:
+            raise BadQuestion("\n".join(problems))
+    with Client(run) as client:
+        return client.call(verb.value, **params)
+
+
+def _done(verb: Verb, params: dict[str, Any], answer: dict[str, Any]) -> str:
+    names = tasks_named([Task.parse(name) for name in answer["tasks"]])
+    match verb:
+        case Verb.KILL:
+            return f"{names} got {signal_name(int(params.get('signal', 9)))}."
+        case Verb.PAUSE:
+            return f"Paused: {names}."
+        case Verb.UNPAUSE:
+            return f"Resumed: {names}."
+        case Verb.RESTART:
+            return f"Restarting: {names}."
+        case Verb.PROFILE:
+            return f"Profiling {names}. What comes of it is shown as a mark."
+        case Verb.HEAL:
+            return f"Healed: {names or 'no fault was open'}."
+        case Verb.FAULT:
+            return f"Armed: {params['fault']}"
+        case _:
+            return "The run is being ended."
+
+
+def _stacks(run: RunDirectory, answer: dict[str, Any], attempts: Mapping[Task, int]) -> str:
+    asked = [(task, attempts.get(task, 1)) for task in map(Task.parse, answer["tasks"])]
+    dumps = dumps_of(run, asked, answer["request"])
+    collect(list(dumps.values()), STACKS_WITHIN)
+    parts = []
+    for task, attempt in asked:
+        dump = dumps[task]
+        parts.append(f"{task} (attempt {attempt})\n{dump.text or f'It {dump.silence}'}")
+    return printable_lines("\n".join(parts))

@@ -1,0 +1,232 @@
+"""The dashboard's HTTP routes and their handlers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from clusterkit import __version__
+from clusterkit.page.acts import Acts, NotAllowed
+from clusterkit.page.board import json_text, map_text
+from clusterkit.page.campaign_list import CampaignList
+from clusterkit.page.files import StaticFiles, run_file
+from clusterkit.page.live import LiveRun
+from clusterkit.page.logbook import BadQuestion, Wanted
+from clusterkit.page.logs import BadCursor
+from clusterkit.page.metrics import CONTENT_TYPE, exposition
+from clusterkit.page.overview import Overview
+from clusterkit.page.runs import OpenRun, Runs
+from clusterkit.page.searching import TooSlow
+from clusterkit.page.streams import EventStream, Places, TooMany, log_messages, run_messages
+from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
+from clusterkit.words.errors import ClusterkitError
+
+JSON = "application/json"
+NO_STORE = {"cache-control": "no-store"}
+MOST_SCRAPED = 20  # live runs in the metrics, the newest
+MOST_NAMES = 200  # curves in one answer
+MOST_POINTS = 5000  # of a curve in one answer
+Handler = Callable[[Request], Awaitable[Any]]
+Mapped = Mapping[str, str]
+
+
+class Dashboard:
+    """Answers requests without blocking the event loop. `control`: whether it may act on runs."""
+
+    def __init__(self, store: RunStore, control: bool = False) -> None:
+        self._control = control
+        self._store = store
+        self._overview, self._campaigns = Overview(store), CampaignList(store)
+        self._runs = Runs(store)
+        self._acts = Acts(control)
+        self.places = Places()
+        self._static = StaticFiles()
+
+    def app(self) -> ASGIApp:
+        """The application, without access control."""
+        run = "/api/run/{run}"
+        routes = [
+            Route("/", self.index),
+            Route("/run/{run}", self.index),
+            Route("/campaign/{campaign}", self.index),
+            Route("/static/{name:path}", self.static),
+            Route("/api/config", _answering(self.config)),
+            Route("/api/runs", _answering(self.runs)),
+            Route("/api/campaigns", _answering(self.campaigns)),
+            Route("/api/campaign/{campaign}", _answering(self.campaign)),
+            Route("/metrics", _answering(self.metrics)),
+            Route(f"{run}/entities", _answering(self.entities)),
+            Route(f"{run}/stream", _answering(self.stream)),
+            Route(f"{run}/series", _answering(self.series)),
+            Route(f"{run}/log", _answering(self.log)),
+            Route(f"{run}/log/stream", _answering(self.log_stream)),
+            Route(f"{run}/file/{{kind}}/{{name}}", _answering(self.file)),
+            Route(f"{run}/act", _answering(self.act), methods=["POST"]),
+        ]
+        handlers = {404: _not_found, 500: _failed}
+        app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
+        app.router.redirect_slashes = False
+        return app
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        yield
+        await self._runs.close()
+
+    async def index(self, request: Request) -> Response:
+        """The page, which derives from its address what to show."""
+        return self._static.response("index.html")
+
+    async def static(self, request: Request) -> Response:
+        """A file of the page."""
+        return self._static.response(request.path_params["name"])
+
+    async def config(self, request: Request) -> str:
+        """What this dashboard can do."""
+        return json.dumps({"version": __version__, "control": self._control})
+
+    async def runs(self, request: Request) -> str:
+        """All runs."""
+        rows = await asyncio.to_thread(self._overview.rows)
+        entities = ",".join(f"{json.dumps(key)}:{json_text(row)}" for key, row in rows.items())
+        return f'{{"entities":{{{entities}}}}}'
+
+    async def campaigns(self, request: Request) -> str:
+        """All campaigns."""
+        return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.rows))}}}'
+
+    async def campaign(self, request: Request) -> str:
+        """Everything about a campaign."""
+        name = request.path_params["campaign"]
+        return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.entities, name))}}}'
+
+    async def metrics(self, request: Request) -> Response:
+        """The live runs as metrics."""
+        live = await asyncio.to_thread(lambda: [run for run in self._store.all() if run.is_live()])
+        found = [await (await self._runs.open(run.run_id)).watched.ask(LiveRun.scraped) for run in live[-MOST_SCRAPED:]]
+        text = await asyncio.to_thread(exposition, found)
+        return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
+
+    async def entities(self, request: Request) -> str:
+        """Everything about a run at once."""
+        opened = await self._opened(request)
+        return await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}')
+
+    async def stream(self, request: Request) -> EventStream:
+        """Everything about a run, followed by its changes."""
+        opened = await self._opened(request)
+        text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
+        offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
+        return EventStream(run_messages(opened.watched, offset), self.places)
+
+    async def series(self, request: Request) -> str:
+        """Points of curves."""
+        opened = await self._opened(request)
+        query = request.query_params
+        names = [*query.getlist("name"), *filter(None, query.get("names", "").split(","))]
+        begin, end = _number(query, "begin", float("-inf")), _number(query, "end", float("inf"))
+        points = int(min(max(_number(query, "points", 800), 1), MOST_POINTS))
+        if len(names) > MOST_NAMES:
+            raise BadQuestion(f"{MOST_NAMES} curves at most are answered at once.")
+        return await opened.watched.ask(lambda live: _series_of(live, names, begin, end, points))
+
+    async def log(self, request: Request) -> str:
+        """A page of the logs."""
+        opened, query = await self._opened(request), request.query_params
+        wanted = Wanted.parse(query)
+        if query.get("at"):
+            page = await asyncio.to_thread(opened.logs.page_at, wanted, _number(query, "at", 0.0))
+        else:
+            page = await asyncio.to_thread(opened.logs.page, wanted, query.get("from"), query.get("before"))
+        return json.dumps(page)
+
+    async def log_stream(self, request: Request) -> EventStream:
+        """New lines of the logs, from now or from a cursor on."""
+        opened, query = await self._opened(request), request.query_params
+        wanted = Wanted.parse(query)
+        opened.logs.check(wanted)
+        cursor = request.headers.get("last-event-id") or query.get("from") or "end"
+        if cursor == "end":
+            cursor = await asyncio.to_thread(opened.logs.end, wanted)
+        return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
+
+    async def file(self, request: Request) -> Response:
+        """A file that the run lists, such as stacks."""
+        opened = await self._opened(request)
+        text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
+        return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
+
+    async def act(self, request: Request) -> str:
+        """Act on the run."""
+        opened = await self._opened(request)
+        return await self._acts.answer(opened, await request.body())
+
+    async def _opened(self, request: Request) -> OpenRun:
+        return await self._runs.open(_run_id(request.path_params["run"]))
+
+
+def _run_id(text: str) -> str:
+    if not RUN_ID.fullmatch(text):
+        raise NoSuchRun("That is no run id.")
+    return text
+
+
+def _answering(handler: Handler) -> Handler:
+    """Return the handler, with its answers sent as JSON and its errors as messages."""
+
+    async def answer(request: Request) -> Any:
+        try:
+            given = await handler(request)
+        except NotAllowed as error:
+            return _problem(403, str(error))
+        except NoSuchRun as error:
+            return _problem(404, str(error))
+        except (BadQuestion, BadCursor, TooSlow) as error:
+            return _problem(400, str(error))
+        except TooMany:
+            return _problem(503, "Too many pages are open already. Close some of them.")
+        except ClusterkitError as error:
+            return _problem(409, str(error))
+        return Response(given, media_type=JSON, headers=NO_STORE) if isinstance(given, str) else given
+
+    return answer
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return _problem(404, "There is nothing at this address.")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    return _problem(500, "The dashboard failed to answer this. Its log says why.")
+
+
+def _problem(status: int, text: str) -> Response:
+    return Response(json.dumps({"error": text}), status, media_type=JSON, headers=NO_STORE)
+
+
+def _number(query: Mapped, name: str, usual: float) -> float:
+    try:
+        value = float(query.get(name) or usual)
+    except ValueError:
+        raise BadQuestion(f"`{name}` is a number.") from None
+    if value != value:
+        raise BadQuestion(f"`{name}` is a number.")
+    return value
+
+
+def _series_of(live: LiveRun, names: list[str], begin: float, end: float, points: int) -> str:
+    found = {}
+    for name in dict.fromkeys(names):
+        curve = live.model.curves.get(*name.rpartition("/")[::2])
+        if curve is not None:
+            found[name] = curve.points(begin, end, points)
+    return json.dumps({"series": found})

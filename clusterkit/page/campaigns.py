@@ -1,0 +1,165 @@
+"""A campaign as entities: itself, and each of its runs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from clusterkit.page.entities import CampaignRun, Entity
+from clusterkit.text.printable import printable, printable_lines
+from clusterkit.words.campaign import BaselineRecord, CampaignRecord, RunningRecord, RunRecord
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import number_of
+
+PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "running"
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignEntity:
+    """Key `campaign`, and `campaign/ID` in the list of all campaigns. `wall` and `ended` are wall times.
+
+    | field | meaning |
+    | --- | --- |
+    | state | running, passed, failed, stopped, lost (its process was killed) |
+    | text | why it has no runs, or its result so far |
+    | command | repeats it |
+    | asked, passed, failed, running | runs |
+    | used | the actions that faults are drawn from |
+    | baseline | the run without faults |
+    | tallies | for each action, and for each action with the type of task that it hit |
+    """
+
+    id: str
+    program: str
+    shape: str
+    command: str
+    state: str
+    text: str
+    wall: float
+    ended: float | None
+    clusterkit: str
+    seed: int
+    asked: int
+    passed: int
+    failed: int
+    running: int
+    used: tuple[str, ...]
+    baseline: CampaignBaseline | None
+    tallies: tuple[Tally, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignBaseline:
+    """The run without faults."""
+
+    seconds: float
+    step: int | None
+    checkpoints: tuple[int, ...]
+    metrics: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The recoveries from an action; `type` is that of the tasks it hit, empty for all types.
+
+    `seconds` are the times of its recoveries, the shortest first.
+    """
+
+    action: str
+    type: str
+    injected: int
+    recovered: int
+    seconds: tuple[float, ...]
+
+
+def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dict[str, Entity]:
+    """Return all entities of a campaign; `kept` are the ids of runs that still have directories."""
+    entities: dict[str, Entity] = {"campaign": campaign_entity(record)}
+    for run in record.runs:
+        entities[f"of/{run.run}"] = _run(run, FAILED if run.violations else PASSED, run.run_id in kept)
+    for cut in record.interrupted:
+        entities.setdefault(f"of/{cut.run}", _run(cut, INTERRUPTED, cut.run_id in kept))
+    for begun in record.running if record.state == RUNNING else ():
+        entities.setdefault(f"of/{begun.run}", _run(begun, RUNNING, begun.run_id in kept))
+    return entities
+
+
+def campaign_entity(record: CampaignRecord) -> CampaignEntity:
+    """Return the entity of the campaign itself."""
+    failed = len(record.failing)
+    return CampaignEntity(
+        id=record.campaign,
+        program="" if record.job is None else printable(str(record.job.program)),
+        shape="" if record.job is None else _shape(record.job),
+        command=printable_lines(record.command),
+        state=printable(record.state),
+        text=_text(record, failed),
+        wall=record.begun,
+        ended=record.ended,
+        clusterkit=printable(record.clusterkit),
+        seed=record.seed,
+        asked=record.asked_for,
+        passed=len(record.runs) - failed,
+        failed=failed,
+        running=len(record.running) if record.state == RUNNING else 0,
+        used=tuple(map(printable, record.used)),
+        baseline=None if record.baseline is None else _baseline(record.baseline),
+        tallies=tuple(_tallies(record)),
+    )
+
+
+def action_of(fault: str) -> str:
+    """Return the action of a fault such as `kill worker:1 @ step=3`."""
+    return fault.strip().partition(" ")[0]
+
+
+def _shape(job: JobSpec) -> str:
+    return ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
+
+
+def _text(record: CampaignRecord, failed: int) -> str:
+    if record.problem:
+        what = "The job fails even without faults" if record.baseline is None else "The campaign could not continue"
+        return f"{what}: {printable(record.problem).rstrip('.')}."
+    if record.baseline is None:
+        return "The run without faults is under way." if record.state == RUNNING else "It ended before its first run."
+    if not record.runs:
+        return "No run has ended yet." if record.state == RUNNING else "No run has ended."
+    ended = f"{len(record.runs) - failed} of {number_of('run', len(record.runs))} passed"
+    asked = "" if len(record.runs) == record.asked_for else f"; {record.asked_for} were asked for"
+    cut = f", and {len(record.interrupted)} interrupted" if record.interrupted else ""
+    return f"{ended}{asked}{cut}."
+
+
+def _baseline(record: BaselineRecord) -> CampaignBaseline:
+    metrics = {printable(name): value for name, value in record.metrics.items()}
+    return CampaignBaseline(record.duration, record.last_step, record.checkpoints, metrics)
+
+
+def _run(run: RunRecord | RunningRecord, outcome: str, kept: bool) -> CampaignRun:
+    ended = run if isinstance(run, RunRecord) else None
+    recoveries = () if ended is None else ended.result.recoveries
+    return CampaignRun(
+        number=run.run,
+        seed=run.seed,
+        actions=tuple(dict.fromkeys(printable(action_of(fault)) for fault in run.faults)),
+        faults=tuple(map(printable, run.faults)),
+        outcome=outcome,
+        violations=() if ended is None else tuple(map(printable, ended.violations)),
+        seconds=0.0 if ended is None else ended.duration,
+        recoveries=tuple(round(one.ended - one.at, 3) for one in recoveries if one.ended is not None),
+        lost=tuple(one.lost for one in recoveries if one.lost is not None),
+        replay="" if ended is None else printable_lines(ended.replay),
+        run=run.run_id if kept else None,
+    )
+
+
+def _tallies(record: CampaignRecord) -> Iterator[Tally]:
+    seconds = defaultdict[tuple[str, str], list[float]](list)
+    for injection in (one for run in record.runs for one in run.injections):
+        for kind in ("", *injection.types) if injection.seconds is not None else ():
+            seconds[injection.action, kind].append(injection.seconds or 0.0)
+    for row in (*record.actions, *record.recovery_times):
+        times = tuple(sorted(seconds[row.action, row.type or ""]))
+        yield Tally(printable(row.action), printable(row.type or ""), row.injected, row.recovered, times)

@@ -1,0 +1,84 @@
+"""The page beside a run: its process, and what the supervisor says of it."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from urllib.parse import urlsplit
+
+from clusterkit.companions.main import tell
+from clusterkit.companions.process import Script, ServerProcess
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
+from clusterkit.words.events import Crashed, DashboardLost, DashboardReady
+
+NICENESS = 5  # training comes first, but the page has to keep up
+FAREWELL = 1.5  # seconds for which open pages show how the run ended
+LOOK_EVERY = 0.05  # seconds
+END_WITHIN = 4.0  # seconds to send open pages how the run ended
+Post = Callable[[DashboardReady | DashboardLost | Crashed], None]
+Say = Callable[[str], None]
+
+
+class DashboardProcess(ServerProcess):
+    """The dashboard of a run. Posts DashboardReady, or DashboardLost if it fails or ends by itself.
+
+    The address with the token goes to `say` only on a terminal, and to a file of the run, which no other user can read.
+    """
+
+    def __init__(self, run: RunDirectory, post: Post, say: Say | None, control: bool, env: Mapping[str, str]) -> None:
+        self._run = run
+        script = Script("dashboard", __name__, run, ["control"] if control else [], env, NICENESS)
+        super().__init__(
+            script, partial(_opened, run, post, say), lambda why: post(DashboardLost(why)), post, END_WITHIN
+        )
+
+    def stop(self) -> None:
+        """End the process, after open pages have shown the end of the run."""
+        super().stop()
+        with suppress(OSError):
+            self._run.dashboard.unlink(missing_ok=True)
+
+
+def _opened(run: RunDirectory, post: Post, say: Say | None, address: str) -> None:
+    with suppress(OSError):
+        file = os.open(run.dashboard, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with open(file, "w") as opened:
+            opened.write(f"{address}\n")
+    if say is not None:
+        say(_said(address, run.run_id, sys.stdout is not None and sys.stdout.isatty()))
+    parts = urlsplit(address)
+    post(DashboardReady(f"{parts.scheme}://{parts.netloc}/"))
+
+
+def _said(address: str, run_id: str, terminal: bool) -> str:
+    """Return the message with the address, without its token if the output may be a log."""
+    if terminal:
+        return f"The dashboard is open at {address}"
+    place = urlsplit(address)._replace(fragment="").geturl()
+    return f"The dashboard is open at {place}. `clusterkit ps {run_id}` prints the address with its token."
+
+
+def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
+    """Serve until the run has ended; then let open pages show for a moment how it ended."""
+    from clusterkit.page.serve import PageServer
+
+    server = PageServer(RunStore(run.path.parent.parent), bool(control))
+    tell(channel, {"address": server.address(f"/run/{run.run_id}")})
+
+    def attend() -> None:
+        select.select([channel], [], [])
+        until = time.monotonic() + FAREWELL
+        while server.streams and time.monotonic() < until:
+            time.sleep(LOOK_EVERY)
+        server.end()
+
+    threading.Thread(target=attend, daemon=True).start()
+    server.run()

@@ -1,0 +1,198 @@
+"""A run that somebody looks at: its model, kept up to date from its files, and what its tasks use of the machine."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from clusterkit.page.board import map_text
+from clusterkit.page.journal import JournalBlocks
+from clusterkit.page.metrics import Scraped, scraped
+from clusterkit.page.model import RunModel
+from clusterkit.page.rows import NO_USAGE, Usage
+from clusterkit.store.directory import RunDirectory
+from clusterkit.system.procfs import Meter
+from clusterkit.words.errors import CannotLook
+
+LOOK_EVERY = 0.1  # seconds between two looks at the size of the journal
+REFRESH_EVERY = 1.0  # seconds between two looks at what need not be seen at once
+SAMPLE_EVERY = 2.0  # seconds between two samples of what tasks use
+RESULT_WITHIN = 5.0  # seconds after the last sign of a run that was killed, for its result to be written
+LINGER = 20.0  # seconds for which a run is followed that nobody looks at any more
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a client gets: the entities that changed, and the board's version by then.
+
+    `text` is empty if nothing changed. `offset`: all that the journal has up to there is in this message or in those
+    before it. `over`: nothing will change any more.
+    """
+
+    text: str
+    version: int
+    offset: int
+    over: bool
+
+
+class LiveRun:
+    """Reads what a run writes. Its methods read files and take their time: call them in a thread, one at a time."""
+
+    def __init__(self, run: RunDirectory, here: bool = True) -> None:
+        self.run = run
+        self._here = here  # whether the processes of the tasks can be looked at
+        self._refreshed = self._sampled = float("-inf")
+        self._begin()
+
+    def update(self) -> bool:
+        """Read what is new; return whether anything changed."""
+        now = time.monotonic()
+        due = now - self._refreshed >= REFRESH_EVERY
+        if due:
+            self._live = (
+                self._is_live() and not self.model.is_over
+            )  # first, so that everything that was written before the end is read below
+        elif not self._journal.has_new():
+            return False
+        if self._journal.is_cut() or (self.model.info is None and self.run.info() is not None):
+            self._begin()  # of a run of the same name, or one that had only just begun to exist
+        before, read = self.model.board.version, self._read()
+        if read and self.model.is_over:  # the supervisor lives a little longer
+            self._live, due = False, True
+        if not (due or read):
+            return False
+        if due and self._live and self._here and now - self._sampled >= SAMPLE_EVERY:
+            self._sampled, self._usage = now, self._sample()
+            self.model.sample(time.time(), self._usage)
+        if not self._live and not self.model.is_over:
+            self.model.written = self.run.result()
+        self.model.refresh(time.time(), self._live, self._usage if self._live else NO_USAGE, due or not self._live)
+        self._refreshed = now if due else self._refreshed
+        self.over = not self._live and not self._journal.has_new() and self._is_settled()
+        return self.model.board.version != before or self.over
+
+    def scraped(self) -> Scraped:
+        """The run as it is now, for metrics."""
+        run = self.model.board.get("run")
+        now = self.model.seconds(time.time()) if run is None or run.ended is None else run.ended
+        try:
+            journal = os.stat(self.run.journal).st_size
+        except OSError:
+            journal = 0
+        return scraped(self.model.board.entities(), now, journal, self.model.ledger)
+
+    def message(self, version: int | None, offset: int = -1) -> Message:
+        """What changed since a version of this board; None: since an offset of the journal, on whatever board."""
+        board = self.model.board
+        if version is not None:
+            entries = board.since_version(version)
+        else:
+            known = 0 <= offset <= self.model.offset
+            entries = board.since_offset(offset) if known else board.all()
+        text = ""
+        if entries or version is None:
+            text = f'{{"set":{map_text(entries)},"now":{json.dumps(round(self.model.seconds(time.time()), 3))}}}'
+        return Message(text, board.version, self.model.settled, self.over)
+
+    def _is_settled(self) -> bool:
+        """Whether it is known how the run ended; the guardian of one that was killed may be about to write that."""
+        known = self.model.is_over or self.model.written is not None
+        return known or time.time() - self.run.changed() > RESULT_WITHIN
+
+    def _begin(self) -> None:
+        self.model = RunModel(self.run, self.run.info())
+        self._journal, self._meter = JournalBlocks(self.run), Meter()
+        self._refreshed = self._sampled = float("-inf")
+        self._live, self.over, self._usage = True, False, NO_USAGE
+
+    def _read(self) -> bool:
+        read = False
+        while (block := self._journal.next()) is not None:
+            read = True
+            for one in block:
+                self.model.take(one.offset, one.clock, one.wall, one.event)
+        return read
+
+    def _is_live(self) -> bool:
+        try:
+            return not self.run.is_over()
+        except CannotLook:
+            return self._live
+
+    def _sample(self) -> Usage:
+        try:
+            return self._meter.sample(self.model.ledger.run.pids)
+        except CannotLook:
+            return NO_USAGE
+
+
+class Watched:
+    """A run that clients of this process look at, followed by one task while there are any."""
+
+    def __init__(self, live: LiveRun) -> None:
+        self._live = live
+        self._lock = asyncio.Lock()
+        self._changed = asyncio.Condition()
+        self._watchers = 0
+        self._follower: asyncio.Task[None] | None = None
+        self.used = time.monotonic()  # when somebody looked last
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody has looked for a while."""
+        return self._watchers == 0 and time.monotonic() - self.used > LINGER
+
+    async def ask(self, question: Callable[[LiveRun], T]) -> T:
+        """Ask something about the run as it is now."""
+        self.used = time.monotonic()
+        async with self._lock:
+            await asyncio.to_thread(self._live.update)
+            return await asyncio.to_thread(question, self._live)
+
+    async def message(self, version: int | None, offset: int = -1) -> Message:
+        """See `LiveRun.message`."""
+        async with self._lock:
+            return await asyncio.to_thread(self._live.message, version, offset)
+
+    async def changed(self, within: float) -> bool:
+        """Wait for a change, and return whether there was one."""
+        async with self._changed:
+            try:
+                await asyncio.wait_for(self._changed.wait(), within)
+            except TimeoutError:
+                return False
+        return True
+
+    @asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Have the run followed in the block."""
+        self._watchers += 1
+        if self._follower is None or self._follower.done():
+            self._follower = asyncio.create_task(self._follow())
+        try:
+            yield
+        finally:
+            self._watchers -= 1
+            self.used = time.monotonic()
+
+    async def close(self) -> None:
+        """Stop following."""
+        if self._follower is not None:
+            self._follower.cancel()
+            await asyncio.wait([self._follower])
+
+    async def _follow(self) -> None:
+        while not self.is_idle:
+            async with self._lock:
+                changed = await asyncio.to_thread(self._live.update)
+            if changed:
+                async with self._changed:
+                    self._changed.notify_all()
+            await asyncio.sleep(LOOK_EVERY)

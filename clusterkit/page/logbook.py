@@ -1,0 +1,177 @@
+"""A run's logs for the page: parses queries, and returns pages of bounded size."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from clusterkit.page.arrivals import ArrivalsIndex
+from clusterkit.page.logs import AttemptLog, LogEntry, Matches, Page, Search
+from clusterkit.page.merged import MergedLog
+from clusterkit.page.searching import Searcher
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import parse_line
+from clusterkit.words.errors import CannotLook, ClusterkitError
+from clusterkit.words.model import Task
+
+MOST_LINES = 5000  # of a page
+MOST_CHARACTERS = 4 << 20
+MOST_SEARCHED = 1 << 20  # bytes that a follower searches in a tenth of a second
+LOOK_FOR = 0.4  # seconds of a search before it returns what it has
+LONGEST_PATTERN = 1000  # characters
+LONGEST_MATCHED = 4096  # characters of a line that are searched
+
+
+class BadQuestion(ClusterkitError):
+    """A request with an invalid parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which log, and which of its lines."""
+
+    task: Task | None = None
+    attempt: int | None = None
+    limit: int = 500
+    grep: str = ""
+    regex: bool = False
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> Wanted:
+        """Parse a query. Raises BadQuestion."""
+        try:
+            task = Task.parse(query["task"]) if query.get("task") else None
+            attempt = _count(query, "attempt", 1, 10**9) if query.get("attempt") else None
+        except ValueError as error:
+            raise BadQuestion(str(error)) from None
+        grep = query.get("grep", "")
+        if len(grep) > LONGEST_PATTERN:
+            raise BadQuestion(f"What is looked for has {LONGEST_PATTERN} characters at most.")
+        limit = _count(query, "limit", 1, MOST_LINES) if "limit" in query else 500
+        return cls(task, attempt, limit, grep, query.get("regex", "0") not in ("", "0"))
+
+    def matches(self, searcher: Searcher) -> Matches | None:
+        """Return the condition for a line; None if every line is wanted. Raises BadQuestion."""
+        if not self.grep:
+            return None
+        if self.regex:
+            try:
+                re.compile(self.grep)
+            except (re.error, RecursionError, OverflowError) as error:
+                raise BadQuestion(f"This is not a regular expression: {error}.") from None
+            return lambda text: searcher.finds(self.grep, text[:LONGEST_MATCHED])
+        plain = self.grep.lower()
+        return lambda text: plain in text.lower()
+
+
+class LogBook:
+    """The logs of one run. Its methods read files: call them in a thread."""
+
+    def __init__(self, run: RunDirectory, searcher: Searcher | None = None) -> None:
+        self._run = run
+        self._searcher = searcher or Searcher()
+        self._index = ArrivalsIndex(run)
+        self._lock = threading.Lock()
+        self._began: float | None = None
+        self._over = False
+
+    @property
+    def over(self) -> bool:
+        """Whether the logs were complete at the last look."""
+        return self._over
+
+    def check(self, wanted: Wanted) -> None:
+        """Raise BadQuestion if the pattern is invalid."""
+        wanted.matches(self._searcher)
+
+    def page(self, wanted: Wanted, start: str | None, end: str | None) -> dict[str, Any]:
+        """A page from a cursor on, or up to one; `start` can be `end`, for the last lines. Raises ClusterkitError."""
+        search = Search(wanted.limit, MOST_CHARACTERS, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
+        with self._lock:
+            log = self._log(wanted)
+            if start == "end" or end is not None:
+                return self._shown(log.before(end, search))
+            return self._shown(log.after(start or "0", search))
+
+    def page_at(self, wanted: Wanted, seconds: float) -> dict[str, Any]:
+        """A page from a moment on, in seconds since the run began. Raises ClusterkitError."""
+        with self._lock:
+            self._log(wanted)
+            pieces = self._index.since(self._beginning() + seconds)
+            if wanted.task is None or wanted.attempt is None:
+                start = next((str(piece.offset) for piece in pieces), str(self._index.size))
+            else:
+                key = (str(wanted.task).encode(), wanted.attempt)
+                end = str(self._index.ends.get(key, 0))
+                start = next((str(piece.start) for piece in pieces if piece.key == key), end)
+        return self.page(wanted, start, None)
+
+    def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
+        """Return lines after a cursor, the newest ones if they are too many. Raises ClusterkitError.
+
+        Returns `most` characters at most. A search reads many more.
+        """
+        search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
+        keep = MOST_SEARCHED if wanted.grep else most
+        with self._lock:
+            log = self._log(wanted)
+            new, skipped = log.skip(cursor, keep)
+            return self._shown(log.after(new, search), skipped)
+
+    def end(self, wanted: Wanted) -> str:
+        """The cursor of the current end."""
+        with self._lock:
+            return self._log(wanted).before(None, Search(0, 0, 0.0)).next
+
+    def _log(self, wanted: Wanted) -> AttemptLog | MergedLog:
+        with suppress(CannotLook):
+            self._over = self._run.is_over()  # checked first, so that everything written before the end is read below
+        self._index.update()
+        if wanted.task is not None and wanted.attempt is not None:
+            return AttemptLog(
+                self._run, wanted.task, wanted.attempt, self._is_final(wanted.task, wanted.attempt), self._when
+            )
+        return MergedLog(self._run, self._index, self._over, lambda task: wanted.task in (None, task))
+
+    def _is_final(self, task: Task, attempt: int) -> bool:
+        return self._over or (str(task).encode(), attempt + 1) in self._index.ends
+
+    def _when(self, task: Task, attempt: int, place: int) -> float | None:
+        return self._index.when((str(task).encode(), attempt), place)
+
+    def _shown(self, page: Page, skipped: int = 0) -> dict[str, Any]:
+        began = self._beginning()
+        return {
+            "lines": [_line(line, began) for line in page.lines],
+            "next": page.next,
+            "previous": page.previous,
+            "skipped": skipped,
+            "done": page.done,
+        }
+
+    def _beginning(self) -> float:
+        """When the run began, in wall time."""
+        if self._began is None:
+            try:
+                with self._run.journal.open("rb") as file:
+                    self._began = float((parse_line(file.readline(1 << 16)) or {})["t"])
+            except (OSError, ValueError, KeyError, TypeError, OverflowError):
+                return self._run.created()
+        return self._began
+
+
+def _line(line: LogEntry, began: float) -> dict[str, Any]:
+    at = None if line.t is None else round(line.t - began, 3)
+    return {"t": at, "task": line.task, "attempt": line.attempt, "text": line.text, "cursor": line.cursor}
+
+
+def _count(query: Mapping[str, str], name: str, least: int, most: int) -> int:
+    text = query[name]
+    if not (text.isascii() and text.isdigit() and len(text) < 12 and least <= int(text) <= most):
+        raise BadQuestion(f"`{name}` is a number from {least} to {most}.")
+    return int(text)

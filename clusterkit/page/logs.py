@@ -1,0 +1,261 @@
+"""Logs by pages: the lines of one attempt's file, or of all tasks in the order in which they were written.
+
+A cursor says where a page begins or ends; it is text that a client gets and gives back. No file is read as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from clusterkit.store.directory import RunDirectory
+from clusterkit.text.printable import printable
+from clusterkit.text.redraws import TerminalLines
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.model import Task
+
+CHUNK = 1 << 18  # bytes that are read at a time; a line that is longer is shown as several
+LONGEST_SHOWN = 1 << 14  # characters of a line that are shown
+_REDRAWN = re.compile(rb"[\r\x08]|\x1b\[[02]?K")
+LONGEST_CURSOR = 18  # digits
+Matches = Callable[[str], bool]
+
+
+class BadCursor(ClusterkitError):
+    """A cursor that belongs to no page."""
+
+    def __init__(self) -> None:
+        super().__init__("This is no place in the log. Use the cursor of a page of the same log.")
+
+
+@dataclass(slots=True)
+class Search:
+    """How much of a log is wanted: `lines` with at most `characters` in all. A search for matches ends at `until`."""
+
+    lines: int
+    characters: int
+    until: float  # of the monotonic clock
+    matches: Matches | None = None
+    _looked: int = 0
+
+    @property
+    def over(self) -> bool:
+        """Whether enough lines were found, or the time is up."""
+        late = self.matches is not None and self._looked > 0 and time.monotonic() > self.until
+        return self.lines <= 0 or self.characters <= 0 or late
+
+    def takes(self, text: str) -> bool:
+        """Return whether a line is wanted, and count it if so."""
+        self._looked += 1
+        if self.matches is not None and not self.matches(text):
+            return False
+        self.lines -= 1
+        self.characters -= len(text) + 1
+        return True
+
+
+class Line(NamedTuple):
+    """A line of an attempt's log: where it begins, where the next one does, and its text."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """A line as a client gets it. `t` in seconds since 1970, None if it is not known; `cursor` is where it begins."""
+
+    t: float | None
+    task: str
+    attempt: int
+    text: str
+    cursor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Lines in their order, and the cursors of the next and the previous page.
+
+    `skipped` counts the bytes that were left out; `done`: no more lines exist in that direction for now.
+    """
+
+    lines: tuple[LogEntry, ...] = ()
+    next: str = ""
+    previous: str = ""
+    skipped: int = 0
+    done: bool = True
+
+
+def shown(raw: bytes) -> str:
+    """A line as text with colors, as a terminal shows it after all redraws."""
+    left_out = 0
+    if len(raw) > 4 * LONGEST_SHOWN:  # of a line that is redrawn, the end counts
+        left_out, raw = (
+            len(raw) - 4 * LONGEST_SHOWN,
+            raw[-4 * LONGEST_SHOWN :] if b"\r" in raw else raw[: 4 * LONGEST_SHOWN],
+        )
+    if _REDRAWN.search(raw):
+        terminal = TerminalLines()
+        lines = [*terminal.feed(raw, 0.0), *terminal.flush()]
+        text = lines[-1] if lines else ""
+    else:
+        text = raw.decode(errors="replace")
+    if len(text) > LONGEST_SHOWN:
+        left_out += len(text) - LONGEST_SHOWN
+        text = text[:LONGEST_SHOWN]
+    return printable(text, color=True) + (f" … ({left_out} more)" if left_out else "")
+
+
+@contextmanager
+def opened(run: RunDirectory, task: Task, attempt: int) -> Iterator[int | None]:
+    """The descriptor of an attempt's log; None if it can't be opened."""
+    try:
+        # Not blocking: a task can write to the directory, and put a pipe there.
+        file = os.open(run.log(task, attempt), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield file
+    finally:
+        os.close(file)
+
+
+def read(file: int, start: int, end: int) -> bytes:
+    """The bytes from `start` to `end`, or fewer."""
+    try:
+        return os.pread(file, max(0, end - start), start)
+    except OSError:
+        return b""
+
+
+def size_of(file: int) -> int:
+    """The bytes in a file."""
+    return os.fstat(file).st_size
+
+
+def whole_lines(data: bytes, start: int) -> tuple[list[Line], int]:
+    """The lines that end within `data`, which begins at `start`, and the place after the last one."""
+    found, at = [], start
+    for raw in data.split(b"\n")[:-1]:
+        found.append(Line(at, at + len(raw) + 1, shown(raw)))
+        at += len(raw) + 1
+    return found, at
+
+
+def lines_after(file: int, start: int, end: int, final: bool) -> list[Line]:
+    """The lines that begin at `start` and end before `end`, of CHUNK bytes at most.
+
+    `final`: text before `end` without a newline is a line, too.
+    """
+    data = read(file, start, min(end, start + CHUNK))
+    if not data:
+        return []
+    cut = data.rfind(b"\n") + 1
+    if not cut:
+        whole = len(data) >= CHUNK or (final and start + len(data) >= end)
+        return [Line(start, start + len(data), shown(data))] if whole else []
+    found, at = whole_lines(data, start)
+    if final and at < end <= start + len(data):
+        found.append(Line(at, end, shown(data[cut:])))
+    return found
+
+
+def lines_before(file: int, end: int) -> list[Line]:
+    """The lines that end at or before `end`, of CHUNK bytes at most; `end` is taken as the end of a line."""
+    begin = max(0, end - CHUNK)
+    data = read(file, begin, end)
+    if not data:
+        return []
+    if begin > 0:
+        first = data.find(b"\n", 0, len(data) - 1) + 1
+        if not first:  # a part of a longer line
+            return [Line(begin, begin + len(data), shown(data.removesuffix(b"\n")))]
+        begin, data = begin + first, data[first:]
+    found, at = whole_lines(data, begin)
+    rest = data[at - begin :]
+    return [*found, Line(at, end, shown(rest))] if rest else found
+
+
+def line_start(file: int, place: int) -> int:
+    """The beginning of the line that contains a place; not farther back than CHUNK."""
+    begin = max(0, place - CHUNK)
+    data = read(file, begin, place)
+    newline = data.rfind(b"\n")
+    return begin + newline + 1 if newline >= 0 else begin
+
+
+@dataclass(slots=True)
+class AttemptLog:
+    """One attempt's log by pages; its cursors are offsets. `final`: the attempt writes no more.
+
+    `when` is the wall time at which the byte before a place was written.
+    """
+
+    run: RunDirectory
+    task: Task
+    attempt: int
+    final: bool
+    when: Callable[[Task, int, int], float | None]
+
+    def after(self, cursor: str, search: Search) -> Page:
+        """The lines from a cursor on."""
+        with opened(self.run, self.task, self.attempt) as file:
+            if file is None:
+                return Page(next="0", previous="0")
+            end = size_of(file)
+            first = at = min(_place(cursor), end)
+            found = list[LogEntry]()
+            while not search.over and (lines := lines_after(file, at, end, self.final)):
+                for line in lines:
+                    at = line.end
+                    if search.takes(line.text):
+                        found.append(self._line(line))
+                        if search.over:
+                            break
+            return Page(tuple(found), str(at), str(first), done=not lines_after(file, at, end, self.final))
+
+    def before(self, cursor: str | None, search: Search) -> Page:
+        """The lines up to a cursor; None: up to the end."""
+        with opened(self.run, self.task, self.attempt) as file:
+            if file is None:
+                return Page(next="0", previous="0")
+            size = size_of(file)
+            at = size if cursor is None else min(_place(cursor), size)
+            if at == size and not self.final:
+                at = line_start(file, at)
+            last, found = at, list[LogEntry]()
+            while not search.over and (lines := lines_before(file, at)):
+                for line in reversed(lines):
+                    at = line.start
+                    if search.takes(line.text):
+                        found.append(self._line(line))
+                        if search.over:
+                            break
+            return Page(tuple(reversed(found)), str(last), str(at), done=at <= 0)
+
+    def skip(self, cursor: str, keep: int) -> tuple[str, int]:
+        """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
+        with opened(self.run, self.task, self.attempt) as file:
+            at = _place(cursor)
+            if file is None or size_of(file) - at <= keep:
+                return cursor, 0
+            new = max(at, line_start(file, size_of(file) - keep))
+            return str(new), new - at
+
+    def _line(self, line: Line) -> LogEntry:
+        at = self.when(self.task, self.attempt, line.end)
+        return LogEntry(at, str(self.task), self.attempt, line.text, str(line.start))
+
+
+def _place(cursor: str) -> int:
+    """Raises BadCursor."""
+    if not cursor.isascii() or not cursor.isdigit() or len(cursor) > LONGEST_CURSOR:
+        raise BadCursor
+    return int(cursor)

@@ -1,0 +1,130 @@
+"""Marks on the time axis, bounded in number: faults, checkpoints, stalls, restarts, warnings, requests, hosts."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from clusterkit.page.entities import Mark
+from clusterkit.text.printable import printable
+from clusterkit.views.details import detail
+from clusterkit.views.narrate import sentence
+from clusterkit.words import events as ev
+from clusterkit.words.model import Task
+
+MOST_CHECKPOINTS = 500  # of more, every second one is kept, then every fourth, and so on
+MOST_OTHERS = 2000  # of more, the oldest are forgotten
+
+
+# What the page shows otherwise, in its lanes, rows or curves, or not at all.
+_Unmarked = (
+    ev.Progressed | ev.StepsTimed | ev.Changed | ev.Spawned | ev.CheckpointFound | ev.SpawnFailed | ev.Exited | ev.Swept
+    | ev.Drained | ev.AttemptEnded | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
+    | ev.SigtermHandled | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited | ev.Began | ev.Ticked
+    | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost | ev.DashboardReady | ev.DashboardLost | ev.Inspected
+    | ev.LifelineLost | ev.Placed | ev.HostJoined | ev.Failed | ev.HostAvoided | ev.Paused | ev.Succeeded | ev.Stopping
+    | ev.Straggling | ev.KeepsUp | ev.EditTrains | ev.Finished
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class Marks:
+    """The marks of a run as a fold over its events. `changed` are those that changed since it was emptied."""
+
+    changed: set[int] = field(default_factory=set)
+    _marks: dict[int, Mark] = field(default_factory=dict)
+    _checkpoints: list[int] = field(default_factory=list)
+    _every: int = 1
+    _checkpoint_count: int = 0
+    _others: deque[int] = field(default_factory=deque)
+    _free: list[int] = field(default_factory=list)  # numbers of marks that were dropped
+    _of_fault: dict[int, int] = field(default_factory=dict)  # fault to mark
+
+    def get(self, number: int) -> Mark | None:
+        """The mark with a number; None if there is none any more."""
+        return self._marks.get(number)
+
+    def take(self, at: float, event: ev.Event) -> None:
+        """Take in an event. A new one is a type error here, until it has a mark or is one of those without."""
+        if isinstance(event, _Unmarked):
+            return
+        match event:
+            case ev.Checkpointed(task, _, step):
+                self._checkpointed(Mark(at, "checkpoint", str(task), f"checkpoint of step {step}"))
+            case ev.FaultInjected(number, _, _, tasks):
+                until = None if event.seconds is None else at + event.seconds
+                self._of_fault[number] = self._add(Mark(at, "fault", _only(tasks), _text(event), until, number))
+            case ev.FaultTook(number, detail, done):
+                if not done:
+                    self._change(number, text=f"It could not be injected: {detail}", until=None)
+            case ev.FaultHealed(number, _, _, tasks):
+                self._change(number, until=at)
+                self._add(Mark(at, "heal", _only(tasks), _text(event), None, number))
+            case ev.RestartPlanned(tasks) | ev.Shrunk(tasks):
+                self._add(Mark(at, "restart", _only(tasks), _text(event)))
+            case ev.Warned(text, task) | ev.Stalled(text, task):
+                kind = "stall" if isinstance(event, ev.Stalled) else "warning"
+                self._add(Mark(at, kind, None if task is None else str(task), text))
+            case ev.LeftEarly(task) | ev.CannotExit(task):
+                self._add(Mark(at, "warning", str(task), _text(event)))
+            case ev.Impaired() | ev.Crashed() | ev.StorageFailed() | ev.AllocationEnding() | ev.TrainAlone():
+                self._add(Mark(at, "warning", None, _text(event)))
+            case ev.Requested() | ev.RequestRefused() | ev.Interrupted() | ev.Profiled():
+                of = str(event.task) if isinstance(event, ev.Profiled) else None
+                self._add(Mark(at, "request", of, _text(event)))
+            case ev.ProgramChanged(problem=""):
+                pass  # what comes of it has a mark of its own
+            case ev.WaitsForChange() | ev.ProgramChanged():
+                self._add(Mark(at, "warning", None, _text(event)))
+            case ev.HostCut() | ev.HostBack() | ev.HostDraining() | ev.HostLost() | ev.Continued():
+                self._add(Mark(at, "host", None, _text(event)))
+            case _:
+                assert_never(event)
+
+    def _add(self, mark: Mark) -> int:
+        number = self._put(mark)
+        self._others.append(number)
+        if len(self._others) > MOST_OTHERS:
+            self._drop(self._others.popleft())
+        return number
+
+    def _checkpointed(self, mark: Mark) -> None:
+        if self._checkpoint_count % self._every == 0:
+            self._checkpoints.append(self._put(mark))
+            if len(self._checkpoints) > MOST_CHECKPOINTS:
+                for number in self._checkpoints[1::2]:
+                    self._drop(number)
+                self._checkpoints, self._every = self._checkpoints[::2], self._every * 2
+        self._checkpoint_count += 1
+
+    def _put(self, mark: Mark) -> int:
+        number = self._free.pop() if self._free else len(self._marks)
+        self._marks[number] = mark
+        self.changed.add(number)
+        return number
+
+    def _drop(self, number: int) -> None:
+        mark = self._marks.pop(number)
+        if mark.number is not None and self._of_fault.get(mark.number) == number:
+            del self._of_fault[mark.number]
+        self._free.append(number)
+        self.changed.add(number)
+
+    def _change(self, fault: int, **fields: object) -> None:
+        if (number := self._of_fault.get(fault)) is not None:
+            self._marks[number] = replace(self._marks[number], **fields)  # type: ignore[arg-type]
+            self.changed.add(number)
+
+
+def _only(tasks: Sequence[Task]) -> str | None:
+    return str(tasks[0]) if len(tasks) == 1 else None
+
+
+def _text(event: ev.Event) -> str:
+    told = sentence(event)
+    if told is not None:
+        return told[1]
+    text = detail(event)
+    return event.kind if text is None else printable(text)

@@ -1,0 +1,192 @@
+"""The logs of all tasks as one, line by line in the order in which the lines were complete."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
+
+from clusterkit.page.arrivals import ArrivalsIndex, Key, Piece, task_of
+from clusterkit.page.logs import (
+    LONGEST_CURSOR,
+    BadCursor,
+    Line,
+    LogEntry,
+    Page,
+    Search,
+    line_start,
+    opened,
+    read,
+    shown,
+    size_of,
+    whole_lines,
+)
+from clusterkit.store.directory import RunDirectory
+from clusterkit.words.model import Task
+
+MOST_OPEN = 64  # logs that are open at a time
+Wanted = Callable[[Task], bool]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Position:
+    """A position between two lines: within the piece at an offset, after the lines that end at or before `within`."""
+
+    offset: int
+    within: int = -1
+
+    def __str__(self) -> str:
+        return f"{self.offset}.{self.within + 1}"
+
+    @classmethod
+    def parse(cls, text: str) -> Position:
+        """Read a cursor. Raises BadCursor."""
+        offset, dot, within = text.partition(".")
+        parts = (offset, within if dot else "0")
+        if not all(part.isascii() and part.isdigit() and len(part) <= LONGEST_CURSOR for part in parts):
+            raise BadCursor
+        return cls(int(parts[0]), int(parts[1]) - 1)
+
+
+@dataclass(slots=True)
+class MergedLog:
+    """All logs of a run by pages. `over`: nobody writes to them any more.
+
+    A line belongs to the piece in which it ends. A line without a newline belongs to the first piece of the task's next
+    attempt; those of the last attempts follow after all pieces.
+    """
+
+    run: RunDirectory
+    index: ArrivalsIndex
+    over: bool
+    wanted: Wanted
+    _files: ExitStack = field(default_factory=ExitStack)
+    _open: dict[Key, int | None] = field(default_factory=dict)
+
+    def after(self, cursor: str, search: Search) -> Page:
+        """The lines from a cursor on."""
+        with self._files:
+            first = place = Position.parse(cursor)
+            found = list[LogEntry]()
+            for piece in self._pieces_after(place.offset):
+                if search.over:
+                    return Page(tuple(found), str(place), str(first), done=False)
+                for line in self._lines(piece):
+                    if piece.offset == first.offset and line.end <= first.within:
+                        continue
+                    if search.over:
+                        return Page(tuple(found), str(place), str(first), done=False)
+                    place = Position(piece.offset, line.end)
+                    if search.takes(line.text):
+                        found.append(_log_line(piece, line))
+                place = max(place, Position(piece.offset, piece.end))
+            return Page(tuple(found), str(place), str(first), done=True)
+
+    def before(self, cursor: str | None, search: Search) -> Page:
+        """The lines up to a cursor; None: up to the end."""
+        with self._files:
+            last = None if cursor is None else Position.parse(cursor)
+            place, found = last, list[LogEntry]()
+            for piece in self._pieces_before(last):
+                if last is None:
+                    last = place = Position(piece.offset, piece.end)
+                if search.over:
+                    break
+                for line in reversed(self._lines(piece)):
+                    if cursor is not None and piece.offset == last.offset and line.end > last.within:
+                        continue
+                    if search.over:
+                        break
+                    place = Position(piece.offset, line.start)
+                    if search.takes(line.text):
+                        found.append(_log_line(piece, line))
+                else:
+                    place = Position(piece.offset)
+            done = not search.over or place is None or place.offset == 0
+            last, place = last or Position(0), place or Position(0)
+            return Page(tuple(reversed(found)), str(last), str(place), done=done)
+
+    def skip(self, cursor: str, keep: int) -> tuple[str, int]:
+        """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
+        place = Position.parse(cursor)
+        sizes, total, skipped, new = deque[tuple[Position, int]](), 0, 0, place
+        for piece in self._pieces_after(place.offset):
+            begin = max(piece.start, place.within) if piece.offset == place.offset else piece.start
+            if begin >= piece.end:
+                continue
+            sizes.append((Position(piece.offset, piece.end), piece.end - begin))
+            total += piece.end - begin
+            while len(sizes) > 1 and total - sizes[0][1] >= keep:
+                new, size = sizes.popleft()
+                total, skipped = total - size, skipped + size
+        return str(new), skipped
+
+    def _pieces_after(self, offset: int) -> Iterator[Piece]:
+        rest = (piece for piece in self._rest() if piece.offset >= offset)
+        return filter(self._is_wanted, chain(self.index.after(offset), rest))
+
+    def _pieces_before(self, last: Position | None) -> Iterator[Piece]:
+        """The pieces before a position, and the one that contains it."""
+        rest = [piece for piece in self._rest() if last is None or piece.offset <= last.offset]
+        end = self.index.size if last is None else last.offset + 1
+        return filter(self._is_wanted, chain(reversed(rest), self.index.before(end)))
+
+    def _is_wanted(self, piece: Piece) -> bool:
+        task = task_of(piece.key)
+        return task is not None and self.wanted(task)
+
+    def _rest(self) -> list[Piece]:
+        """What the logs of a finished run contain beyond the recorded pieces, or beyond the last newline."""
+        if not self.over:
+            return []
+        found = list[tuple[float, Key, int, int]]()
+        for task, attempt, path in self.run.logs():
+            key = (str(task).encode(), attempt)
+            try:
+                seen = path.stat()
+            except OSError:
+                continue
+            noted = self.index.ends.get(key, 0)
+            if seen.st_size > noted or (seen.st_size and (key[0], attempt + 1) not in self.index.ends):
+                found.append((seen.st_mtime, key, noted, seen.st_size))
+        after = self.index.size + 1
+        return [Piece(after + n, at, key, start, end) for n, (at, key, start, end) in enumerate(sorted(found))]
+
+    def _lines(self, piece: Piece) -> list[Line]:
+        """The lines of a piece, of which the first may have begun before it."""
+        before = self._unfinished(piece.key, piece.start) if piece.start == 0 and piece.key[1] > 1 else []
+        file = self._file(piece.key)
+        if file is None:
+            return before
+        final = piece.offset > self.index.size
+        begin = line_start(file, piece.start)
+        data = read(file, begin, piece.end)
+        whole, at = whole_lines(data, begin)
+        found = before + [line for line in whole if line.end > piece.start]
+        if final and (rest := data[at - begin :]):
+            found.append(Line(at, at + len(rest) + 1, shown(rest)))
+        return found
+
+    def _unfinished(self, key: Key, start: int) -> list[Line]:
+        """The last line of the previous attempt, if it lacks a newline; it sorts before the lines of this attempt."""
+        older = (key[0], key[1] - 1)
+        end, file = self.index.ends.get(older, 0), self._file(older)
+        rest = b"" if file is None or not end else read(file, line_start(file, end), end)
+        return [Line(-1, 0, shown(rest))] if rest and not rest.endswith(b"\n") else []
+
+    def _file(self, key: Key) -> int | None:
+        if key not in self._open:
+            if len(self._open) >= MOST_OPEN:
+                self._files.close()
+                self._open.clear()
+            task = task_of(key)
+            file = None if task is None else self._files.enter_context(opened(self.run, task, key[1]))
+            self._open[key] = None if file is None or size_of(file) < 0 else file
+        return self._open[key]
+
+
+def _log_line(piece: Piece, line: Line) -> LogEntry:
+    attempt = piece.key[1] - (line.start < 0)
+    return LogEntry(piece.at, piece.key[0].decode(), attempt, line.text, str(Position(piece.offset, line.start)))

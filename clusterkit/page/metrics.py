@@ -1,0 +1,231 @@
+"""Runs as metrics in OpenMetrics' text format, for Prometheus and whatever else reads that. Labels are bounded."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+    StateSetMetricFamily,
+)
+from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector, CollectorRegistry
+
+from clusterkit.ledger.incident import Ended
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.page.entities import Entity, Goodput, Run, TaskRow
+from clusterkit.text.printable import printable
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.model import Task
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+MOST_TASKS = 200  # of a run; further tasks have no metrics
+MOST_REPORTED = 20  # metrics that a task reports itself
+LONGEST_LABEL = 100  # characters
+BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds of a recovery
+CAUSES = ("failed", "fault", "collateral", "asked", "lost")  # what ended the attempt before a restart
+OTHER = "other"
+STATES = (
+    "starting", "running", "waiting", "stopping", "succeeded", "failed", "stopped", "timed out", "suspended", "lost",
+)  # fmt: skip
+E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True)
+class Scraped:
+    """A run as it is now: its entities, the seconds since it began, the bytes of its journal, and what was counted.
+
+    Entities are views, of which there are so many at most: nothing may be counted by them. `restarts` are by task and
+    by how the attempt before ended, `faults` by action; `saved` is when the newest checkpoint was complete.
+    """
+
+    entities: Mapping[str, Entity]
+    now: float
+    journal: int
+    restarts: Mapping[tuple[Task, str], int] = field(default_factory=dict)
+    faults: Mapping[FaultAction, int] = field(default_factory=dict)
+    saved: float | None = None
+    ended: Sequence[Ended] = ()
+
+    @property
+    def run(self) -> Run | None:
+        """The run itself, once its first event was read."""
+        return self.entities.get("run")
+
+    def all(self, kind: type[E]) -> list[E]:
+        """The entities of a class."""
+        return [one for one in self.entities.values() if isinstance(one, kind)]
+
+    def tasks(self) -> list[TaskRow]:
+        """The tasks that have metrics."""
+        return self.all(TaskRow)[:MOST_TASKS]
+
+
+def scraped(entities: Mapping[str, Entity], now: float, journal: int, ledger: Ledger) -> Scraped:
+    """A run with copies of what its ledger counts, since that changes in another thread."""
+    faults = Counter(one.event.action for one in ledger.faults.known.values() if one.took_hold)
+    ended = tuple(ledger.incidents.ended)
+    return Scraped(entities, now, journal, dict(ledger.attempts.restarts), faults, ledger.run.saved, ended)
+
+
+class _Collector(Collector):
+    def __init__(self, runs: Sequence[Scraped]) -> None:
+        self._runs = runs
+
+    def collect(self) -> Iterator[Metric]:
+        return families(self._runs)
+
+
+def exposition(runs: Sequence[Scraped]) -> bytes:
+    """The body of an answer to a scrape; its type is CONTENT_TYPE."""
+    registry = CollectorRegistry()
+    registry.register(_Collector(runs))
+    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    return text
+
+
+def families(runs: Sequence[Scraped]) -> Iterator[Metric]:
+    """Every family, each with its samples of all runs."""
+    known = [one for one in runs if one.run is not None]
+    for make in (_of_run, _of_tasks, _of_failures, _of_time):
+        yield from make(known)
+
+
+def _of_run(runs: Sequence[Scraped]) -> Iterator[Metric]:
+    info = InfoMetricFamily("clusterkit_run", "What the run is.", labels=["run"])
+    state = StateSetMetricFamily("clusterkit_run_state", "The phase of a live run, or how it ended.", labels=["run"])
+    duration = GaugeMetricFamily(
+        "clusterkit_run_duration_seconds", "Time since the run began, until its end.", labels=["run"], unit="seconds"
+    )
+    journal = GaugeMetricFamily("clusterkit_journal_bytes", "The size of the journal.", labels=["run"], unit="bytes")
+    age = GaugeMetricFamily(
+        "clusterkit_checkpoint_age_seconds", "Time since a checkpoint was complete, while the run is live.",
+        labels=["run"], unit="seconds",
+    )  # fmt: skip
+    for one in runs:
+        run, labels = _run(one), [_label(_run(one).id)]
+        told = {"program": run.program, "shape": run.shape, "strategy": run.strategy, "network": run.network,
+                "engine": run.engine}  # fmt: skip
+        info.add_metric(labels, {name: _label(value) for name, value in told.items()})
+        now = run.state or run.phase
+        state.add_metric(labels, {name: name == now for name in STATES})
+        _add(duration, labels, one.now if run.ended is None else run.ended)
+        _add(journal, labels, one.journal)
+        if one.saved is not None and not run.state:
+            _add(age, labels, max(0.0, one.now - one.saved))
+    return iter((info, state, duration, journal, age))
+
+
+def _of_tasks(runs: Sequence[Scraped]) -> Iterator[Metric]:
+    of = ["run", "task"]
+    up = GaugeMetricFamily("clusterkit_task_ready", "1 while the task is up.", labels=of)
+    step = GaugeMetricFamily("clusterkit_task_step", "The newest step that the task reported.", labels=of)
+    speed = GaugeMetricFamily(
+        "clusterkit_task_steps_per_second", "Steps per second of the last half minute.", labels=of
+    )
+    cpu = GaugeMetricFamily("clusterkit_task_cpu_cores", "Cores that the task's processes keep busy.", labels=of)
+    memory = GaugeMetricFamily(
+        "clusterkit_task_memory_bytes", "Memory of the task's processes.", labels=of, unit="bytes"
+    )
+    reported = GaugeMetricFamily(
+        "clusterkit_task_reported", "The newest value of a metric that the task reports.", labels=[*of, "name"]
+    )
+    for one in runs:
+        for row in one.tasks():
+            labels = [_label(_run(one).id), _label(row.task)]
+            _add(up, labels, float(row.ready))
+            _add(step, labels, row.step)
+            _add(speed, labels, row.speed)
+            _add(cpu, labels, None if row.cpu is None else row.cpu / 100)
+            _add(memory, labels, row.memory)
+            for name, value in _first(row.metrics):
+                _add(reported, [*labels, name], value)
+    return iter((up, step, speed, cpu, memory, reported))
+
+
+def _of_failures(runs: Sequence[Scraped]) -> Iterator[Metric]:
+    restarts = CounterMetricFamily(
+        "clusterkit_restarts", "Restarts of a task, by what had ended the attempt before.",
+        labels=["run", "task", "cause"],
+    )  # fmt: skip
+    recovery = HistogramMetricFamily(
+        "clusterkit_recovery_seconds", "From a failure or an injection to the first new step.", labels=["run"],
+        unit="seconds",
+    )  # fmt: skip
+    lost = CounterMetricFamily("clusterkit_lost_steps", "Steps that had to be computed again.", labels=["run"])
+    faults = CounterMetricFamily("clusterkit_faults", "Faults that were injected.", labels=["run", "action"])
+    for one in runs:
+        labels = [_label(_run(one).id)]
+        for (task, cause), count in sorted(_restarts(one).items()):
+            restarts.add_metric([*labels, _label(task), cause], count)
+        times = [max(0.0, ended.seconds) for ended in one.ended]
+        within = [(str(edge), sum(time <= edge for time in times)) for edge in BUCKETS]
+        recovery.add_metric(labels, buckets=[*within, ("+Inf", len(times))], sum_value=sum(times))
+        lost.add_metric(labels, sum(ended.lost for ended in one.ended))
+        for action, count in sorted(one.faults.items()):
+            faults.add_metric([*labels, action], count)
+    return iter((restarts, recovery, lost, faults))
+
+
+def _of_time(runs: Sequence[Scraped]) -> Iterator[Metric]:
+    ratio = GaugeMetricFamily(
+        "clusterkit_goodput_ratio", "The share of the run's time that was training that counted.", labels=["run"],
+        unit="ratio",
+    )  # fmt: skip
+    parts = GaugeMetricFamily(
+        "clusterkit_time_seconds", "The parts of the run's time; they add up to its duration.", labels=["run", "part"],
+        unit="seconds",
+    )  # fmt: skip
+    for one in runs:
+        for goodput in one.all(Goodput):
+            labels = [_label(_run(one).id)]
+            _add(ratio, labels, goodput.goodput)
+            for part in goodput.parts:
+                _add(parts, [*labels, _label(part.name)], part.seconds)
+    return iter((ratio, parts))
+
+
+def _restarts(one: Scraped) -> Counter[tuple[str, str]]:
+    tasks, found = {row.task for row in one.tasks()}, Counter[tuple[str, str]]()
+    for (task, cause), count in one.restarts.items():
+        if str(task) in tasks:
+            found[str(task), cause if cause in CAUSES else OTHER] += count
+    return found
+
+
+def _run(one: Scraped) -> Run:
+    assert one.run is not None
+    return one.run
+
+
+def _first(metrics: Mapping[str, float | str | None]) -> Iterable[tuple[str, float]]:
+    """The first numeric metrics. Names that are equal once they are cut to a label count as one."""
+    found: dict[str, float] = {}
+    for name, value in metrics.items():
+        if isinstance(value, int | float) and not isinstance(value, bool) and len(found) < MOST_REPORTED:
+            found.setdefault(_label(name), value)
+    return found.items()
+
+
+def _add(family: GaugeMetricFamily, labels: Sequence[str], value: float | None) -> None:
+    if value is None:
+        return
+    try:
+        number = float(value)
+    except OverflowError:
+        return
+    if math.isfinite(number):
+        family.add_metric(labels, number)
+
+
+def _label(text: str) -> str:
+    """A value of a label: short, on one line, and valid as UTF-8."""
+    return printable(text[:LONGEST_LABEL])

@@ -1,0 +1,224 @@
+"""The model of a run: a fold over its journal that keeps the entities of the page up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from clusterkit.ledger.attempts import MOST_KEPT, Key
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.page.account import goodput_entity, startup_entities
+from clusterkit.page.board import Board
+from clusterkit.page.entities import SeriesInfo, Verdict
+from clusterkit.page.lanes import bar, links
+from clusterkit.page.marks import Marks
+from clusterkit.page.matrix import Matrix
+from clusterkit.page.rows import NO_USAGE, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
+from clusterkit.page.series import MOST_CURVES, Curves
+from clusterkit.page.stories import stories
+from clusterkit.store.directory import RunInfo
+from clusterkit.store.paths import RunPaths
+from clusterkit.words import events as ev
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import RunResult
+
+OWN = {"step", "cpu", "memory"}  # names of curves that are clusterkit's
+UNITS = {"cpu": "%", "memory": "bytes", "step": "steps"}
+MOST_VERDICTS = 200
+RUN, JOB = "run", "job"
+
+
+class RunModel:
+    """Takes each event with the offset after its line in the journal, and keeps `board`.
+
+    What changes with every report of progress is brought to the board by `refresh`, which a client's messages need ten
+    times a second at most; `settled` is the offset up to which the board has everything.
+    """
+
+    def __init__(self, paths: RunPaths, info: RunInfo | None) -> None:
+        self.paths, self.info = paths, info
+        self.offset = self.settled = 0
+        self.board, self.curves = Board(), Curves()
+        job = None if info is None else info.job
+        self.ledger = Ledger(job) if info is None else Ledger(job, info.endpoints)
+        self._marks, self._matrix = Marks(), Matrix(job)
+        self._began = 0.0 if info is None else info.created
+        self._wall = self._began  # of the newest event
+        self._ended: float | None = None
+        self._tensorboard: str | None = None
+        self._verdicts = 0
+        self._live = True
+        self.written: RunResult | None = None  # in place of a supervisor that was killed
+        self._run = new_run(paths, info)
+        self._tasks: dict[Task, int] = {}  # what is to be refreshed, with the offset of its last change
+        self._bars: dict[Key, int] = {}
+        self._series: dict[tuple[str, str], int] = {}
+        self._names: dict[tuple[str, Task], tuple[str, str]] = {}  # of curves, as they are shown
+        self._incidents: int | None = None
+        if info is not None:
+            self.board.put(JOB, resolved_entity(info, info.endpoints), 0)
+
+    @property
+    def attempts(self) -> dict[Task, int]:
+        """The newest attempt of each task."""
+        return {task: of.attempt for task, of in self.ledger.run.tasks.items()}
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the journal says that the run has ended."""
+        return self.ledger.run.result is not None
+
+    def seconds(self, wall: float) -> float:
+        """A wall time in seconds since the run began."""
+        return self.ledger.now + wall - self._wall
+
+    def take(self, offset: int, clock: float, wall: float, event: ev.Event) -> None:
+        """Take in an event, with the time of the run's clock and the wall time."""
+        if self.ledger.began is None:
+            self._began = wall
+        self.offset, self._wall = offset, wall
+        self.ledger.take(clock, event, wall)
+        at = self.ledger.now
+        if isinstance(event, ev.Progressed):
+            self._progressed(offset, at, event)
+        elif not isinstance(event, ev.Ticked):
+            self._happened(offset, at, event)
+        if self.ledger.attempts.changed:
+            self._note_bars()
+
+    def sample(self, wall: float, usage: Usage) -> None:
+        """Take in what the tasks use at a wall time."""
+        for task, (cpu, memory) in usage.items():
+            for name, value in (("cpu", cpu), ("memory", float(memory))):
+                self._add(name, task, self.seconds(wall), value, self.offset)
+
+    def refresh(self, wall: float, live: bool, usage: Usage = NO_USAGE, everything: bool = True) -> None:
+        """Bring the board up to date; `everything`: also what only needs to be once a second."""
+        if live is not self._live:
+            self._live = live
+            self.ledger.attempts.changed |= {(one.task, one.number) for one in self.ledger.attempts.running()}
+            self._note_bars()
+        now = Now(wall, live, self._began, usage, self._end(live), self._tensorboard, self.written)
+        for task in self.ledger.run.tasks if everything else list(self._tasks):
+            row = task_entity(self.ledger.run.tasks[task], now)
+            self.board.put(f"task/{task}", row, self._tasks.pop(task, self.offset), always=True)
+        self.board.put(RUN, run_entity(self._run, self.ledger.run, now), self.offset, always=True)
+        if self._incidents is not None:
+            self._tell_stories(self._incidents)
+            self._incidents = None
+        if everything:
+            self._refresh_bars()
+            for (name, of), offset in self._series.items():
+                self._refresh_series(name, of, offset)
+            self._series.clear()
+            self._refresh_account()
+            self.settled = self.offset
+
+    def _end(self, live: bool) -> float | None:
+        return None if live else self.ledger.now if self._ended is None else self._ended
+
+    def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
+        self._tasks[event.task] = offset
+        if self.info is not None and self.ledger.incidents.is_open:  # a step can change a story
+            self._incidents = offset
+        self._add("step", event.task, at, event.step, offset)
+        for name, value in event.metrics.items():
+            if isinstance(value, int | float):
+                self._add(f"{name} (reported)" if name in OWN else name, event.task, at, value, offset)
+
+    def _add(self, name: str, task: Task, at: float, value: float, offset: int) -> None:
+        key = (name, task)
+        if (shown := self._names.get(key)) is None:
+            if len(self._names) >= MOST_CURVES:
+                return
+            shown = self._names[key] = (clean(name), str(task))
+        try:
+            added = self.curves.add(*shown, at, float(value))
+        except OverflowError:
+            return
+        if added:
+            self._series[shown] = offset
+
+    def _happened(self, offset: int, at: float, event: ev.Event) -> None:
+        self._tasks |= dict.fromkeys(self._touched(event), offset)
+        self._incidents = offset
+        self._marks.take(at, event)
+        for number in self._marks.changed:
+            self.board.put(f"mark/{number}", self._marks.get(number), offset)
+        self._marks.changed.clear()
+        self._matrix.take(event)
+        for key in self._matrix.changed:
+            self.board.put(f"cell/{key[0]}/{key[1]}", self._matrix.cell(*key), offset)
+        self._matrix.changed.clear()
+        match event:
+            case ev.Stalled():
+                self._add_verdict(offset, at, event)
+            case ev.Placed(_, endpoints) if self.info is not None:
+                self.board.put(JOB, resolved_entity(self.info, endpoints), offset)
+            case ev.TensorBoardReady(address):
+                self._tensorboard = address
+            case ev.TensorBoardLost():
+                self._tensorboard = None
+            case ev.Continued():
+                self._ended = self._tensorboard = None
+            case ev.Finished():
+                self._ended = at
+
+    def _touched(self, event: ev.Event) -> Mapping[Task, object]:
+        """The tasks whose rows an event can change."""
+        task = getattr(event, "task", None)
+        if isinstance(task, Task):
+            return {task: None} if task in self.ledger.run.tasks else {}
+        many = ev.Placed | ev.Continued | ev.Finished | ev.FaultInjected | ev.FaultTook | ev.FaultHealed
+        return self.ledger.run.tasks if isinstance(event, many) else {}
+
+    def _add_verdict(self, offset: int, at: float, event: ev.Stalled) -> None:
+        tasks = tuple((str(task), _doing(seen)) for task, seen in sorted(event.vitals.items()))
+        report = event.report
+        verdict = Verdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])
+        self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, offset)
+        self._verdicts += 1
+
+    def _note_bars(self) -> None:
+        self._bars |= dict.fromkeys(self.ledger.attempts.changed, self.offset)
+        self.ledger.attempts.changed.clear()
+
+    def _refresh_bars(self) -> None:
+        lost_at, attempts = None if self._live else self.ledger.now, self.ledger.attempts
+        for (task, attempt), offset in self._bars.items():
+            known = attempts.of[task]
+            shown = attempt > next(reversed(known)) - MOST_KEPT
+            entity = bar(known[attempt], lost_at) if shown else None
+            self.board.put(f"attempt/{task}/{attempt}", entity, offset, lost_at is not None)
+            self.board.put(f"attempt/{task}/{attempt - MOST_KEPT}", None, offset)
+        self._bars.clear()
+        for number, link in enumerate(links(attempts)):
+            self.board.put(f"link/{number}", link, self.offset)
+
+    def _refresh_account(self) -> None:
+        if self.info is None:
+            return
+        self.board.put("goodput", goodput_entity(self.ledger.time.report()), self.offset)
+        for key, start in startup_entities(self.ledger.startup.report()):
+            self.board.put(key, start, self.offset)
+
+    def _refresh_series(self, name: str, task: str, offset: int) -> None:
+        curve = self.curves.get(name, task)
+        if curve is not None:
+            info = SeriesInfo(name, task, UNITS.get(name, ""), curve.count, curve.last)
+            self.board.put(f"series/{name}/{task}", info, offset, always=name in ("cpu", "memory"))
+
+    def _tell_stories(self, offset: int) -> None:
+        if self.info is None:
+            return
+        told = stories(self.ledger.incidents.report())
+        for number, story in enumerate(told):
+            self.board.put(f"story/{number}", story, offset)
+        number = len(told)
+        while self.board.get(f"story/{number}") is not None:  # incidents that were found to be one
+            self.board.put(f"story/{number}", None, offset)
+            number += 1
+
+
+def _doing(seen: ev.Vitals) -> str:
+    states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
+    return clean(states.get(seen.state) or seen.doing or "runs")

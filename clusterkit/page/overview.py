@@ -1,0 +1,107 @@
+"""The list of all runs, which the page asks for every other second: what does not change is read once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.page.entities import RunRow
+from clusterkit.page.journal import JournalBlocks
+from clusterkit.page.rows import clean, shape_text
+from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.store.store import RunStore
+from clusterkit.views.listing import run_state
+from clusterkit.words.errors import CannotLook
+
+MOST_RUNS = 5000  # in the list, the newest
+Times = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What was read of a run, and the times of its files by then. `journal` is read on while the run is not over."""
+
+    times: Times
+    row: RunRow
+    over: bool
+    info: RunInfo | None
+    journal: JournalBlocks
+    ledger: Ledger
+
+
+class Overview:
+    """The rows of all runs. `rows` reads files: call it in a thread."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._known: dict[str, _Known] = {}
+        self._lock = threading.Lock()
+
+    def rows(self) -> dict[str, RunRow]:
+        """Every run by its key in the list."""
+        with self._lock:
+            runs = self._store.all()[-MOST_RUNS:]
+            ids = {run.run_id for run in runs}
+            self._known = {run_id: known for run_id, known in self._known.items() if run_id in ids}
+            return {f"run/{run.run_id}": self._row(run) for run in runs}
+
+    def _row(self, run: RunDirectory) -> RunRow:
+        known, times = self._known.get(run.run_id), _times(run)
+        if known is not None and known.over and known.times == times:
+            return known.row
+        if known is None or (known.info is None and times[0]) or known.journal.is_cut():
+            known = self._known[run.run_id] = _new(run)
+        try:
+            live = run.is_live() or not run.is_over()
+        except CannotLook:
+            return known.row
+        self._read(run, known, live)
+        known.times, known.over = times, not live
+        return known.row
+
+    def _read(self, run: RunDirectory, known: _Known, live: bool) -> None:
+        result = None if live else run.result()
+        status = known.ledger.run
+        if result is None:
+            while (block := known.journal.next()) is not None:
+                for one in block:
+                    known.ledger.take(one.clock, one.event, one.wall)
+        seconds = max(0.0, time.time() - known.row.wall) if live else None if result is None else result.duration
+        known.row = replace(
+            known.row,
+            state=run_state(live, status.phase, result),
+            seconds=seconds,
+            step=status.step if result is None else result.last_step,
+            restarts=status.restarts if result is None else result.restarts,
+            text=clean(status.reason if result is None else result.reason),
+        )
+
+
+def _new(run: RunDirectory) -> _Known:
+    info = run.info()
+    job = None if info is None else info.job
+    row = RunRow(
+        id=run.run_id,
+        program="" if job is None else clean(str(job.program)),
+        shape="" if job is None else shape_text(job),
+        state="",
+        wall=run.created(),
+        seconds=None,
+        step=None,
+        restarts=0,
+        text="",
+    )
+    return _Known((), row, False, info, JournalBlocks(run), Ledger(job))
+
+
+def _times(run: RunDirectory) -> Times:
+    times = []
+    for file in (run.job_file, run.journal, run.result_file):
+        found = 0
+        with suppress(OSError):
+            found = file.stat().st_mtime_ns
+        times.append(found)
+    return tuple(times)

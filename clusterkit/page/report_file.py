@@ -1,0 +1,162 @@
+"""Reports to keep: a run or a campaign as one HTML file, as Markdown, or as a trace, made from its files."""
+
+from __future__ import annotations
+
+import enum
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from clusterkit import __version__
+from clusterkit.ledger.reading import report_of
+from clusterkit.page.board import json_text, map_text
+from clusterkit.page.bundle import MODULES, document
+from clusterkit.page.campaigns import campaign_entities
+from clusterkit.page.entities import Run, Story, Verdict
+from clusterkit.page.live import LiveRun
+from clusterkit.page.log_extract import MOST, extract
+from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
+from clusterkit.page.series import Points
+from clusterkit.page.trace import trace_document
+from clusterkit.store.campaigns import CampaignFile
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
+from clusterkit.text.printable import printable_lines
+from clusterkit.words.errors import ClusterkitError
+
+STATIC = Path(__file__).parent / "static"
+MOST_POINTS, FEWEST_POINTS = 800, 50  # of a curve
+POINTS = 100_000  # of all curves
+MOST_KEPT = 10  # failing runs of a campaign whose entities are in its report
+LEAST_LOGS = 1 << 18  # characters for each of those
+LONGEST_STACKS = 1 << 18  # bytes of a file
+Subject = RunDirectory | CampaignFile
+
+
+class Format(enum.StrEnum):
+    """What a report is written as."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    TRACE = "trace"
+
+
+class NoReport(ClusterkitError):
+    """The report can't be made."""
+
+    exit_code = 2
+
+
+def report(subject: Subject, kind: Format, store: RunStore) -> str:
+    """The report as text. Raises ClusterkitError."""
+    if isinstance(subject, CampaignFile):
+        return _of_campaign(subject, kind, store)
+    return _of_run(subject, kind)
+
+
+def _of_run(run: RunDirectory, kind: Format) -> str:
+    live = LiveRun(run, here=False)
+    live.update()
+    if live.model.board.get("run") is None or not run.path.is_dir():
+        raise NoReport(f"The run {run.run_id} can't be read.")
+    if kind is Format.HTML:
+        return document(page_files(), _run_data(run, live, MOST), f"run {run.run_id}")
+    if kind is Format.TRACE:
+        entities = live.model.board.entities()
+        trace = trace_document(entities, dict(_series(live)), _now(live))
+        return json.dumps(trace, allow_nan=False) + "\n"
+    return run_markdown(_facts(run, live))
+
+
+def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
+    record = campaign.record()
+    if kind is Format.TRACE:
+        raise NoReport(
+            f"{record.campaign} is a campaign, and a trace is of one run. Name one of its runs: "
+            f"clusterkit report {record.campaign}-1 --format trace"
+        )
+    if kind is Format.MARKDOWN:
+        return campaign_markdown(record)
+    there = {run.run_id: run for run in store.all() if run.run_id.startswith(f"{record.campaign}-")}
+    told = (*record.failing, *record.interrupted)
+    kept = [there[run.run_id] for run in told if run.run_id in there][:MOST_KEPT]
+    room = max(LEAST_LOGS, MOST // max(1, len(kept)))
+    runs = []
+    for run in kept:
+        live = LiveRun(run, here=False)
+        live.update()
+        runs.append(f"{json.dumps(run.run_id)}:{_run_data(run, live, room)}")
+    entities = json_text(campaign_entities(record, {run.run_id for run in kept}))
+    data = f'{{"entities":{entities},"runs":{{{",".join(runs)}}},"config":{_config()}}}'
+    return document(page_files(), data, f"campaign {record.campaign}")
+
+
+def _run_data(run: RunDirectory, live: LiveRun, most: int) -> str:
+    """Return the page's data of a run, as JSON."""
+    board = live.model.board
+    incidents = [one.at for one in board.entities().values() if isinstance(one, Story | Verdict)]
+    found: Run = board.get("run")
+    logs = extract(run, found.wall, incidents, most)
+    left = {"log_bytes": logs.total, "left_out": logs.left_out}
+    parts = {
+        "entities": map_text(board.all()),
+        "now": json.dumps(round(_now(live), 3)),
+        "series": json_text(dict(_series(live))),
+        "logs": json_text(list(logs.lines)),
+        "files": json_text(dict(_stacks(run, live))),
+        "config": _config(**left),
+    }
+    return "{" + ",".join(f'"{name}":{text}' for name, text in parts.items()) + "}"
+
+
+def _config(**more: Any) -> str:
+    return json_text({"version": __version__, "made": round(time.time(), 3), **more})
+
+
+def _now(live: LiveRun) -> float:
+    run: Run = live.model.board.get("run")
+    return live.model.seconds(time.time()) if run.ended is None else run.ended
+
+
+def _series(live: LiveRun) -> Iterator[tuple[str, Points]]:
+    keys = list(live.model.curves.keys())
+    most = min(MOST_POINTS, max(FEWEST_POINTS, POINTS // max(1, len(keys))))
+    for name, task in keys:
+        if (curve := live.model.curves.get(name, task)) is not None:
+            yield f"{name}/{task}", curve.points(float("-inf"), float("inf"), most)
+
+
+def _stacks(run: RunDirectory, live: LiveRun) -> Iterator[tuple[str, str]]:
+    """The stacks that the page links to."""
+    for one in live.model.board.entities().values():
+        if isinstance(one, Verdict) and one.report is not None and "/" not in one.report:
+            with suppress(OSError), (run.all_stacks / one.report).open("rb") as file:
+                text = file.read(LONGEST_STACKS).decode(errors="replace")
+                yield f"stacks/{one.report}", printable_lines(text)
+
+
+def _facts(run: RunDirectory, live: LiveRun) -> RunFacts:
+    info, board = run.info(), live.model.board
+    return RunFacts(
+        run=board.get("run"),
+        now=_now(live),
+        clusterkit="" if info is None else info.clusterkit,
+        platform={} if info is None else info.platform,
+        seed=None if info is None else info.seed,
+        result=None if board.get("run").ended is None else run.result(),
+        recovered=report_of(run),
+        goodput=board.get("goodput"),
+    )
+
+
+def page_files() -> dict[str, str]:
+    """The page's files, without those that only a server needs."""
+    kinds = (MODULES, ".css", ".svg", ".html")
+    return {
+        str(path.relative_to(STATIC)): path.read_text()
+        for path in sorted(STATIC.rglob("*"))
+        if path.suffix in kinds and path.is_file()
+    }

@@ -1,0 +1,196 @@
+"""The run and its tasks as entities: what `ps` and `ls` say, and what a run that starts is waiting for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from clusterkit.job.flags import command_of, options_of
+from clusterkit.job.jobtext import job_text
+from clusterkit.job.tfconfig import cluster_json, tf_config
+from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
+from clusterkit.page.entities import Resolved, Run, TaskRow
+from clusterkit.page.stories import tasks_named
+from clusterkit.store.directory import RunInfo
+from clusterkit.store.paths import RunPaths
+from clusterkit.text import durations
+from clusterkit.text.printable import printable, printable_lines
+from clusterkit.views.console import color_index
+from clusterkit.views.listing import run_state, straggler_note
+from clusterkit.words.errors import BadJob
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape, Task, number_of
+from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.resources import Hosts
+from clusterkit.words.secrets import without_secrets
+from clusterkit.words.states import TaskState
+
+STRATEGIES = {
+    Shape.PARAMETER_SERVER: "ParameterServerStrategy",
+    Shape.MULTI_WORKER: "MultiWorkerMirroredStrategy",
+    Shape.SINGLE: "",
+}
+LONGEST_TEXT = 2000  # characters of what a task or a job may have made long
+MOST_METRICS = 50  # of a task in its row
+Usage = Mapping[Task, tuple[float, int]]
+NO_USAGE: Usage = {}
+
+
+@dataclass(slots=True)
+class Now:
+    """What a run is at a moment, beside its journal. `wall` in seconds since 1970, `began` too."""
+
+    wall: float
+    live: bool
+    began: float
+    usage: Usage
+    ended: float | None = None  # seconds since the run began
+    tensorboard: str | None = None
+    result: RunResult | None = None  # what was written in place of a supervisor that was killed
+
+
+def shape_text(job: JobSpec) -> str:
+    """`1 chief, 2 workers, 1 ps`."""
+    return ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
+
+
+def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
+    """What is known of a run before it begins, which does not change."""
+    job = None if info is None else info.job
+    return Run(
+        id=paths.run_id,
+        program="" if job is None else clean(str(job.program)),
+        command="" if job is None else clean(command_of(job)),
+        shape="" if job is None else shape_text(job),
+        strategy="" if job is None else STRATEGIES[job.shape],
+        phase=RunPhase.STARTING.value,
+        state="",
+        text="",
+        wall=0.0,
+        ended=None,
+        step=None,
+        total=None,
+        speed=None,
+        restarts=0,
+        exit_code=None,
+        network="host" if job is None else job.network.value,
+        engine=job.hosts.engine if job is not None and job.hosts.count else Hosts().engine,
+        tensorboard=None,
+        resume=None,
+        directory=clean(str(paths.path)),
+    )
+
+
+def run_entity(run: Run, status: RunStatus, now: Now) -> Run:
+    """The run as it is now."""
+    result = status.result or now.result
+    phase = RunPhase.OVER if not now.live else status.phase
+    starting = phase is RunPhase.RUNNING and status.step is None and status.restarts == 0
+    return replace(
+        run,
+        phase="starting" if starting else phase.value,
+        state="" if now.live else run_state(False, phase, result),
+        text=clean(_text(status, now, phase, starting)),
+        wall=now.began,
+        ended=now.ended,
+        step=status.step,
+        total=status.total,
+        speed=status.speed(now.wall) if now.live else None,
+        restarts=status.restarts,
+        exit_code=None if result is None else result.exit_code,
+        tensorboard=now.tensorboard if now.live else None,
+        resume=_resume(run.id, result, now, status),
+    )
+
+
+def task_entity(of: TaskStatus, now: Now) -> TaskRow:
+    """A task as it is shown."""
+    usage = now.usage.get(of.task) if now.live else None
+    return TaskRow(
+        task=str(of.task),
+        type=of.task.type.value,
+        color=color_index(of.task),
+        state=of.shown_state if now.live or not of.alive else "lost",
+        attempt=of.attempt,
+        host=of.host,
+        endpoint=of.endpoint,
+        pid=of.pid if now.live else None,
+        ready=now.live and of.ready,
+        step=of.step,
+        total=of.total,
+        speed=of.speed(now.wall) if now.live else None,
+        metrics={clean(name): of.metrics[name] for name in list(of.metrics)[:MOST_METRICS]},
+        cpu=None if usage is None else round(usage[0], 1),
+        memory=None if usage is None else usage[1],
+        faults=tuple(action.value for action in of.faults.values()) if now.live else (),
+        note=clean(_note(of)) if now.live else "",
+    )
+
+
+def _note(of: TaskStatus) -> str:
+    return f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
+
+
+def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
+    """The job as a job file, and the TF_CONFIG of each task, without what is hidden of it."""
+    job = without_secrets(info.job)
+    try:
+        text = job_text(options_of(job))
+    except (BadJob, ValueError) as error:
+        text = f"# This job can't be written as a job file: {' '.join(str(error).split())}\n"
+    configs = dict[str, str]()
+    if all(task in endpoints for task in job.cluster):
+        cluster = cluster_json(job, endpoints)
+        configs = {str(task): config for task in job.tasks if (config := tf_config(job, task, cluster)) is not None}
+    return Resolved(printable_lines(text), configs)
+
+
+def clean(text: str) -> str:
+    """A text that a task or a user wrote, as a page can show it."""
+    return printable_lines(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
+
+
+def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
+    if not now.live:
+        return _last_sentence(status.result or now.result)
+    if starting:
+        return waited_for(status)
+    if phase is RunPhase.STARTING:
+        return "The supervisor is preparing the run."
+    if phase is RunPhase.STOPPING:
+        left = [task for task, of in status.tasks.items() if of.alive]
+        return f"Stopping: {status.reason}." + (f" Waiting for {tasks_named(left)} to end." if left else "")
+    if phase is RunPhase.WAITING:
+        return f"The job failed: {printable(status.reason)}. Waiting for a change to its program."
+    return ""
+
+
+def waited_for(status: RunStatus) -> str:
+    """What a run that has made no step yet is waiting for."""
+    for state in (TaskState.HELD, TaskState.WAITING):
+        if tasks := [task for task, of in status.tasks.items() if of.state is state]:
+            return f"{tasks_named(tasks)} {'wait' if len(tasks) > 1 else 'waits'} to start."
+    if tasks := [task for task, of in status.tasks.items() if of.state is TaskState.STARTING]:
+        return f"Starting {tasks_named(tasks)}."
+    if tasks := [task for task, of in status.tasks.items() if of.state is TaskState.RUNNING and not of.ready]:
+        verb = "import their libraries and connect" if len(tasks) > 1 else "imports its libraries and connects"
+        return f"{tasks_named(tasks)} {verb}; no step has been reported."
+    return "Every task is up; no step has been reported."
+
+
+def _last_sentence(result: RunResult | None) -> str:
+    if result is None:
+        return "The run was lost: its supervisor ended without writing a result. What its journal says is shown."
+    after = f" after {durations.shown(result.duration)}" if result.duration else ""
+    how = "was lost" if result.lost else result.state.value
+    return f"The run {how}{after}: {printable(result.reason)}."
+
+
+def _resume(run_id: str, result: RunResult | None, now: Now, status: RunStatus) -> str | None:
+    if now.live:
+        return None
+    if result is None or result.lost or result.state is RunState.SUSPENDED:
+        return f"clusterkit up --run-id {run_id} --continue …"
+    if result.state is not RunState.SUCCEEDED and (result.checkpoint or status.checkpoint) is not None:
+        return f"clusterkit up --resume {run_id} …"
+    return None

@@ -1,0 +1,131 @@
+"""The dashboard's server: uvicorn on a loopback port, with limits on connections and requests."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from clusterkit.page.app import Dashboard
+from clusterkit.page.safety import Safety, new_token
+from clusterkit.store.store import RunStore
+from clusterkit.task.peers import uid_of
+from clusterkit.words.errors import ClusterkitError
+
+HOST = "127.0.0.1"
+MOST_CONNECTIONS = 256
+MOST_OF_ANOTHER, MOST_OF_OTHERS = 16, 64  # connections of one other user of this machine, and of all of them
+BEGIN_WITHIN = 10.0  # seconds for a client to send a request
+NOBODY = -1  # stands for the user of a client that has hung up
+LONGEST_HEAD = 1 << 14  # bytes of a request's headers
+
+
+class Protocol(H11Protocol):
+    """HTTP for one client. Disconnects a client that sends no request in time; lets streams disconnect it, too.
+
+    uvicorn itself waits for a request without limit. Other users get few connections, so that some are always free.
+    """
+
+    uid: int | None = None  # of the client; None for root and this user
+
+    def connection_made(self, transport: Any) -> None:
+        """Limit the connections of other users, and the time for a request."""
+        super().connection_made(transport)
+        uid = uid_of(transport.get_extra_info("socket"))
+        if uid not in (0, os.getuid()):
+            self.uid = NOBODY if uid is None else uid
+            clients = [one for one in self.connections if isinstance(one, Protocol) and not one.transport.is_closing()]
+            others = [one.uid for one in clients if one.uid is not None]
+            if len(others) > MOST_OF_OTHERS or others.count(self.uid) > MOST_OF_ANOTHER:
+                transport.abort()
+        self.app_state = {**self.app_state, "abort": transport.abort}
+        self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Cancel the timer."""
+        self._impatience.cancel()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Restart the timer for the next request."""
+        self._impatience.cancel()
+        self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
+        super().on_response_complete()
+
+    def _cut_off(self) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            self.transport.abort()
+
+
+class _Uvicorn(uvicorn.Server):
+    """uvicorn with an event at the beginning of its end: it waits for the streams, which wait for the event."""
+
+    def __init__(self, ending: asyncio.Event, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = ending
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Set the event, and end."""
+        self._ending.set()
+        await super().shutdown(sockets)
+
+
+class PageServer:
+    """A dashboard on a port of this machine, 0 for a free one. Raises ClusterkitError if the port is taken."""
+
+    def __init__(self, store: RunStore, control: bool = False, port: int = 0) -> None:
+        self._socket = _bound(port)
+        self.port: int = self._socket.getsockname()[1]
+        self.token = new_token()
+        self._dashboard = Dashboard(store, control)
+        app = Safety(self._dashboard.app(), self.token, self.port)
+        self._server = _Uvicorn(
+            self._dashboard.places.ending,
+            uvicorn.Config(
+                app,
+                http=Protocol,
+                ws="none",
+                lifespan="on",
+                log_level="error",
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                limit_concurrency=MOST_CONNECTIONS + MOST_OF_OTHERS,
+                h11_max_incomplete_event_size=LONGEST_HEAD,
+                timeout_graceful_shutdown=1,
+            ),
+        )
+
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return self._dashboard.places.taken
+
+    def address(self, path: str = "/") -> str:
+        """The address to open. The token is in its fragment, which browsers send to no server."""
+        return f"http://{HOST}:{self.port}{path}#token={self.token}"
+
+    def run(self) -> None:
+        """Serve until `end`, or a signal."""
+        asyncio.run(self._server.serve(sockets=[self._socket]))
+
+    def end(self) -> None:
+        """End soon; from any thread."""
+        self._server.should_exit = True
+
+
+def _bound(port: int) -> socket.socket:
+    """A socket on a loopback port, 0 for a free one. Raises ClusterkitError if the port is taken."""
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(MOST_CONNECTIONS)  # early clients wait instead of being refused
+    except OSError as error:
+        listener.close()
+        raise ClusterkitError(f"The dashboard server can't listen on port {port}: {error.strerror}.") from None
+    return listener

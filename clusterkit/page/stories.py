@@ -1,0 +1,154 @@
+"""Stories: each incident of a run as people tell it, from the recovery report."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import PurePath
+
+from clusterkit.page.entities import Story, StoryLine
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable
+from clusterkit.text.spelling import listed
+from clusterkit.words.model import Task, number_of
+from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
+
+MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
+MOST_STORIES = 1000  # the newest
+
+
+def stories(report: RecoveryReport) -> list[Story]:
+    """A story for each recovery, and for each fault that killed no task, in the order of time."""
+    faults = {fault.number: fault for fault in report.faults}
+    told, found = set[int](), list[Story]()
+    for recovery in report.recoveries:
+        found.append(_of_recovery(recovery, [faults[n] for n in recovery.faults if n in faults and n not in told]))
+        told |= set(recovery.faults)
+    found += [_of_fault(fault) for fault in report.faults if fault.number not in told]
+    return sorted(found, key=lambda story: story.at)[-MOST_STORIES:]
+
+
+def _of_recovery(recovery: Recovery, begun_by: Sequence[InjectedFault]) -> Story:
+    lines = [*_injections(begun_by), *_deaths(recovery), *_return(recovery)]
+    cause = recovery.cause
+    return Story(
+        at=recovery.at,
+        title=_title(recovery),
+        lines=tuple(sorted(lines, key=lambda line: line.at)),
+        seconds=recovery.seconds,
+        lost=recovery.lost,
+        detected=recovery.detected,
+        planned=recovery.planned,
+        up=recovery.up,
+        first_step=recovery.first_step,
+        checkpoint=recovery.checkpoint,
+        log=None if cause is None else (str(cause.task), cause.attempt),
+    )
+
+
+def _title(recovery: Recovery) -> str:
+    if recovery.cause is not None:
+        return f"{recovery.cause.task} {recovery.cause.exit}"
+    tasks = tasks_named([one.task for one in recovery.returns])
+    if recovery.host is not None:
+        return printable(f"The host {recovery.host} left")
+    if recovery.allocation is not None:
+        return f"The run continued in allocation {recovery.allocation}"
+    return f"{tasks} restarted as asked" if tasks else "A restart was asked for"
+
+
+def _injections(faults: Sequence[InjectedFault]) -> Iterator[StoryLine]:
+    for fault in faults:
+        step = "" if fault.step is None else f", at step {fault.step}"
+        detail = f" ({fault.detail})" if fault.detail else ""
+        yield StoryLine(fault.injected, f"Fault {fault.number}: {fault.fault}{step}{detail}", "fault")
+        if fault.healed is not None:
+            yield StoryLine(fault.healed, f"Fault {fault.number} is healed, since {fault.why}", "fault")
+
+
+def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
+    if recovery.cause is not None:
+        yield _death(recovery.cause, "cause", "" if recovery.faults else ": this is the cause")
+    for deaths, kind, why in (
+        (recovery.same, "cause", ", on its own, with the same error"),
+        (recovery.collateral, "collateral", ": collateral"),
+    ):
+        yield from (_death(death, kind, why) for death in deaths[:MOST_TOLD])
+        if len(deaths) > MOST_TOLD:
+            rest = deaths[MOST_TOLD:]
+            yield StoryLine(rest[0].at, f"{number_of('more task', len(rest))} failed{why}", kind)
+
+
+def _death(death: Death, kind: str, why: str) -> StoryLine:
+    number = "" if death.fault is None else f", by fault {death.fault}"
+    return StoryLine(death.at, f"{death.task} {death.exit}{number}{why}", kind, str(death.task))
+
+
+def _return(recovery: Recovery) -> Iterator[StoryLine]:
+    tasks = tasks_named([one.task for one in recovery.returns])
+    if recovery.planned is None:
+        last = max([recovery.at, *(death.at for death in (*recovery.same, *recovery.collateral))])
+        yield StoryLine(last, "Nothing was restarted", "warning")
+    else:
+        why = ", as asked" if recovery.asked and recovery.host is None else ""
+        verb = "restart" if len(recovery.returns) > 1 else "restarts"
+        yield StoryLine(recovery.planned, f"{tasks} {verb}{why}", "restart")
+    if recovery.up is not None:
+        are = "are" if len(recovery.returns) > 1 else "is"
+        yield StoryLine(recovery.up, f"{tasks} {are} up again{_attempts(recovery)}", "back")
+    if recovery.went_on and recovery.planned is not None:
+        at = recovery.planned if recovery.up is None else recovery.up
+        yield StoryLine(at, "Training continued all the while", "step")
+    elif recovery.first_step is not None:
+        yield StoryLine(recovery.first_step, f"First new step{_origin(recovery)}", "step")
+
+
+def _attempts(recovery: Recovery) -> str:
+    numbers = {one.attempt for one in recovery.returns}
+    return f", attempt {numbers.pop()}" if len(numbers) == 1 else ""
+
+
+def _origin(recovery: Recovery) -> str:
+    text = ""
+    if recovery.checkpoint is not None:
+        text = f", from {PurePath(recovery.checkpoint).name}"
+    elif recovery.resumed_step:
+        text = f", from step {recovery.resumed_step}"
+    if recovery.lost:
+        text += f"; {number_of('step', recovery.lost)} {'was' if recovery.lost == 1 else 'were'} computed again"
+    return text
+
+
+def _of_fault(fault: InjectedFault) -> Story:
+    lines = list(_injections([fault]))
+    if not fault.done:
+        lines.append(StoryLine(fault.injected, f"It could not be injected: {fault.detail}", "warning"))
+    if fault.detected is not None:
+        lines.append(StoryLine(fault.detected, "A stall was noticed", "warning"))
+    if fault.went_on:
+        lines.append(StoryLine(fault.injected, "No task died, and training continued", "step"))
+    elif fault.first_step is not None:
+        stood = shown(fault.first_step - fault.injected)
+        lines.append(StoryLine(fault.first_step, f"First step after it; there was none for {stood}", "step"))
+    return Story(
+        at=fault.injected,
+        title=f"Fault {fault.number}: {fault.fault}",
+        lines=tuple(sorted(lines, key=lambda line: line.at)),
+        seconds=None if fault.went_on or fault.first_step is None else fault.first_step - fault.injected,
+        lost=None,
+        detected=fault.detected,
+        planned=None,
+        up=None,
+        first_step=fault.first_step,
+        checkpoint=None,
+    )
+
+
+def tasks_named(tasks: Sequence[Task]) -> str:
+    """`chief:0, worker:0 and ps:0`; of many how many there are of each type."""
+    if len(tasks) > MOST_TOLD:
+        counts = Counter(task.type for task in tasks)
+        names = [number_of(kind, count) for kind, count in counts.items()]
+    else:
+        names = [str(task) for task in tasks]
+    return listed(names)

@@ -1,0 +1,151 @@
+"""Event streams, as browsers' EventSource reads them: bounded in number, and closed for a client that does not read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, suppress
+from typing import Any
+
+from starlette.types import Receive, Scope, Send
+
+from clusterkit.page.live import Watched
+from clusterkit.page.logbook import LogBook, Wanted
+from clusterkit.page.searching import TooSlow
+
+MOST = 64  # streams at a time
+FAREWELL = 0.5  # seconds to send the end of a stream when the server ends
+STUCK = 15.0  # seconds that a client may take to read what it is sent
+HEARTBEAT = 10.0  # seconds without a message after which a comment is sent
+APART = 0.25  # seconds between two messages, at least
+LOOK_EVERY = 0.1  # seconds between two looks at logs
+MOST_PER_LOOK = 20_000  # characters of logs; ten times that a second
+Ended = Callable[[], None]
+
+
+class TooMany(Exception):
+    """No further stream is allowed."""
+
+
+class Places:
+    """Bounds the number of streams."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = self._free = most
+        self.ending = asyncio.Event()  # set when the server ends, and all streams with it
+
+    @property
+    def taken(self) -> int:
+        """How many streams are open."""
+        return self._most - self._free
+
+    def take(self) -> None:
+        """Take a place. Raises TooMany."""
+        if self._free <= 0:
+            raise TooMany
+        self._free -= 1
+
+    def leave(self) -> None:
+        """Give a place back."""
+        self._free += 1
+
+
+class EventStream:
+    """A response that sends messages as they come, and ends with them, with the client or with the server."""
+
+    def __init__(self, messages: AsyncIterator[str], places: Places) -> None:
+        self._messages = messages
+        self._places = places
+        places.take()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve it."""
+        sending = asyncio.create_task(self._send(scope, send))
+        tasks = [sending, asyncio.create_task(_gone(receive)), asyncio.create_task(self._places.ending.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            self._places.leave()
+        if self._places.ending.is_set() and sending.cancelled():
+            with suppress(TimeoutError, RuntimeError, OSError):
+                await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), FAREWELL)
+        elif not sending.cancelled() and (error := sending.exception()) is not None:
+            raise error
+
+    async def _send(self, scope: Scope, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        try:
+            async with aclosing(self._messages) as messages:  # type: ignore[type-var]
+                async for text in messages:
+                    body = {"type": "http.response.body", "body": text.encode(), "more_body": True}
+                    await asyncio.wait_for(send(body), STUCK)
+            await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), STUCK)
+        except TimeoutError:
+            abort: Callable[[], Any] | None = scope.get("state", {}).get("abort")
+            if abort is not None:
+                abort()
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def message(data: str, offset: object = None, event: str = "") -> str:
+    """A message with JSON in one line; the browser sends `offset` back as Last-Event-ID."""
+    head = f"event: {event}\n" * bool(event) + (f"id: {offset}\n" if offset is not None else "")
+    return f"{head}data: {data}\n\n"
+
+
+async def run_messages(watched: Watched, offset: int) -> AsyncIterator[str]:
+    """The changes of a run after an offset of its journal, -1 for everything, until the run is over."""
+    yield "retry: 1000\n\n"
+    clock = asyncio.get_running_loop().time
+    version: int | None = None
+    async with watched.watching():
+        await watched.ask(lambda live: None)  # so that the first message has everything
+        while True:
+            new = await watched.message(version, offset)
+            sent, version = clock(), new.version
+            if new.text:
+                yield message(new.text, new.offset)
+            if new.over:
+                yield message("{}", new.offset, "over")
+                return
+            if not await watched.changed(HEARTBEAT):
+                yield ": \n\n"
+            with suppress(ValueError):
+                await asyncio.sleep(max(0.0, sent + APART - clock()))
+
+
+async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:
+    """The lines after a cursor as they come, until the logs are complete or searching them takes too long.
+
+    In a flood only the newest part is sent, with how much was left out.
+    """
+    yield "retry: 1000\n\n"
+    clock = asyncio.get_running_loop().time
+    quiet_since = clock()
+    while True:
+        began, over = clock(), logs.over
+        try:
+            page = await asyncio.to_thread(logs.following, wanted, cursor, MOST_PER_LOOK)
+        except TooSlow:
+            yield message("{}", cursor, "over")
+            return
+        cursor = page["next"]
+        if page["lines"] or page["skipped"]:
+            quiet_since = clock()
+            yield message(json.dumps(page), cursor)
+        elif over and page["done"]:
+            yield message("{}", cursor, "over")
+            return
+        elif clock() - quiet_since > HEARTBEAT:
+            quiet_since = clock()
+            yield ": \n\n"
+        await asyncio.sleep(max(0.0, began + LOOK_EVERY - clock()))

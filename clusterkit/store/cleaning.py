@@ -1,0 +1,170 @@
+"""Finds and kills what runs leave behind, and removes finished runs."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from clusterkit.store.control_socket import address
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RunStore
+from clusterkit.system import procfs
+from clusterkit.system.ports import port_here
+from clusterkit.system.sweep import kill_until_gone
+from clusterkit.words.errors import ClusterkitError
+
+SETTLING = 2.0  # seconds that processes which were killed may take to be gone
+LOOK_EVERY = 0.05  # seconds
+MARK = "CLUSTERKIT_RUN_DIR"  # in the environment of every process of a run, and of what inherits it from one
+
+
+class StillLive(ClusterkitError):
+    """The run is still live."""
+
+
+class Process(NamedTuple):
+    """Another process, with the run and the task that it belongs to by its environment, if any."""
+
+    pid: int
+    run: RunDirectory | None
+    task: str
+
+
+@dataclass(frozen=True, slots=True)
+class Leaks:
+    """What runs left behind, in sentences."""
+
+    runs: tuple[str, ...] = ()
+    processes: tuple[str, ...] = ()
+    ports: tuple[str, ...] = ()
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Every sentence, the causes first: a live run has its processes, a process its ports."""
+        return (*self.runs, *self.processes, *self.ports)
+
+
+def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, list[int]]:
+    """Run id to pids, for this user's processes of runs without a live supervisor.
+
+    Only runs in this state directory count, unless `everywhere`. A run whose directory was removed is left alone:
+    without the lock nobody can know whether it is live. Processes in `spared` and the ancestors of this process do not
+    count. `own` is the run whose lock this process has taken over; its processes are left from before.
+    """
+    store, found = RunStore(), defaultdict[str, list[int]](list)
+    for pid, run, _ in _processes(spared):
+        if run is None or not (everywhere or store.has(run)):
+            continue
+        if run.lock_file.exists() and (not run.is_live() or (run.run_id == own and store.has(run))):
+            found[run.run_id].append(pid)
+    return dict(found)
+
+
+def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, int]:
+    """Kill strays until none is left. Returns how many were killed, by run id. Raises WillNotDie."""
+    counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere, spared, own).items()}
+    if counts:
+        kill_until_gone(lambda: [pid for pids in find_strays(everywhere, spared, own).values() for pid in pids])
+    return counts
+
+
+def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
+    """What is left of the runs in a store, or of one of them, when all of them should be over.
+
+    Leaks are live runs, processes of runs, and ports of runs that are in use after SETTLING.
+    """
+    until = time.monotonic() + SETTLING
+    while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
+        time.sleep(LOOK_EVERY)
+    return leaks
+
+
+def end_leaks(store: RunStore) -> None:
+    """Kill supervisors, whose guardians then end the tasks, and all other processes of runs. Raises WillNotDie."""
+    for run in store.all():
+        if run.is_live() and (info := run.info()) is not None and info.pid > 0:
+            with suppress(OSError):
+                os.kill(info.pid, signal.SIGKILL)
+    kill_until_gone(lambda: [pid for pid, run, _ in _processes() if run and store.has(run)])
+
+
+def remove(run: RunDirectory) -> None:
+    """Remove a run that is over. Raises StillLive and ClusterkitError."""
+    if not run.is_over():
+        raise StillLive(f"The run {run.run_id} is live. Stop it first: clusterkit down {run.run_id}")
+    if run.run_id in find_strays():  # without the directory they could not be recognized later
+        reap_strays()
+    with suppress(OSError):
+        address(run).unlink()
+    try:
+        if run.submitted.exists():
+            shutil.rmtree(run.submitted)
+        _remove_directory(run)
+    except OSError as error:
+        why = f"{error.strerror} ({error.filename})"
+        raise ClusterkitError(f"Cannot remove the run {run.run_id}: {why}.") from None
+
+
+def _remove_directory(run: RunDirectory) -> None:
+    """Remove a run's files; what says how it ended comes last, for the case that one can't be removed."""
+    if run.path.is_symlink():
+        raise OSError(errno.ELOOP, "it is a symbolic link", str(run.path))
+    last = run.job_file, run.result_file
+    for path in [path for path in run.path.iterdir() if path not in last]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    for path in last:
+        path.unlink(missing_ok=True)
+    run.path.rmdir()
+
+
+def _processes(spared: Collection[int] = ()) -> Iterator[Process]:
+    """Yield every process that may have to be killed.
+
+    This process, its ancestors, and those in `spared` are exempt. If one of them has a run's mark, it has inherited it,
+    as a terminal does that was opened from a task: then its descendants are exempt, too.
+    """
+    own = {*spared, *procfs.lineage(os.getpid())}
+    for pid in [pid for pid in own if MARK in procfs.environ(pid)]:
+        own.update(procfs.descendants(pid))
+    for pid in procfs.all_pids():
+        if pid in own:
+            continue
+        env = procfs.environ(pid)
+        directory = env.get(MARK)
+        if not (directory and procfs.is_zombie(pid)):
+            run = RunDirectory(Path(directory)) if directory else None
+            yield Process(pid, run, env.get("CLUSTERKIT_TASK", "a task"))
+
+
+def _leaks(store: RunStore, run_id: str) -> Leaks:
+    runs = [run for run in store.all() if run_id in ("", run.run_id)]
+    taken = {port_here(end): (run, task) for run in runs for task, end in run.endpoints().items()}
+    taken = {port: taken[port] for port in taken.keys() & procfs.listening_ports()}
+    processes, ports = list[str](), list[str]()
+    for pid, run, task in _processes():
+        if run is not None and not (store.has(run) and run_id in ("", run.run_id)):
+            continue  # the system may have given the port to another run meanwhile
+        if run is not None:
+            processes.append(f"{_name(pid)} of {task} (run {run.run_id}) still runs.")
+        for port in taken.keys() & procfs.listening_ports_of(pid) if taken else ():
+            of, whose = taken[port]
+            ports.append(f"{_name(pid)} still listens on port {port}, which was {whose}'s in the run {of.run_id}.")
+    live = tuple(f"The run {run.run_id} is still live." for run in runs if run.is_live())
+    return Leaks(live, tuple(processes), tuple(sorted(ports)))
+
+
+def _name(pid: int) -> str:
+    line = " ".join(" ".join(procfs.argv_of(pid)).split())
+    return f"The process {pid}" + (f" ({line[:80]})" if line else "")

@@ -1,0 +1,105 @@
+"""Reads a run's journal, also while it is being written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from clusterkit.store.directory import RunDirectory
+from clusterkit.words import wire
+from clusterkit.words.events import Event
+
+KEPT = 40  # progress reports of each task that are kept if only the current state matters
+LATEST = 1e11  # seconds since 1970, within the range of `datetime`
+_PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
+
+Stamped = tuple[float, Event]  # wall time, event
+
+
+class JournalLine(NamedTuple):
+    """A line of the journal that is a JSON object, and the offset at which the next line begins."""
+
+    offset: int
+    message: dict[str, Any]
+
+    def event(self, clock: str = "t") -> Stamped | None:
+        """The event with its wall time, or its monotonic time for the clock `m`; None if it is not a known event."""
+        try:
+            at = float(self.message[clock])
+            return (at, wire.decode_event(self.message)) if abs(at) < LATEST else None
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
+            return None
+
+
+class JournalReader:
+    """Reads each line once, from an offset on. Lines that are not JSON objects are skipped."""
+
+    def __init__(self, run: RunDirectory, offset: int = 0) -> None:
+        self._path = run.journal
+        self.offset = offset  # where the next line begins
+
+    def new(self) -> list[JournalLine]:
+        """The lines since the last call."""
+        return list(_entries(self._lines()))
+
+    def events(self, clock: str = "t") -> list[Stamped]:
+        """The events since the last call."""
+        return events_of(self.new(), clock)
+
+    def newest(self) -> list[Stamped]:
+        """As `events`, without outdated progress reports, of which a day may have 100,000."""
+        return events_of(_entries(_thinned(self._lines())))
+
+    def skip(self) -> None:
+        """Skip the lines so far."""
+        self._lines()
+
+    def _lines(self) -> list[tuple[int, bytes]]:
+        """The new lines with the offsets after them. A line that is not yet complete is read later."""
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+        except OSError:
+            return []
+        lines = []
+        for line in data.split(b"\n")[:-1]:
+            self.offset += len(line) + 1
+            lines.append((self.offset, line))
+        return lines
+
+
+def events_of(entries: Iterable[JournalLine], clock: str = "t") -> list[Stamped]:
+    """The entries that are events."""
+    return [event for entry in entries if (event := entry.event(clock)) is not None]
+
+
+def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
+    for offset, line in lines:
+        if (message := parse_line(line)) is not None:
+            yield JournalLine(offset, message)
+
+
+def parse_line(line: bytes) -> dict[str, Any] | None:
+    """The JSON object in a line, or None."""
+    try:
+        # Programs may report NaN, which Python writes although JSON does not have it.
+        message = json.loads(line, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    seen = Counter[bytes]()
+    kept = []
+    for offset, line in reversed(lines):
+        if match := _PROGRESS.search(line, 0, 120):
+            seen[match[1]] += 1
+            if seen[match[1]] > KEPT:
+                continue
+        kept.append((offset, line))
+    return kept[::-1]

@@ -1,0 +1,1 @@
+"""Text: what is done with lines, words and numbers for people."""

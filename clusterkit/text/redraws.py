@@ -1,0 +1,150 @@
+r"""Redrawn lines: progress bars write over themselves with `\r` and backspaces, and a terminal shows the result."""
+
+from __future__ import annotations
+
+import re
+from copy import deepcopy
+
+from clusterkit.text.lines import LineSplitter
+from clusterkit.text.printable import COLOR, NO_STYLE
+
+SHOW_EVERY = 10.0  # seconds until the state of a line that is still being redrawn is shown
+
+_LONGEST_STYLE = 64  # characters; no program needs more to choose its colors
+_PARTS = re.compile(rf"(\x08+|\x1b\[[02]?K|{COLOR})")
+_RESET = re.compile(r"\x1b\[0*(?:;|m)")
+_CUT = re.compile(r"\x1b(?:\[[0-9;:]*)?\Z")  # the beginning of a sequence
+_OVERWRITES = re.compile(r"\x08|\x1b\[[02]?K")
+
+
+class OverwrittenLine:
+    r"""What a terminal shows of a line of which parts are written over.
+
+    Backspaces and `\r` move to the left, `\x1b[K` erases to the right, `\x1b[2K` everything. Every character counts as
+    one column. The time that it takes grows with what is written alone.
+    """
+
+    def __init__(self) -> None:
+        self._characters: list[str] = []
+        self._styles: list[str] = []
+        self._at = 0
+        self._style = ""
+
+    def write(self, text: str) -> None:
+        """Write text without line ends at the present column."""
+        for number, part in enumerate(_PARTS.split(text)):
+            if number % 2 == 0:
+                self._put(part)
+            elif part[0] == "\b":
+                self._at = max(0, self._at - len(part))
+            elif part[-1] == "m":
+                self._style = _changed(self._style, part)
+            else:
+                self._erase(everything="2" in part)
+
+    def carriage_return(self) -> None:
+        """Move to the first column."""
+        self._at = 0
+
+    def text(self) -> str:
+        """The visible text, without trailing spaces, with which bars overwrite longer text."""
+        parts, style = [], ""
+        for character, wanted in zip(self._characters, self._styles, strict=True):
+            if wanted != style:
+                parts.append(NO_STYLE * bool(style) + wanted)
+                style = wanted
+            parts.append(character)
+        return "".join(parts).rstrip(" ") + NO_STYLE * bool(style)
+
+    def _put(self, part: str) -> None:
+        end = self._at + len(part)
+        self._characters[self._at : end] = part
+        self._styles[self._at : end] = [self._style] * len(part)
+        self._at = end
+
+    def _erase(self, everything: bool) -> None:
+        if everything:  # programs go to the first column then; to stay where one was would cost more than was written
+            self._at = 0
+        del self._characters[self._at :], self._styles[self._at :]
+
+
+class TerminalLines:
+    """Turns one stream's chunks into lines as a terminal finally shows them. Times are in seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._splitter = LineSplitter()
+        self._line: OverwrittenLine | None = None  # while a line is being redrawn
+        self._since: float | None = None  # when it was redrawn for the first time since its state was shown
+        self._shown: str | None = None  # its state then
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether every line, and every character, that was begun has been returned."""
+        return self._line is None and self._splitter.is_empty
+
+    @property
+    def due_at(self) -> float | None:
+        """When the state of the line that is being redrawn is due to be shown; None if it is unchanged."""
+        return None if self._since is None else self._since + SHOW_EVERY
+
+    def feed(self, chunk: bytes, now: float) -> list[str]:
+        """Return the lines that `chunk` completed, each in its last state."""
+        lines = self._finished(self._splitter.feed(chunk))
+        if self._since is None and self._is_redrawn():
+            self._since = now
+        return lines
+
+    def due(self, now: float) -> str | None:
+        """Return the state of a line that is being redrawn, if it is due and has changed."""
+        if self.due_at is None or now < self.due_at:
+            return None
+        self._since = None
+        state = self._state()
+        if not state or state == self._shown:
+            return None
+        self._shown = state
+        return state
+
+    def flush(self) -> list[str]:
+        """Return the rest at the end of the stream."""
+        lines = self._finished(self._splitter.flush())
+        if self._line is not None and (last := self._end("")):
+            lines.append(last)
+        return lines
+
+    def _finished(self, split: list[tuple[str, bool]]) -> list[str]:
+        lines = []
+        for text, is_overwritten in split:
+            if is_overwritten:
+                self._line = self._line or OverwrittenLine()
+                self._line.write(text)
+                self._line.carriage_return()
+            elif (line := self._end(text)) is not None:
+                lines.append(line)
+        return lines
+
+    def _end(self, text: str) -> str | None:
+        """The line that ends with this text; None if that state was shown already."""
+        shown, line = self._shown, self._line
+        self._line = self._since = self._shown = None
+        if line is None:
+            if not _OVERWRITES.search(text):
+                return text
+            line = OverwrittenLine()
+        line.write(text)
+        return None if (last := line.text()) == shown else last
+
+    def _is_redrawn(self) -> bool:
+        return self._line is not None or "\b" in self._splitter.rest
+
+    def _state(self) -> str:
+        """What a terminal shows of the line so far."""
+        seen = deepcopy(self._line) or OverwrittenLine()
+        seen.write(_CUT.sub("", self._splitter.rest))
+        return seen.text()
+
+
+def _changed(style: str, by: str) -> str:
+    """The style after one more sequence."""
+    style = "" if _RESET.match(by) else style
+    return style + ("" if _RESET.fullmatch(by) else by) if len(style) + len(by) <= _LONGEST_STYLE else style

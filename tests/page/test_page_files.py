@@ -1,0 +1,80 @@
+"""The page's files: small modules that load nothing from elsewhere, and never take text for markup."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.page.test_page_palette import STATIC
+
+OURS = sorted(path for path in STATIC.iterdir() if path.is_file())
+MODULES = [path for path in OURS if path.suffix == ".js"]
+LONGEST = 300
+# What would run or parse a text, or is refused by the page's Content-Security-Policy.
+FORBIDDEN = re.compile(
+    r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|createContextualFragment|"
+    r"DOMParser|srcdoc|setAttribute\(\"style\"|\bstyle=\"|\.cssText|import\("
+)
+ELSEWHERE = re.compile(r"(?:https?:)?//[\w.-]+\.\w+|@import|url\(")
+IMPORT = re.compile(r"^import (?:[\w{}, \n]+ from )?\"([^\"]+)\";", re.M)
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)
+def test_a_file_loads_nothing_from_elsewhere(path: Path) -> None:
+    """The page works without a network, and tells nobody of a run."""
+    text = path.read_text().replace("http://www.w3.org/2000/svg", "")
+    assert ELSEWHERE.findall(text) == []
+
+
+@pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)
+def test_a_file_takes_no_text_for_markup(path: Path) -> None:
+    """Text is set as text, and styles by properties, so that the policy can forbid everything inline."""
+    assert FORBIDDEN.findall(path.read_text()) == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_a_module_is_small_and_says_what_it_is_for(path: Path) -> None:
+    """As the modules of Python here."""
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("// ")
+    assert len(lines) <= LONGEST
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_imports_are_relative_and_there(path: Path) -> None:
+    """A report inlines the modules: their imports are plain, beside them or in vendor/."""
+    names = IMPORT.findall(path.read_text())
+    assert len(names) == len(re.findall(r"^import\b", path.read_text(), re.M))
+    for name in names:
+        assert re.fullmatch(r"\./(vendor/)?[\w.]+\.js", name)
+        assert (STATIC / name).is_file()
+
+
+def test_every_file_is_used() -> None:
+    """The page loads its style sheets and one module, which imports the rest, directly or not."""
+    page = (STATIC / "index.html").read_text()
+    used = {STATIC / name for name in re.findall(r"\"/static/([^\"]+)\"", page)}
+    for path in list(used):
+        used |= imported(path)
+    there = {path for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".svg")}
+    assert there == used
+
+
+def imported(path: Path) -> set[Path]:
+    """The modules that a module imports, directly or not."""
+    found: set[Path] = set()
+    new = [path] if path.suffix == ".js" else []
+    while new:
+        names = IMPORT.findall(new.pop().read_text())
+        known = {(STATIC / name).resolve() for name in names}
+        new += known - found
+        found |= known
+    return found
+
+
+def test_what_is_vendored_has_its_licence_beside_it() -> None:
+    """uPlot is MIT: its notice goes wherever its code goes."""
+    assert "Leon Sorokin" in (STATIC / "vendor" / "uPlot.LICENSE").read_text()
+    assert "uPlot (v1.6.32)" in (STATIC / "vendor" / "uPlot.esm.js").read_text()[:300]

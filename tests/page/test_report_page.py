@@ -1,0 +1,52 @@
+"""A report in the browser: from disk, with the network off, and what it shows is what the campaign's JSON says."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.commands import Clusterkit
+from tests.page.browser import Browser
+from tests.support import CHILDREN
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(300)]
+OFFLINE = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+
+
+@pytest.mark.long
+def test_the_report_of_a_campaign_opens_from_disk(ck: Clusterkit, browser: Browser, tmp_path: Path) -> None:
+    """Its runs, failures and replay commands; a run that failed can be looked at, with its log, and left again."""
+    chaos = ("chaos", "--json", "--runs", "4", "--seed", "1", "--parallel", "4", "--shrink", "0", "--actions", "kill")
+    job = ("--restart-backoff", "0.1", "--workers", "2", "--ps", "1", "--fault", "kill chief:0 @ step=25")
+    program = (CHILDREN / "mimic.py", "--steps", "40", "--every", "10", "--forget-restore")
+    told = json.loads(ck(*chaos, *job, *program, code=1, deadline=200).out)
+    path = tmp_path / "chaos.html"
+    ck("report", told["campaign"], "-o", path)
+    failing = [run for run in told["runs"] if run["violations"]]
+    assert failing
+    browser.driver.execute_cdp_cmd("Network.enable", {})
+    browser.driver.execute_cdp_cmd("Network.emulateNetworkConditions", OFFLINE)
+    try:
+        browser.open(path.as_uri())
+        browser.wait_text("body", re.escape(told["campaign"]))
+        for run in told["runs"]:
+            row = browser.text(f"#of-{run['run']}")
+            assert ("failed" if run["violations"] else "passed") in row
+            assert str(run["seed"]) in row
+            assert all(fault in row for fault in run["faults"])
+        failures = browser.text(".failure")
+        for run in failing:
+            assert run["replay"] in failures
+            assert all(violation in failures for violation in run["violations"])
+        browser.click("a", "open")
+        browser.wait_text("body", re.escape(failing[0]["run_id"]))
+        browser.wait_text("body", "killed by SIGKILL")
+        browser.click("a", "The campaign")
+        browser.wait_text("body", f"seed {told['seed']}")
+        loaded = browser.run("return performance.getEntriesByType('resource').map((one) => one.name.slice(0, 5))")
+        assert set(loaded) <= {"data:"}
+    finally:
+        browser.driver.execute_cdp_cmd("Network.disable", {})
