@@ -39,7 +39,7 @@ from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult
 from clusterkit.words.states import TaskState
 
-SIGINT, SIGKILL, SIGTERM, SIGABRT = 2, 9, 15, 6
+SIGINT, SIGKILL, SIGTERM, SIGABRT, SIGSEGV = 2, 9, 15, 6, 11
 HARMLESS = (10, 18, 19)  # SIGUSR1, for which tests have a handler, SIGCONT and SIGSTOP
 BEGAN = 1000.0  # the clock of a history does not begin at 0, as monotonic clocks do not
 E = TypeVar("E", bound=ev.Decided)

@@ -12,8 +12,8 @@ from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.in_order import end_in_order
 from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
 from clusterkit.machine.reasons import reason
-from clusterkit.machine.restart import backoff_delay, budget_key, is_needed, restart_scope, window
-from clusterkit.machine.roles import blamed_for, made_steps, was_useless
+from clusterkit.machine.restart import backoff_delay, budget_key, is_needed, restart_scope
+from clusterkit.machine.roles import blamed_for, made_steps, patience, was_useless
 from clusterkit.machine.shrink import given_up, needs_coordinator, scope_of, workers_of
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
@@ -43,7 +43,7 @@ class Recoveries:
         if self.state.waiting:
             return
         scope = scope_of(self.state.job, self.state.known, record.task, moves=failure.exit.host is not None)
-        self._open([failure], scope, window(self.state.job, failure))
+        self._open([failure], scope, patience(self.state, failure))
 
     def ended_well(self, record: TaskRecord) -> None:
         """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""

@@ -9,7 +9,7 @@ import pytest
 from clusterkit.words import events as ev
 from clusterkit.words.job import Limits, RestartPolicy, RestartRules
 from clusterkit.words.startup import Stage
-from tests.histories import SIGINT, SIGKILL, job, task
+from tests.histories import SIGINT, SIGKILL, SIGSEGV, job, task
 from tests.ledger.recovering import SOON, UNAVAILABLE, Told
 from tests.ledger.splitting import BEGUN, NEVER, dies, gang, one_task, ps_job
 
@@ -126,7 +126,7 @@ def test_a_restart_during_a_stall() -> None:
 def test_a_gang_recovers_from_the_first_death_on(victim: str) -> None:
     """Late reports of the survivor are no steps; the sentence names the victim."""
     told = gang()
-    told.run.exits(victim, signal=SIGKILL)
+    told.run.exits(victim, signal=SIGSEGV)
     survivor = {"worker:0": "worker:1", "worker:1": "worker:0"}[victim]
     told.steps(survivor, 11, 12)
     told.run.exits(survivor, exception=UNAVAILABLE)
@@ -136,14 +136,14 @@ def test_a_gang_recovers_from_the_first_death_on(victim: str) -> None:
     assert told.parts == BEGUN | {"training": 0.8, "lost": 0.2, "recovering": 3.2}
     assert told.most == "The start-up took 5.0 s until the first step began"
     told.steps("worker:0", *range(10, 20))
-    told.run.exits(victim, signal=SIGKILL)
+    told.run.exits(victim, signal=SIGSEGV)
     told.run.after(5)
     told.run.resumes("worker:0", 8, "ckpt-8")
     told.steps("worker:0", 9, every=1)
     assert told.parts == BEGUN | {"training": 0.8, "lost": 1.2, "recovering": 9.2}
     assert told.most == (
         "2 recoveries took 9.2 s and lost 1.2 s of training; the longest: "
-        f"{victim} was killed by SIGKILL at 12.2 s: 6.0 s to recover, 1.0 s of training lost"
+        f"{victim} was killed by SIGSEGV at 12.2 s: 6.0 s to recover, 1.0 s of training lost"
     )
 
 

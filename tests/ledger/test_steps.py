@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.job import RestartPolicy, RestartRules
-from tests.histories import SIGKILL, job, task
+from tests.histories import SIGKILL, SIGSEGV, job, task
 from tests.ledger.recovering import UNAVAILABLE, Told, gang, ps_job
 
 
@@ -57,7 +57,7 @@ def test_late_reports_of_a_gang_that_has_lost_a_worker_are_no_new_steps(attempt:
     """They are told after its death, before the others have ended: of the first attempt as of a restarted one."""
     told = gang()
     for _ in range(attempt):
-        told.run.exits("worker:1", signal=SIGKILL)
+        told.run.exits("worker:1", signal=SIGSEGV)
         for step in (31, 32, 33):
             told.run.after(0.2)
             told.run.progresses("worker:0", step)
