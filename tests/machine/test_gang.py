@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from clusterkit.words import events as ev
@@ -48,7 +50,7 @@ def test_survivors_of_a_kill_between_two_steps_are_killed_at_once(ago: float, at
 
 
 @pytest.mark.parametrize("how", [{"code": 1}, {"signal": 11}, {"signal": 15}], ids=str)
-def test_survivors_of_another_end_between_two_steps_are_waited_for(how: dict[str, int]) -> None:
+def test_survivors_of_another_end_between_two_steps_are_waited_for(how: dict[str, Any]) -> None:
     """It may be due to an error of a survivor, which takes longer to exit."""
     run = History(job(workers=2)).begin()
     run.progresses("worker:0", 7)
