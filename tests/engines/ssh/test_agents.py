@@ -69,8 +69,12 @@ def test_a_host_learns_how_it_reaches_the_supervisor(
     """At the address from which its ssh came; on this machine itself, where the other hosts reach it."""
     running = start(endpoint, a=version(peers[0]), b=version(peers[1]))
     told = [tmp_path / host for host in ("a", "b")]
-    wait_until(lambda: all(file.exists() and file.read_text().endswith("KEY") for file in told), 10, "the key of both")
-    assert tuple((tmp_path / host).read_text() for host in ("a", "b")) == tuple(f"{one}\nKEY" for one in sent)
+
+    def have_ended() -> bool:
+        return running.failed() is not None and all(file.exists() and file.read_text() for file in told)
+
+    wait_until(have_ended, 10, "the end of both")
+    assert tuple(file.read_text() for file in told) == tuple(f"{one}\nKEY" for one in sent)
 
 
 @pytest.mark.parametrize(
