@@ -43,7 +43,7 @@ __version__ = "0.1.0"
 # Imported when they are used: every module of clusterkit imports this one first, and the command has to be instant.
 _NAMES = {
     "api": ("Attempt", "Cluster", "ClusterFailed", "Result", "RunEnded", "StillRunning", "TaskHandle", "WaitTimeout"),
-    "client.control": ("Refused",),
+    "store.control": ("Refused",),
     "words.errors": ("BadJob", "ClusterkitError", "RunDirectoryError"),
     "words.events": (
         "AttemptEnded",

@@ -1,5 +1,1 @@
 """The machine: the cluster's state, and the only place where it changes. Events in, actions out; no effects."""
-
-from clusterkit.machine.core import Machine
-
-__all__ = ["Machine"]

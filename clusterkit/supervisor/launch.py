@@ -16,7 +16,7 @@ from clusterkit import __version__
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
-from clusterkit.machine import Machine
+from clusterkit.machine.core import Machine
 from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.supervisor import signals

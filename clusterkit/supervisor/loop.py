@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from clusterkit.backends.base import Backend
-from clusterkit.machine import Machine
+from clusterkit.machine.core import Machine
 from clusterkit.system.barrier import crashed
 from clusterkit.system.inbox import Inbox
 from clusterkit.words.actions import Answer, Finish, Record

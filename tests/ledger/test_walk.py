@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.machine import Machine
+from clusterkit.machine.core import Machine
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.account import Account as AccountOfRun

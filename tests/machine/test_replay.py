@@ -10,7 +10,7 @@ import pytest
 
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.takeover import before_of
-from clusterkit.machine import Machine
+from clusterkit.machine.core import Machine
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.supervisor.journal import Journal

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from clusterkit.machine import Machine
+from clusterkit.machine.core import Machine
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Record, Signal, Spawn, Sweep
 from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope

@@ -15,7 +15,7 @@ from unittest import mock
 from clusterkit.backends.hosts import backend as agents_backend
 from clusterkit.backends.hosts.backend import AgentsBackend
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.machine import Machine
+from clusterkit.machine.core import Machine
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.loop import Loop
