@@ -28,8 +28,8 @@ from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Run, make_and_lock
 from clusterkit.supervisor.signals import HEEDED
 from clusterkit.supervisor.takeover import NONE, Past, take_over
+from clusterkit.system.barrier import saying_what_is_used_up
 from clusterkit.system.inbox import Inbox
-from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie

@@ -25,7 +25,7 @@ from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
 from clusterkit.warm.choice import launch_for, warm_places
 from clusterkit.warm.launching import Inherited, Launch, begin
-from clusterkit.warm.session import Session
+from clusterkit.warm.warm_client import Session
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
 

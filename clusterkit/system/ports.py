@@ -29,7 +29,6 @@ class Ports:
 
     @property
     def endpoints(self) -> dict[Task, str]:
-        """The `host:port` of each task."""
         return {task: f"{HOST}:{held.getsockname()[1]}" for task, held in self._held.items()}
 
     def release(self) -> None:
@@ -79,5 +78,4 @@ def listening(endpoints: Mapping[Task, str], pids: Mapping[Task, int]) -> frozen
 
 
 def port_of(endpoint: str) -> int:
-    """Return the number in `host:port`."""
     return int(endpoint.rpartition(":")[2])

@@ -116,7 +116,6 @@ def exit_of(child: Child) -> Exit | None:
 
 
 def reap(child: Child) -> None:
-    """Reap the process and close its pidfd."""
     with suppress(ChildProcessError):
         os.waitpid(child.pid, os.WNOHANG)
     if child.process is not None:

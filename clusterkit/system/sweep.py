@@ -90,7 +90,6 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE)
 
 
 def reap_zombies(pids: Collection[int]) -> None:
-    """Reap those of `pids` that are children of this process and have ended."""
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

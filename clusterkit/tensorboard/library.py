@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from clusterkit.task.peers import is_own
-from clusterkit.tensorboard.series import Scalar
+from clusterkit.tensorboard.scalars import Scalar
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 # Any port is accepted: a tunnel may have another one.
@@ -44,14 +44,13 @@ sys.modules.setdefault("tensorboard.compat.notf", ModuleType("tensorboard.compat
 
 
 def open_writer(directory: Path) -> Any:
-    """Open an EventFileWriter with a new file in the directory. Raises OSError."""
+    """Raises OSError."""
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     return EventFileWriter(str(directory))
 
 
 def event_of(scalar: Scalar) -> Any:
-    """Convert a scalar to an Event."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
 

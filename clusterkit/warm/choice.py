@@ -25,8 +25,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.warm.launching import Launch
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.session import Session
-from clusterkit.warm.warm_client import SharedServer, WarmServerError, warm_dir
+from clusterkit.warm.warm_client import Session, SharedServer, WarmServerError, warm_dir
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
@@ -67,7 +66,6 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
 
 
 def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
-    """Whether the program is a pickled function that refers to TensorFlow or Keras."""
     if file != CALL or not job.program.args:
         return False
     try:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
+from clusterkit.system.poller import Bell
 from clusterkit.system.process import HELPERS
-from clusterkit.system.wakeup import Bell
 from clusterkit.warm.launching import Inherited
 from clusterkit.words.events import Crashed
 

@@ -57,7 +57,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
     entry.load("warm/fresh")  # first, since every fork needs it
-    report = entry.load("warm/importing").prepare(options)
+    report = entry.load("warm/fresh").prepare(options)
     os.write(lifeline, json.dumps(report).encode() + b"\n")
     if report["problem"]:
         sys.exit(report["problem"])
@@ -125,7 +125,6 @@ class Server:
                 return forked
 
     def has_request(self) -> bool:
-        """Whether the next request has arrived, or the socket is closed."""
         poll = select.poll()
         poll.register(self.channel, select.POLLIN)
         return bool(poll.poll(0))

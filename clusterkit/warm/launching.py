@@ -26,7 +26,6 @@ class Launch:
 
     @property
     def whole_env(self) -> dict[str, str]:
-        """The server's environment, as its imports see it."""
         return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
 
 

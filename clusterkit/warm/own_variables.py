@@ -33,7 +33,6 @@ class OwnVariables:
     unclear: str | None = None
 
     def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
-        """Return the variables that the program changes in this environment."""
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
 
 

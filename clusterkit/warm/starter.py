@@ -99,7 +99,6 @@ class WarmStarter:
         self._start_server(TRIES)
 
     def stop(self) -> None:
-        """End the server, if any."""
         if self._server is not None:
             self._server.stop()
             self._server = None

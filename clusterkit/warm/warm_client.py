@@ -1,4 +1,4 @@
-"""The client of warm servers: starts, queries and stops them."""
+"""The client of warm servers: starts, queries and stops the user's, and those of one Python process, its session."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
+from typing import Any, NamedTuple
 
-from clusterkit.store.control_socket import LONGEST
+from clusterkit.job.options import Gathered
+from clusterkit.store import control_socket
+from clusterkit.store.control_socket import LONGEST, temporary_for
 from clusterkit.store.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
@@ -27,6 +31,7 @@ from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 ANSWER_WITHIN = 10.0  # seconds
 IMPORTED_WITHIN = 30.0  # seconds for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
+FILE_NAME = 24  # bytes of the longest file name in the directory, with its slash
 
 
 class WarmServerError(ClusterkitError):
@@ -34,7 +39,6 @@ class WarmServerError(ClusterkitError):
 
 
 def warm_dir() -> Path:
-    """Return the directory of the sockets and logs of this user's warm servers."""
     return state_dir() / "warm"
 
 
@@ -90,7 +94,6 @@ class SharedServer:
         return status
 
     def _listens(self) -> bool:
-        """Whether a server listens; it may still be importing and answer later."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
             try:
                 client.connect(str(self.socket))
@@ -179,7 +182,6 @@ def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock, so that two commands do not start the same server."""
     try:
         make_private(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -190,3 +192,63 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A Python process, with the directories of its own warm servers and of the user's."""
+
+    pid: int
+    directory: Path
+    users: Path
+
+    @classmethod
+    def new(cls) -> Session:
+        """Return this process's session. Creates and opens nothing."""
+        name = f"clusterkit-warm-{token_hex(8)}"
+        return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
+
+    def make_directory(self) -> None:
+        """Create the directory, or check that it is private to this user: another user may learn its name from `ps`.
+
+        Raises WarmServerError.
+        """
+        try:
+            is_ours = control_socket.make_private(self.directory)
+        except OSError as error:
+            raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
+        if not is_ours:
+            raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
+
+    def remove_directory(self) -> None:
+        """Remove the directory when the process ends. Its servers, which notice that, do the same."""
+        with suppress(OSError):
+            for path in self.directory.iterdir():
+                path.unlink(missing_ok=True)
+            self.directory.rmdir()
+
+    @contextmanager
+    def watched(self, lifeline: int) -> Iterator[int | None]:
+        """Open a pidfd of the process, readable once it has ended; None if it has ended already.
+
+        `lifeline`, a pipe to the process, shows that the pid has not been reused.
+        Why not use the pipe: each run has its own, and a server outlives the run. A pipe for the server would have to
+        stay open for the whole life of the process, and be closed in each of its forks.
+        """
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            yield None
+            return
+        try:
+            yield pidfd if first_readable((lifeline,), 0) is None else None
+        finally:
+            os.close(pidfd)
+
+
+class ApiRequest(NamedTuple):
+    """A job that a Python process runs. `lifeline` is a pipe to the process, which the run must not outlive."""
+
+    job: Gathered
+    lifeline: int
+    session: Session

@@ -37,7 +37,7 @@ class WarmServer:
         self.confinement = entry.load("warm/confinement")
         self.listener = listener
         self.options = options
-        self.report: dict[str, Any] = entry.load("warm/importing").prepare(options)
+        self.report: dict[str, Any] = entry.load("warm/fresh").prepare(options)
         self.problem: str | None = self.report["problem"]
         self.imported_files = module_files()
         self.last_used = time.monotonic()
@@ -91,7 +91,6 @@ class WarmServer:
         os._exit(0)
 
     def exit_and_clear(self) -> NoReturn:
-        """Exit because the session has ended, and remove its directory."""
         directory = os.path.dirname(self.options["socket"])
         with suppress(OSError):
             for name in os.listdir(directory):

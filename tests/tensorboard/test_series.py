@@ -8,7 +8,7 @@ import pytest
 
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.supervisor.prepare import prepare
-from clusterkit.tensorboard.series import Scalar, Series
+from clusterkit.tensorboard.scalars import Scalar, Series
 from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import Exit

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit.backends.hosts.departure import Departure
-from clusterkit.backends.hosts.fitness import Needs, peers_of
-from clusterkit.backends.hosts.restarts import Restarts
+from clusterkit.backends.hosts.fitness import Needs, Restarts, peers_of
 from clusterkit.backends.hosts.sharing import NotShared, seconds_until_seen
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.address import own_address
@@ -85,33 +84,27 @@ class Agent:
     # What the dialer calls, in its own thread.
 
     def connected(self, connection: Connection, host: str) -> None:
-        """The supervisor was found."""
         self._connection = connection
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
-        """The supervisor said something."""
         self._inbox.put(partial(self._told, message))
 
     def cut(self, connection: Connection, why: str) -> None:
-        """No connection at present."""
         self._is_cut = True
 
     def resumed(self, connection: Connection) -> None:
-        """There is one again."""
         self._is_cut = False
 
     def unreadable(self, connection: Connection, why: str) -> None:
-        """A part of what is written here is lost, for example since somebody has removed its file."""
         self._inbox.put(ev.StorageFailed(why))
 
     def lost(self, connection: Connection, why: str) -> None:
-        """The session is over."""
         self.is_orphan = self._exit_code is None and self._ended is None
         self._lost.set()
         self._inbox.put(partial(self._finish, LOST, why.rstrip(".")))
 
     def put(self, event: ev.Happened) -> None:
-        """An event from outside, such as a signal."""
+        """Add an event from outside, such as a signal."""
         self._inbox.put(event)
 
     # The agent's thread.
@@ -233,7 +226,7 @@ class Agent:
         return time.monotonic() < self._looks_until
 
     def _send(self, message: ms.FromAgent, body: bytes | FileRange = b"") -> None:
-        """Send a message. For any thread."""
+        """For any thread."""
         assert self._connection is not None, "the supervisor speaks first"
         self._connection.send(ms.encode(message), body)
 
@@ -241,7 +234,7 @@ class Agent:
         self._ended = self._ended or (code if self._exit_code is None or code != LOST else self._exit_code, why)
 
     def _end(self, code: int, why: str) -> None:
-        """End the tasks and the threads. What could not be delivered stays, and is named."""
+        """End the tasks and the threads; keep what could not be delivered, and name it."""
         self._stack.close()
         told = self._say_why(why)
         self._dialer.stop()
@@ -257,10 +250,7 @@ class Agent:
             _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
 
     def _say_why(self, why: str) -> bool:
-        """Have the supervisor learn, when no task lives any more, that and why the agent ends; return whether it did.
-
-        Otherwise it would wait for the agent to come back.
-        """
+        """Report why the agent ends, after all its tasks; return whether that arrived. Else the supervisor waits for it."""
         if self._connection is None or self._lost.is_set():
             return False
         self._connection.close(f"Its agent ended: {why}.")
@@ -268,7 +258,7 @@ class Agent:
 
 
 def _print(text: str) -> None:
-    """For whoever started the agent, if its output still leads anywhere: a connection may be gone by now."""
+    """Print for whoever started the agent, if its output still leads anywhere: a connection may be gone by now."""
     with suppress(OSError):
         sys.stderr.write(text)
 

@@ -12,7 +12,7 @@ from clusterkit.words.model import Task
 
 @dataclass(slots=True)
 class Open:
-    """An order to several hosts, and those that have not answered."""
+    """An order to several hosts, and the hosts that have not answered."""
 
     waiting: set[Host]
 
@@ -32,33 +32,32 @@ class OpenLook(Open):
 
 @dataclass(slots=True)
 class OpenFault(Open):
-    """An injection, and what those said that have answered."""
+    """An injection, and the answers so far."""
 
     done: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
 
 class Aggregation:
-    """The answers that are still to come. For the thread of the loop."""
+    """The pending answers. `join` makes one report of several. For the thread of the loop."""
 
     def __init__(self, post: Callable[[Inspected | FaultTook], None], join: Callable[[list[str]], str | None]) -> None:
-        """`join` makes one report of several."""
         self._post, self._join = post, join
         self._looks: list[OpenLook] = []
         self._faults: dict[int, OpenFault] = {}
 
     def look(self, look: Look, hosts: Collection[Host]) -> None:
-        """These hosts were asked to look at their tasks."""
+        """Expect an answer to a look from each of these hosts."""
         self._looks.append(OpenLook(set(hosts), look))
         self._settle()
 
     def fault(self, number: int, hosts: Collection[Host]) -> None:
-        """These hosts were asked to inject a fault."""
+        """Expect an answer to an injection from each of these hosts."""
         self._faults[number] = OpenFault(set(hosts))
         self._settle()
 
     def looked(self, host: Host, answer: Inspected, report: str | None) -> None:
-        """A host answered; its report is at that path."""
+        """Take a host's answer; its report is at the path `report`."""
         for one in self._looks:
             if one.look is answer.look and host in one.waiting:
                 one.waiting.remove(host)
@@ -69,7 +68,6 @@ class Aggregation:
         self._settle()
 
     def took(self, host: Host, answer: FaultTook) -> None:
-        """A host answered."""
         one = self._faults.get(answer.number)
         if one is not None and host in one.waiting:
             one.waiting.remove(host)
@@ -77,11 +75,11 @@ class Aggregation:
         self._settle()
 
     def cut(self) -> None:
-        """No look waits for a host that is cut off. A fault does: the host injects it, at the latest when back."""
+        """Look without the hosts that are cut off. A fault waits for them: they inject it, at the latest when back."""
         self._settle()
 
     def lost(self, host: Host) -> None:
-        """Nothing is to be expected of this host any more."""
+        """Expect nothing of this host any more."""
         for one in (*self._looks, *self._faults.values()):
             one.waiting.discard(host)
         self._settle()

@@ -11,14 +11,11 @@ from typing import assert_never
 
 from clusterkit.backends.base import Receiver
 from clusterkit.backends.hosts.aggregation import Aggregation
-from clusterkit.backends.hosts.allocation import Allocation
-from clusterkit.backends.hosts.collected import Collected, joined
-from clusterkit.backends.hosts.gathering import wait_for_hosts
+from clusterkit.backends.hosts.allocation import Allocation, ask, wait_for_hosts
 from clusterkit.backends.hosts.hosts import Host, Hosts
-from clusterkit.backends.hosts.incoming import IncomingMessages
+from clusterkit.backends.hosts.incoming import Collected, IncomingMessages, joined
 from clusterkit.backends.hosts.sharing import SharedDirectories
 from clusterkit.backends.hosts.starts import Starts
-from clusterkit.backends.hosts.telling import ask
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.certificate import write_certificate
 from clusterkit.backends.link.connection import Connection
@@ -54,7 +51,7 @@ class AgentsBackend:
         self._stack = ExitStack()
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """Have the agents started, and wait for them. Raises NoHosts."""
+        """Start the agents, and wait for them. Raises NoHosts."""
         asked, ending = self._job.hosts, self._stack.callback
         self._directory = directory
         self._collected = Collected(directory, self._inbox.put, self._viewer)
@@ -81,7 +78,6 @@ class AgentsBackend:
         return self._placements.endpoints
 
     def do(self, order: ac.Order) -> None:
-        """See the contract."""
         match order:
             case ac.Spawn():
                 self._starts.spawn(order)
@@ -108,15 +104,14 @@ class AgentsBackend:
                 assert_never(order)
 
     def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
-        """Those on this machine; elsewhere the engine ends what an agent leaves."""
+        """Kill those on this machine; elsewhere the engine ends what an agent leaves."""
         return reap_strays(spared=spared, own=own)
 
     def leave(self) -> None:
-        """The agents are told that they are needed again."""
         self._over = False
 
     def shut(self) -> None:
-        """End each part, also if another one fails to end."""
+        """End each part, even if another one fails to end."""
         self._stack.close()
 
     # What agents say, as IncomingMessages passes it on.
@@ -175,7 +170,7 @@ class AgentsBackend:
                 self._let_go(host)
 
     def _signalled(self, host: Host, signal: int, alone: bool) -> None:
-        """An agent is told to end. If the signal is not for it alone, the run deals with that."""
+        """React to a signal that tells an agent to end. If it is not for that agent alone, the run reacts."""
         if host.lost:
             return
         if not alone:
@@ -188,7 +183,7 @@ class AgentsBackend:
         self._let_go(host)
 
     def _let_go(self, host: Host) -> None:
-        """A host that is to leave does so once it has no task."""
+        """Have a host that is to leave do so once it has no task."""
         if host.leaving and not host.attempts:
             self._tell([host], ms.StopAgent())
 
@@ -221,7 +216,7 @@ class AgentsBackend:
             self._lose(host, why)
 
     def _lose(self, host: Host, why: str) -> None:
-        """A host is gone: so are its attempts. What came of their output until now is all that will."""
+        """Give a host and its attempts up. Their output is complete with what has arrived."""
         self._hosts.lose(host)
         host.connection.close(why)  # should its agent come back after all, it ends its tasks
         self._ending.discard(host)
@@ -235,13 +230,13 @@ class AgentsBackend:
         self._placements.lose(host)
 
     def _to_attempt(self, order: ac.Order, task: Task, attempt: int) -> bool:
-        """Pass an order on to the host of an attempt; return whether there is one."""
+        """Pass an order on to the host of an attempt; return whether that host is known."""
         if (host := self._hosts.of_attempt(task, attempt)) is not None:
             self._tell([host], order)
         return host is not None
 
     def _split(self, order: ac.Inject | ac.BeginProfile | ac.EndProfile) -> list[Host]:
-        """Tell each host what of an order is about its tasks; return those that have any. Without tasks, the first."""
+        """Send each host the part of an order for its tasks; return those hosts. Without tasks, the first one."""
         mine: dict[Host, list[Task]] = {} if order.tasks else {host: [] for host in self._hosts.ready[:1]}
         for task in order.tasks:
             if (host := self._placements.placed.get(task)) is not None and host.ready:
@@ -269,7 +264,7 @@ class AgentsBackend:
             raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {str(error).rstrip('.')}.") from None
 
     def _end_agents(self) -> None:
-        """Have the agents end what is left, and wait for that, but not for those that are cut off."""
+        """Have the agents end what is left, and wait for those that are not cut off."""
         self._ending = {host for host in self._hosts.present if not host.cut}
         self._tell(self._ending, ms.Shut(self._over))
         self._inbox.work_until(lambda: not self._ending, GONE_WITHIN, True)

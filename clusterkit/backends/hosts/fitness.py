@@ -1,4 +1,4 @@
-"""Fitness: whether a host still has what the start of an attempt needs, looked at before each restart."""
+"""Fitness: whether a host still has what the start of an attempt needs, which is checked before each restart."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ import os
 import selectors
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
 from clusterkit.backends.base import Post
 from clusterkit.backends.link.address import family_of
+from clusterkit.system import procfs
 from clusterkit.system.barrier import start_thread
 from clusterkit.text.endpoints import split
+from clusterkit.words.actions import Order, Signal, Spawn
+from clusterkit.words.errors import CannotLook
+from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task
 
 MB = 1 << 20
@@ -105,7 +110,7 @@ def _of_disk(directory: Path) -> str | None:
 
 
 def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
-    """Connect to each. Who refuses is there: its task need not listen yet."""
+    """Connect to each peer. One that refuses is reached: its task need not listen yet."""
     waiting: dict[socket.socket, Task] = {}
     silent = list[Task]()
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
@@ -137,3 +142,71 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
         return None
     names = ", ".join(f"{task} ({split(peers[task])[0]})" for task in sorted(silent))
     return Unfit(f"it does not reach the host of {names}", tuple(sorted(silent)))
+
+
+class Look(Protocol):
+    """Finds out whether an attempt can start here; may take a while, and is called in a thread of its own."""
+
+    def look(self) -> Unfit | None:
+        """Why not; None if it can."""
+
+
+class Restarts:
+    """Holds starts back while there is a look, which is one for all that come meanwhile. For one thread.
+
+    `needs` is what to look at now, `port` a task's own, or None.
+    """
+
+    def __init__(
+        self,
+        needs: Callable[[], Look],
+        port: Callable[[Task], int | None],
+        start: Callable[[Order], None],
+        post: Post,
+    ) -> None:
+        self._needs, self._port, self._start, self._post = needs, port, start, post
+        self._held: dict[Task, Spawn] = {}
+        self._looking = False
+
+    def do(self, order: Order) -> None:
+        """Carry out an order, a restart only after a look."""
+        match order:
+            case Spawn(task, attempt) if attempt > 1:
+                self._held[task] = order
+                self._look()
+            case Signal(task, attempt) if (held := self._held.get(task)) is not None and held.attempt == attempt:
+                del self._held[task]
+                self._post(SpawnFailed(task, attempt, NEVER_STARTED))
+            case _:
+                self._start(order)
+
+    def stop(self) -> None:
+        self._held.clear()
+
+    def _look(self) -> None:
+        if self._looking:
+            return
+        self._looking, needs = True, self._needs()
+
+        def look() -> None:
+            found = needs.look()
+            self._post(lambda: self._looked(found))
+
+        start_thread("fitness", look, self._post)
+
+    def _looked(self, found: Unfit | None) -> None:
+        self._looking = False
+        held, self._held = self._held, {}
+        taken = frozenset[int]()
+        with suppress(CannotLook):  # then a start on a port that is taken fails by itself
+            if held and found is None:
+                taken = procfs.listening_ports()
+        for task, order in held.items():
+            port = self._port(task)
+            if found is not None:
+                self._post(SpawnFailed(task, order.attempt, found.why, unfit=True, unreached=found.unreached))
+            elif port in taken:
+                what = f"another process listens on its port {port}"
+                self._post(SpawnFailed(task, order.attempt, what, unfit=True))
+            else:
+                self._start(order)

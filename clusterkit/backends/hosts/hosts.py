@@ -14,7 +14,7 @@ from clusterkit.words.outcome import Exit
 
 @dataclass(slots=True)
 class Attempt:
-    """What has come of an attempt that was ordered."""
+    """The reported state of an attempt that was ordered."""
 
     started: bool = False
     ended: bool = False
@@ -45,12 +45,11 @@ class Host:
 
     @property
     def ready(self) -> bool:
-        """Whether tasks can run there."""
         return self.address is not None and not self.lost
 
     @property
     def usable(self) -> bool:
-        """Whether it is to get tasks."""
+        """Whether new tasks can be placed there."""
         return self.ready and not self.leaving
 
     @property
@@ -70,7 +69,7 @@ class Host:
                 yield Swept(task, number)
 
     def note(self, event: Happened) -> None:
-        """Keep track of an attempt by what is reported of it."""
+        """Update an attempt by what is reported of it."""
         match event:
             case Spawned(task, number):
                 self._change(task, number, started=True)
@@ -104,66 +103,60 @@ class Hosts:
         self.ready_count = 0
 
     def add(self, host: Host) -> None:
-        """A new one has come."""
         self._all.append(host)
         self._by_name[host.name] = self._by_connection[host.connection] = host
 
     def opened(self, host: Host, address: str) -> None:
-        """Tasks can be placed on it."""
         host.address = address
         self.ready_count += 1
 
     def lose(self, host: Host) -> None:
-        """It is gone."""
         self.ready_count -= host.usable
         host.lost = True
         del self._by_name[host.name], self._by_connection[host.connection]
 
     def leave(self, host: Host) -> None:
-        """It is about to go."""
         self.ready_count -= host.usable
         host.leaving = True
 
     def order(self, host: Host, task: Task, number: int) -> None:
-        """An attempt is ordered there. Every earlier one of the task is over."""
+        """Record that an attempt is ordered there. Every earlier one of the task is over."""
         host.attempts[task, number] = Attempt()
         self._last[task] = host
 
     def of_attempt(self, task: Task, number: int) -> Host | None:
-        """Where something of the attempt is still to come, unless that host is lost."""
+        """Return the host of an attempt that is not over, unless that host is lost."""
         host = self._last.get(task)
         return host if host is not None and not host.lost and (task, number) in host.attempts else None
 
     def settle(self) -> None:
-        """Those that are there are the first ones: from now on their order is that of their names."""
+        """Sort the hosts that have come so far by name."""
         self._all.sort(key=lambda host: in_order(host.name))
 
     @property
     def ready(self) -> list[Host]:
-        """Those on which tasks can run."""
+        """The hosts on which tasks can run."""
         return [host for host in self._all if host.ready]
 
     @property
     def usable(self) -> list[Host]:
-        """Those on which tasks can be placed."""
+        """The hosts on which new tasks can be placed."""
         return [host for host in self._all if host.usable]
 
     @property
     def present(self) -> list[Host]:
-        """Those that are not lost, ready or not."""
+        """The hosts that are not lost, ready or not."""
         return [host for host in self._all if not host.lost]
 
     @property
     def names(self) -> list[str]:
-        """All names, also of those that are lost, each once."""
+        """All names, also of lost hosts, each once."""
         return list(dict.fromkeys(host.name for host in self._all))
 
     def named(self, name: str) -> Host | None:
-        """The host of that name which is not lost."""
         return self._by_name.get(name)
 
     def of(self, connection: Connection) -> Host | None:
-        """The host at the other end, unless it is lost."""
         return self._by_connection.get(connection)
 
     def __iter__(self) -> Iterator[Host]:

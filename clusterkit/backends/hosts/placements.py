@@ -62,12 +62,12 @@ class Placements:
         self._go_on()
 
     def leave_out(self, given_up: tuple[Task, ...]) -> None:
-        """These get no place any more when the tasks are placed anew."""
+        """Give these tasks no place when tasks are placed anew."""
         if self._job.given_up != given_up:
             self._job = replace(self._job, given_up=given_up)
 
     def claimed(self, host: Host, answer: ms.Claimed) -> None:
-        """A host holds the ports, or can't."""
+        """Take a host's answer: it holds the ports, or can't."""
         tasks = self._asked.pop(host, frozenset())
         if answer.problem is None:
             host.ports |= {task: answer.ports.get(task) for task in tasks}
@@ -87,7 +87,7 @@ class Placements:
         self._leave(host)
 
     def lose(self, host: Host) -> None:
-        """A host is lost. Where tasks were placed on it, they have to be placed anew."""
+        """Place the tasks of a lost host anew."""
         self._asked.pop(host, None)
         self._leave(host)
         self._go_on()
@@ -100,12 +100,11 @@ class Placements:
 
     @property
     def readmitted(self) -> tuple[str, ...]:
-        """The hosts that were to be avoided and have tasks all the same."""
+        """The avoided hosts that have tasks all the same."""
         return tuple(sorted(self._avoided.intersection(host.name for host in self.placed.values())))
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The hosts that have no task."""
         return tuple(host.name for host in self._hosts.usable if host not in self._seats)
 
     def _leave(self, host: Host) -> None:
@@ -113,7 +112,7 @@ class Placements:
             self.is_settled, self._is_outdated = False, True
 
     def _go_on(self) -> None:
-        """Once all have answered."""
+        """Continue once all hosts have answered."""
         if not self.is_open or self._asked:
             return
         if self._is_outdated:

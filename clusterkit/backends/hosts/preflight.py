@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from clusterkit.backends.base import Preflight
-from clusterkit.backends.hosts.collected import MOST_OPEN
+from clusterkit.backends.hosts.incoming import MOST_OPEN
 from clusterkit.backends.link.certificate import CertificateError, server_context
 from clusterkit.machine.placement import Rule
 from clusterkit.text.endpoints import split
@@ -23,7 +23,7 @@ LONGEST_ENDPOINT = len('"255.255.255.255:65535", ')
 
 
 def preflight(job: JobSpec) -> Preflight:
-    """See the contract. What a host has is found out there, when its agent has come."""
+    """Check a job that runs on several hosts. Each host's resources are checked when its agent has come."""
     return Preflight(
         job,
         [*_of_network(job), *_of_placement(job), *_of_agents(job)],

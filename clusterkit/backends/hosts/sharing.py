@@ -19,17 +19,15 @@ class NotShared(Exception):
 
 
 class SharedDirectories:
-    """Directories, and the file in each by which they are recognized. For the supervisor."""
+    """Directories, and the file in each by which they are recognized. For the supervisor. Raises OSError."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
-        """Leave the files. Raises OSError."""
         self.token = secrets.token_hex(8)
         self._files = [_file(directory, self.token) for directory in directories]
         for file in self._files:
             file.touch(mode=0o600)
 
     def clear(self) -> None:
-        """Remove the files."""
         for file in self._files:
             file.unlink(missing_ok=True)
 

@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Collection
 
 from clusterkit.backends.base import Post
-from clusterkit.backends.hosts.allocation import Allocation
-from clusterkit.backends.hosts.gathering import LOOK_EVERY
+from clusterkit.backends.hosts.allocation import LOOK_EVERY, Allocation
 from clusterkit.backends.hosts.hosts import Host, Hosts
 from clusterkit.backends.hosts.placements import Placements
 from clusterkit.backends.link import messages as ms
@@ -42,7 +41,6 @@ class Starts:
         self.problems: list[str] = []
 
     def spawn(self, order: Spawn) -> None:
-        """Have the task's host start an attempt."""
         self.placements.leave_out(order.given_up)
         if self.placements.is_settled:
             host = self.placements.placed[order.task]
@@ -54,7 +52,7 @@ class Starts:
             self.placements.begin()
 
     def withdraw(self, task: Task, attempt: int) -> bool:
-        """Forget an attempt that is told to end; return whether it waited."""
+        """Forget an attempt that is to end; return whether it was waiting."""
         found = [order for order in self._waiting if (order.task, order.attempt) == (task, attempt)]
         for order in found:
             self._waiting.remove(order)
@@ -62,20 +60,18 @@ class Starts:
         return bool(found)
 
     def joined(self) -> None:
-        """A host has come: it gets the tasks that wait for one."""
+        """Place the tasks that wait for a host: one has come."""
         if self._found is not None:
             self.stop()
             if self._waiting:
                 self.placements.begin()
 
     def stop(self) -> None:
-        """Wait for no host any more."""
         if self._found is not None:
             self._found.set()
             self._found = None
 
     def _were_placed(self) -> None:
-        """Every host knows where all tasks are."""
         hosts = {task: host.name for task, host in self.placements.placed.items()}
         placements = self.placements
         self._post(ev.Placed(hosts, placements.endpoints, placements.others, placements.readmitted))
@@ -84,7 +80,7 @@ class Starts:
             self.spawn(order)
 
     def _failed_to_place(self, problems: list[str]) -> None:
-        """Hosts can't take their tasks, or none is left. Those that are avoided have to take them."""
+        """React to hosts that can't take their tasks, or to none being left: avoided hosts have to take them."""
         if problems and (names := self.placements.readmit()):
             self._post(ev.Noted(f"{problems[0]} So tasks are placed on {', '.join(names)} again."))
             self.placements.begin()

@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.backends.link.address import family_of
-from clusterkit.backends.link.certificate import pinned, server_context
+from clusterkit.backends.link.certificate import Tls, pinned, server_context
 from clusterkit.backends.link.connection import AgentEvents, Peer
-from clusterkit.backends.link.frames import Frame
-from clusterkit.backends.link.hello import Hello, Refused, parse_hello, refusal
+from clusterkit.backends.link.frames import Frame, Hello, Refused, parse_hello, refusal
 from clusterkit.backends.link.link import Link
 from clusterkit.backends.link.session import SupervisorSession
-from clusterkit.backends.link.tls import Tls
 from clusterkit.system.poller import READABLE, Poller
 from clusterkit.text.endpoints import split
 from clusterkit.words.errors import BadJob
@@ -68,7 +66,6 @@ class Listener:
         """Wait for the agent's hello."""
 
     def received(self, link: Link, frame: Frame) -> None:
-        """Take an agent's hello."""
         try:
             hello = parse_hello(frame)
             agent = self._agents.get(hello.session) or self._new(hello)
@@ -84,11 +81,9 @@ class Listener:
         agent.peer.begin(link, greeting)
 
     def next_frame(self) -> bytes | None:
-        """Nothing before the welcome."""
         return None
 
     def ended(self, link: Link, why: str) -> None:
-        """A stranger has gone."""
         self._forget(link)
 
     def _new(self, hello: Hello) -> Agent:
@@ -104,7 +99,7 @@ class Listener:
         self.refused += 1
 
     def _accept(self, _: int) -> None:
-        """Take one connection in; the next after a turn, so that those that are there get on first."""
+        """Accept one connection per turn of the loop, so that established ones come first."""
         try:
             sock, _address = self._socket.accept()
         except (BlockingIOError, ConnectionAbortedError):
@@ -166,7 +161,6 @@ def _listening(address: str) -> socket.socket:
 
 
 def _due(agent: Agent) -> float:
-    """When the agent has to be looked at again."""
     return agent.session.silent_at if agent.peer.is_linked else agent.session.lost_at
 
 

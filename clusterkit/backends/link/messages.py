@@ -134,18 +134,18 @@ class BadMessage(ValueError):
 
 
 def encode(message: ToAgent | FromAgent) -> dict[str, typing.Any]:
-    """A message as JSON: `{"is": "Spawn", "task": "worker:1", …}`."""
+    """Return a message as JSON: `{"is": "Spawn", "task": "worker:1", …}`."""
     return {"is": type(message).__name__, **wire.encode(message)}
 
 
 def for_agent(message: Mapping[str, typing.Any]) -> ToAgent:
-    """Read what the supervisor says. Raises BadMessage."""
+    """Parse a message from the supervisor. Raises BadMessage."""
     decoded: ToAgent = _decoded(_TO_AGENT, message)
     return decoded
 
 
 def from_agent(message: Mapping[str, typing.Any]) -> FromAgent:
-    """Read what an agent says. Raises BadMessage."""
+    """Parse a message from an agent. Raises BadMessage."""
     decoded: FromAgent = _decoded(_FROM_AGENT, message)
     return decoded
 

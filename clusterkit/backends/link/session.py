@@ -17,11 +17,13 @@ from clusterkit.backends.link.frames import (
     LONGEST_HEADER,
     BadFrame,
     Frame,
+    Hello,
+    Welcome,
     as_text,
     frame,
     numbered,
+    parse_welcome,
 )
-from clusterkit.backends.link.hello import Hello, Welcome, parse_welcome
 from clusterkit.backends.link.stream import FileRange, Stream, size_of
 
 BEATS = 5  # heartbeats in a timeout
@@ -31,7 +33,7 @@ LONGEST_MESSAGE = LONGEST_HEADER - 128  # bytes of JSON; the stream adds some
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of the other side's."""
+    """A message from the other side."""
 
     content: Mapping[str, JSON]
     body: bytes
@@ -45,7 +47,7 @@ class Closed:
 
 
 class Session:
-    """What both sides have in common."""
+    """The part of a session that both sides have in common."""
 
     def __init__(self) -> None:
         self.why_closed: str | None = None  # by this side
@@ -69,11 +71,10 @@ class Session:
         return self.why_closed is not None and self._stream.is_empty
 
     def forget(self) -> None:
-        """Drop what was not sent or acknowledged: the session is over."""
         self._stream.forget()
 
     def next_frame(self, read: Callable[[FileRange], bytes]) -> bytes | None:
-        """What is to be sent now, in the connection that there is. Raises OSError if it can't be read."""
+        """Return the frame to send now. Raises OSError if its file can't be read."""
         if self._pulse is not None:
             (kind, time), self._pulse = self._pulse, None
             return frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
@@ -83,16 +84,16 @@ class Session:
         return self.acknowledgment() if self._stream.owes_acknowledgment else None
 
     def skip(self) -> bytes:
-        """The frame to send in place of the message that `next_frame` could not read."""
+        """Return the frame to send in place of a message that `next_frame` could not read."""
         kept = self._stream.skip(as_text({"kind": "gap"}))
         return numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
 
     def acknowledgment(self) -> bytes:
-        """A frame that acknowledges what was received, and nothing else."""
+        """Return a frame that only acknowledges."""
         return frame({"kind": "ack", "ack": self._stream.acknowledgment()})
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        """Take a frame in; return what it delivers. Raises BadFrame."""
+        """Return what a frame delivers. Raises BadFrame."""
         kind = received.kind
         self._stream.acknowledge(received.number("ack"))
         if kind == "message":
@@ -128,14 +129,13 @@ class AgentSession(Session):
         self._beat_at = now
 
     def hello(self, now: float) -> bytes:
-        """The first frame of a new connection."""
         self._attempts += 1
         self._beat_at = now
         received = self._stream.acknowledgment()
         return Hello(self._host, self._session, self._welcomed, self._attempts, received, now).encode()
 
     def welcome(self, answer: Frame) -> None:
-        """Take the answer in, with which the connection begins. Raises BadFrame, Refused."""
+        """Raises BadFrame, Refused."""
         welcome = parse_welcome(answer)
         self._begin(welcome.received)
         if not self._welcomed:  # until now, the lease was the time to find the supervisor
@@ -145,16 +145,14 @@ class AgentSession(Session):
 
     @property
     def next_beat(self) -> float:
-        """When the next heartbeat is due."""
         return self._beat_at + self.timeout / BEATS
 
     def beat(self, now: float) -> None:
-        """Send a heartbeat, before anything else."""
+        """Send a heartbeat before anything else."""
         self._beat_at = now
         self._pulse = ("beat", now)
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        """Take a frame in; an echo extends the lease."""
         if received.kind != "echo":
             return super().receive(received, now)
         self._stream.acknowledge(received.number("ack"))
@@ -183,7 +181,6 @@ class SupervisorSession(Session):
 
     @property
     def lost_at(self) -> float:
-        """When the agent counts as lost."""
         return self.heard + self._timeout + max(MARGIN, self._timeout / BEATS)
 
     def welcome(self, hello: Hello, now: float) -> bytes:
@@ -195,7 +192,6 @@ class SupervisorSession(Session):
         return Welcome(self._stream.acknowledgment(), hello.time, self._timeout).encode()
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        """Take a frame in; a heartbeat is answered."""
         self.heard = now
         if received.kind != "beat":
             return super().receive(received, now)

@@ -55,7 +55,6 @@ class Spool:
                 self._send_rest(path, path.stat().st_size, partial(ms.Written, name))
 
     def remove(self) -> None:
-        """Delete the directory: the supervisor has everything."""
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _send_rest(self, path: Path, size: int, message: Callable[[int], ms.FromAgent]) -> None:

@@ -40,7 +40,7 @@ class Kept:
 
     @property
     def size(self) -> int:
-        """Roughly the bytes that it takes."""
+        """Roughly its bytes."""
         return len(self.text) + size_of(self.body)
 
 
@@ -72,7 +72,7 @@ class Stream:
             self._growing[body.path] = kept
 
     def next(self) -> Kept | None:
-        """The message to send now; None if there is none or too much is on its way."""
+        """Return the message to send now; None if none waits or too much is on its way."""
         if not self._unsent or self._on_way >= WINDOW:
             return None
         kept = self._unsent.popleft()
@@ -84,7 +84,7 @@ class Stream:
         return kept
 
     def skip(self, text: bytes) -> Kept:
-        """The last message can't be read: send this text in its place, without a body."""
+        """Send this text in place of the last message, which can't be read."""
         kept = self._sent[-1]
         self._on_way -= kept.size
         kept.text, kept.body = text, b""
@@ -112,7 +112,6 @@ class Stream:
         self._acknowledged = number
 
     def forget(self) -> None:
-        """Drop every message that is kept."""
         self._sent.clear()
         self._unsent.clear()
         self._growing.clear()
@@ -128,18 +127,16 @@ class Stream:
         return True
 
     def acknowledgment(self) -> int:
-        """What a frame that is sent now acknowledges."""
+        """Return the number that a frame sent now acknowledges."""
         self._owed = 0
         return self.received
 
     @property
     def owes_acknowledgment(self) -> bool:
-        """Whether enough was received that it is to be acknowledged now."""
         return self._owed >= ACKNOWLEDGE_AFTER
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything was acknowledged."""
         return not self._sent and not self._unsent
 
     def _joins(self, more: FileRange) -> bool:
@@ -155,5 +152,4 @@ class Stream:
 
 
 def size_of(body: bytes | FileRange) -> int:
-    """The bytes of a body."""
     return body.size if isinstance(body, FileRange) else len(body)

@@ -11,13 +11,12 @@ from clusterkit.backends.base import Receiver
 from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
 from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
-from clusterkit.backends.local.logs import LogPump, Viewer
+from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
 from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.spawner import Means, Plans, Spawner
 from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
-from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
@@ -56,7 +55,6 @@ class LocalBackend:
         self._stack = ExitStack()
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """See the contract: all tasks are here."""
         self.open(directory)
         endpoints = self.claim(self._job.tasks)
         self.plan(endpoints)
@@ -114,7 +112,6 @@ class LocalBackend:
         self._spawner.plans = Plans(self._job, endpoints, self._directory, self._here)
 
     def do(self, order: ac.Order) -> None:
-        """See the contract."""
         if isinstance(order, ac.Spawn):
             if order.attempt > 1:
                 self._watcher.begin_line(order.task)
@@ -164,7 +161,6 @@ class LocalBackend:
         self._stack.close()
 
     def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
-        """Watch an attempt that was started at `moment`, in seconds since the epoch."""
         task, attempt = order.task, order.attempt
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))

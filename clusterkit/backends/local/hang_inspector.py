@@ -20,8 +20,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.process import Child
-from clusterkit.system.procfs import Meter
-from clusterkit.system.sockets import Connection, established
+from clusterkit.system.procfs import Connection, Meter, established
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task

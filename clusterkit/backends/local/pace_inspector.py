@@ -76,7 +76,6 @@ class PaceInspector:
             raise
 
     def stop(self) -> None:
-        """End the current look early."""
         self._ended.set()
         if self._thread is not None:
             join(self._thread)

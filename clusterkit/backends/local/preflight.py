@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from clusterkit.backends.base import Preflight
-from clusterkit.backends.local.gpus import Found, gpus_here
+from clusterkit.backends.local.resources import Found, gpus_here
 from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import all_share_gpus, crowding, too_few
 from clusterkit.network.virtual import why_not
@@ -86,7 +86,6 @@ def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
 
 
 def _network_problems(job: JobSpec) -> list[str]:
-    """Return why this machine does not support the job's network or full disk."""
     problems = []
     if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
         problems.append(f"--network virtual is not supported here: {why}.")

@@ -44,7 +44,7 @@ MOST_STRATEGIES = 8
 
 
 def parse_report(task: Task, line: bytes) -> Report | None:
-    """Parse a line of the progress channel; return None if it is not a valid report."""
+    """Parse a line of the progress channel; return None if it is invalid."""
     if len(line) > LONGEST:
         return None
     try:
@@ -144,7 +144,6 @@ def _number(value: object) -> float | None:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """Return a few names of classes."""
     if not isinstance(value, list) or len(value) > MOST_STRATEGIES:
         raise ValueError(value)
     if not all(isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME for name in value):

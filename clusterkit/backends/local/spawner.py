@@ -45,7 +45,6 @@ class Plans:
         self._without: tuple[Task, ...] | None = None  # the workers that the plans leave out; None: not planned yet
 
     def of(self, order: Spawn) -> TaskPlan:
-        """Return the plan of the task to start."""
         if self._without != order.given_up:
             job = replace(self._job, given_up=order.given_up)
             self._plans = plan_tasks(job, self._endpoints, self._paths, sys.executable, self._here)
@@ -89,7 +88,6 @@ class Spawner:
         self.plans: Plans
 
     def spawn(self, order: Spawn) -> None:
-        """Start an attempt, maybe later."""
         if (starting := self._begin(order)) is None:
             return
         if not self._begun:
@@ -104,7 +102,7 @@ class Spawner:
             self._finish(self._begun.popleft())
 
     def start_waiting(self) -> None:
-        """The fork server is ready, or gone."""
+        """Start the attempts that wait for the fork server, which is ready or gone."""
         self._means.servers.replace_lost()
         waiting, self._waiting = self._waiting, {}
         for order in waiting.values():

@@ -65,7 +65,6 @@ class Dump:
 
 
 def dumps_of(run: RunDirectory, attempts: Iterable[tuple[Task, int]], request: int) -> dict[Task, Dump]:
-    """Return the dumps for the request with this number."""
     info = run.info()
     remote = info is not None and info.job.hosts.count > 0
     return {task: dump_for(run, task, attempt, f"request {request}", remote) for task, attempt in attempts}

@@ -10,9 +10,8 @@ from functools import partial
 
 from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.system.barrier import start_thread
-from clusterkit.system.poller import Poller
+from clusterkit.system.poller import Bell, Poller
 from clusterkit.system.sweep import WillNotDie
-from clusterkit.system.wakeup import Bell
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 

@@ -88,7 +88,6 @@ class Watcher:
         self._poller.do(self._hurry)
 
     def stop(self) -> None:
-        """End the thread and close the pipes."""
         self._poller.stop()
         for channel in self._channels.values():
             os.close(channel.fd)
@@ -142,7 +141,7 @@ class Watcher:
         self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
 
     def _read(self, channel: Channel, now: float) -> int:
-        """Read the pipe empty; return the number of bytes."""
+        """Empty the pipe; return the number of bytes."""
         data = b""
         with suppress(BlockingIOError):
             for _ in range(MOST_CHUNKS):

@@ -42,7 +42,6 @@ class Capture:
             self.flush()
 
     def wait(self, now: float) -> float | None:
-        """Return the seconds until `flush` is due; None if nothing is buffered."""
         return None if self._due is None else max(0.0, self._due - now)
 
     def flush(self) -> None:

@@ -45,12 +45,10 @@ class Link:
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing impairs the link and no packet waits."""
         return not self._layers and not self._waiting
 
     @property
     def next(self) -> float | None:
-        """When the next packet is due; None if none waits."""
         return self._waiting[0][0] if self._waiting else None
 
     def impair(self, number: int, layer: Layer, now: float) -> None:
@@ -59,7 +57,6 @@ class Link:
         self._reschedule(now)
 
     def heal(self, number: int, now: float) -> None:
-        """Remove the layer with that number, if any."""
         if self._layers.pop(number, None) is not None:
             self._reschedule(now)
 
@@ -80,7 +77,6 @@ class Link:
         return True
 
     def due(self, now: float) -> Iterator[bytes]:
-        """Remove and yield the packets that are due."""
         while self._waiting and self._waiting[0][0] <= now:
             packet = self._waiting.popleft()[1]
             self._bytes -= len(packet)

@@ -75,7 +75,7 @@ def new_user_namespace() -> int:
 
 
 def enter(namespace: int) -> None:
-    """Enter the namespace of this descriptor. Raises NotPossible."""
+    """Raises NotPossible."""
     try:
         _call("setns", namespace, 0)
     except OSError as error:
@@ -88,7 +88,7 @@ def keep_mounts_to_itself() -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """mount(2). Raises OSError."""
+    """Raises OSError."""
     _call("mount", *map(os.fsencode, (source, target, kind)), flags, os.fsencode(options))
 
 

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from clusterkit.network.switch.cables import Detours, Pair
+from clusterkit.network.switch.devices import Detours, Pair
 from clusterkit.network.switch.links import Link
 
 
@@ -24,7 +24,6 @@ class Way:
 
     @property
     def is_clear(self) -> bool:
-        """Whether packets pass without delay, loss or inspection."""
         return self.link.is_clear and not self.doomed
 
 

@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from clusterkit.backends.hosts import fitness
-from clusterkit.backends.hosts.fitness import Needs, Unfit, peers_of
-from clusterkit.backends.hosts.restarts import Restarts
+from clusterkit.backends.hosts.fitness import Needs, Restarts, Unfit, peers_of
 from clusterkit.words.actions import Order, Signal, Spawn
 from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task

@@ -1,4 +1,4 @@
-"""The supervisor's side of a companion: a process beside a run, connected to this one by a channel."""
+"""A companion: a process beside a run, such as TensorBoard; its main program, and the supervisor's side of it."""
 
 from __future__ import annotations
 
@@ -6,16 +6,51 @@ import json
 import os
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import code_of, end_helper, start_helper
+from clusterkit.task.entry import die_with_parent
 from clusterkit.words.events import Crashed
+
+
+def main() -> None:
+    """Call the module's `serve`, which returns when the other end of the channel is closed.
+
+    Ends with `os._exit`, since a normal exit takes longer.
+    """
+    module, run, descriptor, niceness, parent, *arguments = sys.argv[1:]
+    channel = socket.socket(fileno=int(descriptor))
+    channel.set_inheritable(False)
+    if int(parent):
+        die_with_parent(int(parent))
+    os.nice(int(niceness))
+    try:
+        import_module(module).serve(RunDirectory(Path(run)), channel, *arguments)
+    except (Exception, SystemExit) as error:
+        tell_lost(channel, error)
+        os._exit(1)
+    os._exit(0)
+
+
+def tell(channel: socket.socket, message: object) -> None:
+    """Send the supervisor a line of JSON, unless it has closed its end."""
+    with suppress(OSError):
+        channel.sendall(json.dumps(message).encode() + b"\n")
+
+
+def tell_lost(channel: socket.socket, error: BaseException) -> None:
+    """Log the current exception, and send its first line as the reason."""
+    traceback.print_exc()
+    tell(channel, {"lost": (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +69,10 @@ class Script:
     tied: bool = True
 
     def argv(self, channel: int) -> Sequence[str]:
-        """The command, which inherits the channel."""
         parent = os.getpid() if self.tied else 0
         own = (self.module, self.run.path, channel, self.niceness, parent)
         # -P: modules in the working directory must not shadow clusterkit's.
-        return [sys.executable, "-P", "-c", code_of("clusterkit.companions.main"), *map(str, own), *self.arguments]
+        return [sys.executable, "-P", "-c", code_of("clusterkit.companions"), *map(str, own), *self.arguments]
 
 
 class Companion:
@@ -115,7 +149,6 @@ class ServerProcess:
             lost(f"its process can't be started ({error.strerror})")
 
     def stop(self) -> None:
-        """End the process within `end_within` seconds."""
         if self._companion is not None:
             self._companion.stop(self._within)
 
