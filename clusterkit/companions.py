@@ -23,10 +23,7 @@ from clusterkit.words.events import Crashed
 
 
 def main() -> None:
-    """Call the module's `serve`, which returns when the other end of the channel is closed.
-
-    Ends with `os._exit`, since a normal exit takes longer.
-    """
+    """Call the module's `serve`, which returns once the channel is closed. `os._exit`: a normal exit takes longer."""
     module, run, descriptor, niceness, parent, *arguments = sys.argv[1:]
     channel = socket.socket(fileno=int(descriptor))
     channel.set_inheritable(False)
@@ -126,10 +123,7 @@ class Companion:
 
 
 class ServerProcess:
-    """A companion that serves an address. Calls `ready` with the address, or `lost` with why it failed or ended.
-
-    Both are called in a thread, but `lost` in this one if the process can't be started. The rules of Companion apply.
-    """
+    """A Companion that serves an address: calls `ready` with it, or `lost` with why it failed, maybe in a thread."""
 
     def __init__(
         self,

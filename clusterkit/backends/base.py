@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from clusterkit.store.directory import RunDirectory
@@ -44,22 +44,13 @@ class Receiver(Protocol):
 
 
 class Backend(Protocol):
-    """Acts for one run. Call its methods from the loop's thread, which lives as long as the run.
-
-    tests/backends/contract.py tests every backend.
-    """
+    """Acts for one run, in the loop's thread, which lives as long as the run. Tested by tests/backends/contract.py."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Prepare the start of the tasks in the run's directory; return their endpoints. Raises ClusterkitError."""
 
     def do(self, order: Order) -> None:
         """Carry out a decision of the machine. Answers are events in the inbox."""
-
-    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
-        """Kill processes of runs that lost their supervisor; return how many, by run id. Raises WillNotDie.
-
-        Leaves the processes in `spared` alone. `own` is the run that this process continues, and has locked.
-        """
 
     def leave(self) -> None:
         """The run is suspended: hosts that are told to end come back in the next allocation."""

@@ -35,41 +35,95 @@ class NetworkError(ClusterkitError):
     """The virtual network can't be created, has ended, or does not answer."""
 
 
-class Switch:
-    """The switch process and the namespaces that it created, as `descriptors`. `pidfd` is readable once it has ended.
+@dataclass(frozen=True, slots=True)
+class NetworkPlan:
+    """The features of a virtual network.
 
-    Create it in a thread that lives as long as the supervisor: its parent-death signal is tied to that thread.
-    Raises NetworkError.
+    `seed` decides which packets are lost and delayed. `disk` is a directory that can be filled; with `network` False
+    it is the only feature. `pcap` is the file that captures all packets. `cables`: the kernel connects pairs of tasks
+    that nothing impairs, if it supports that and there is no `pcap`; the switch carries everything else.
     """
 
-    def __init__(self, plan: Mapping[str, Any], log: Path, env: Mapping[str, str]) -> None:
+    tasks: Sequence[Task]
+    seed: int
+    network: bool = True
+    pcap: Path | None = None
+    disk: Path | None = None
+    cables: bool = True
+
+
+class VirtualNetwork:
+    """The namespaces of a run's tasks, connected by the switch process, whose `pidfd` is readable once it has ended.
+
+    The switch logs its errors to `log` and gets `env` on top of this environment. Create it before any task starts, in
+    a thread that lives as long as the supervisor: its parent-death signal is tied to that thread. Raises NetworkError.
+    """
+
+    def __init__(self, plan: NetworkPlan, log: Path, env: Mapping[str, str]) -> None:
+        self._tasks = sorted(plan.tasks)
+        self._index = {task: index for index, task in enumerate(self._tasks)}
+        on_net, disk = self._tasks if plan.network else [], plan.disk
+        self.addresses: Mapping[Task, str] = MappingProxyType(addresses_of(on_net))
+        self.endpoints = endpoints_of(on_net)
         self._log = log
         self._lock = threading.Lock()
         self._ids = itertools.count()
         self._partial_line = b""
-        self._stopped = False
-        self._captures = False
-        self.descriptors: list[int] = []
+        self._stopped = self._captures = False
+        self._descriptors: list[int] = []  # of the namespaces
+        self._scratch = None if disk is None else _scratch_in(log.parent)
+        self._start(env)
+        request = {
+            "names": list(map(str, on_net)),
+            "addresses": list(self.addresses.values()),
+            "seed": plan.seed,
+            "pcap": None if plan.pcap is None else os.path.abspath(plan.pcap),
+            "cables": plan.cables,
+            "disk": None if disk is None else {"path": os.path.abspath(disk), "scratch": self._scratch},
+            "parent": os.getpid(),
+        }
+        try:
+            self._ask(UP_WITHIN, request)
+        except BaseException:
+            self.stop()
+            raise
+        self._captures = plan.pcap is not None
+
+    def _start(self, env: Mapping[str, str]) -> None:
         self._channel, other = socket.socketpair()
         try:
-            with other, log.open("ab") as errors:
+            with other, self._log.open("ab") as errors:
                 argv = _argv(str(other.fileno()))
                 self._process = start_helper(argv, other.fileno(), errors.fileno(), {**os.environ, **env})
         except OSError as error:
             self._channel.close()
+            self._remove_scratch()
             raise NetworkError(f"The switch of the virtual network can't be started: {error.strerror}.") from None
         self.pid = self._process.pid
         self.pidfd = os.pidfd_open(self.pid)
-        try:
-            self._ask(UP_WITHIN, {**plan, "parent": os.getpid()})
-        except BaseException:
-            self.stop()
-            raise
-        self._captures = plan["pcap"] is not None
 
-    def ask(self, verb: str, **arguments: Any) -> Any:
-        """Raises NetworkError."""
-        return self._ask(ANSWER_WITHIN, {"do": verb, **arguments})
+    def namespaces(self, task: Task) -> tuple[int, ...]:
+        """Return descriptors of the namespaces that the task joins, in that order; they are closed on exec."""
+        shared = len(self._descriptors) - len(self.addresses)
+        own = [shared + self._index[task]] if self.addresses else []
+        return tuple(self._descriptors[i] for i in (*range(shared), *own))
+
+    def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
+        """Add the layer `number` between every task of `a` and every task of `b`, in both directions."""
+        self._do("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
+
+    def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
+        """Reset the TCP connections between every task of `a` and every task of `b`; return how many there were."""
+        count: int = self._do("reset", a=self._indices(a), b=self._indices(b))
+        return count
+
+    def fill_disk(self, number: int) -> None:
+        """Make writes to the directory's files fail in tasks; files that are open already are not affected."""
+        self._do("fill", number=number)
+
+    def heal(self, number: int) -> None:
+        """Remove the layer or free the full disk that has this number."""
+        self._do("heal", number=number)
 
     def stop(self) -> None:
         """End the switch and release its namespaces, which the kernel removes once no task is in them."""
@@ -78,12 +132,16 @@ class Switch:
         self._stopped = True
         if self._captures:
             with suppress(NetworkError):
-                self.ask("flush")  # before END_WITHIN begins, after which the switch is killed
+                self._do("flush")  # before END_WITHIN begins, after which the switch is killed
         self._channel.close()
         end_helper(self._process, self.pidfd, END_WITHIN)
-        for descriptor in (self.pidfd, *self.descriptors):
+        for descriptor in (self.pidfd, *self._descriptors):
             os.close(descriptor)
-        self.descriptors = []
+        self._descriptors = []
+        self._remove_scratch()
+
+    def _do(self, verb: str, **arguments: Any) -> Any:
+        return self._ask(ANSWER_WITHIN, {"do": verb, **arguments})
 
     def _ask(self, within: float, request: Mapping[str, Any]) -> Any:
         with self._lock:
@@ -107,13 +165,21 @@ class Switch:
             more, descriptors, *_ = socket.recv_fds(
                 self._channel, 1 << 16, _DESCRIPTORS_PER_MESSAGE, socket.MSG_CMSG_CLOEXEC
             )
-            self.descriptors += descriptors
+            self._descriptors += descriptors
             if not more:
                 raise ConnectionResetError
             self._partial_line += more
         line, _, self._partial_line = self._partial_line.partition(b"\n")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def _indices(self, tasks: Iterable[Task]) -> list[int]:
+        return sorted(self._index[task] for task in tasks)
+
+    def _remove_scratch(self) -> None:
+        if self._scratch is not None:
+            with suppress(OSError):
+                os.rmdir(self._scratch)
 
 
 def why_not(network: bool, disk: bool) -> str | None:
@@ -134,91 +200,6 @@ def why_not(network: bool, disk: bool) -> str | None:
 def _argv(*args: str) -> Sequence[str]:
     # Isolated and without site packages, which starts faster: the switch needs the standard library only.
     return [sys.executable, "-I", "-S", "-c", code_of("clusterkit.network.switch.main"), *args]
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkPlan:
-    """The features of a virtual network.
-
-    `seed` decides which packets are lost and delayed. `disk` is a directory that can be filled; with `network` False
-    it is the only feature. `pcap` is the file that captures all packets. `cables`: the kernel connects pairs of tasks
-    that nothing impairs, if it supports that and there is no `pcap`; the switch carries everything else.
-    """
-
-    tasks: Sequence[Task]
-    seed: int
-    network: bool = True
-    pcap: Path | None = None
-    disk: Path | None = None
-    cables: bool = True
-
-
-class VirtualNetwork:
-    """The namespaces of a run's tasks, connected by a switch.
-
-    The switch process, `pid`, logs its errors to `log` and gets `env` on top of this environment; `pidfd` becomes
-    readable when it ends. Raises NetworkError if the network can't be created.
-
-    Create it in a thread that lives as long as the supervisor, before any task starts.
-    """
-
-    def __init__(self, plan: NetworkPlan, log: Path, env: Mapping[str, str]) -> None:
-        self._tasks = sorted(plan.tasks)
-        self._index = {task: index for index, task in enumerate(self._tasks)}
-        on_net, disk = self._tasks if plan.network else [], plan.disk
-        self.addresses: Mapping[Task, str] = MappingProxyType(addresses_of(on_net))
-        self.endpoints = endpoints_of(on_net)
-        self._scratch = None if disk is None else _scratch_in(log.parent)
-        request = {
-            "names": list(map(str, on_net)),
-            "addresses": list(self.addresses.values()),
-            "seed": plan.seed,
-            "pcap": None if plan.pcap is None else os.path.abspath(plan.pcap),
-            "cables": plan.cables,
-            "disk": None if disk is None else {"path": os.path.abspath(disk), "scratch": self._scratch},
-        }
-        try:
-            self._switch = Switch(request, log, env)
-        except BaseException:
-            self._remove_scratch()
-            raise
-        self.pid, self.pidfd = self._switch.pid, self._switch.pidfd
-
-    def namespaces(self, task: Task) -> tuple[int, ...]:
-        """Return descriptors of the namespaces that the task joins, in that order; they are closed on exec."""
-        shared = len(self._switch.descriptors) - len(self.addresses)
-        own = [shared + self._index[task]] if self.addresses else []
-        return tuple(self._switch.descriptors[i] for i in (*range(shared), *own))
-
-    def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
-        """Add the layer `number` between every task of `a` and every task of `b`, in both directions."""
-        self._switch.ask("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
-
-    def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
-        """Reset the TCP connections between every task of `a` and every task of `b`; return how many there were."""
-        count: int = self._switch.ask("reset", a=self._indices(a), b=self._indices(b))
-        return count
-
-    def fill_disk(self, number: int) -> None:
-        """Make writes to the directory's files fail in tasks; files that are open already are not affected."""
-        self._switch.ask("fill", number=number)
-
-    def heal(self, number: int) -> None:
-        """Remove the layer or free the full disk that has this number."""
-        self._switch.ask("heal", number=number)
-
-    def stop(self) -> None:
-        """End the switch; the namespaces vanish with the last task in them."""
-        self._switch.stop()
-        self._remove_scratch()
-
-    def _indices(self, tasks: Iterable[Task]) -> list[int]:
-        return sorted(self._index[task] for task in tasks)
-
-    def _remove_scratch(self) -> None:
-        if self._scratch is not None:
-            with suppress(OSError):
-                os.rmdir(self._scratch)
 
 
 def addresses_of(tasks: Sequence[Task]) -> dict[Task, str]:

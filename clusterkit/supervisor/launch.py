@@ -18,6 +18,7 @@ from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.machine import Machine
 from clusterkit.store.checkpoints import continue_from
+from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.supervisor import signals
 from clusterkit.supervisor.allocation import SignalMeaning, is_ending, request_next
@@ -181,7 +182,7 @@ def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: 
     """
     prepared = run.prepared
     if past is not None:
-        warnings = _reap(backend, run, run.run_id)
+        warnings = _reap(run, run.run_id)
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past.info))
         return warnings
     try:
@@ -192,7 +193,7 @@ def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: 
     except ClusterkitError:
         directory.discard()
         raise
-    return _reap(backend, run)
+    return _reap(run)
 
 
 def _info(
@@ -215,12 +216,12 @@ def _info(
     )
 
 
-def _reap(backend: Backend, run: Run, own: str = "") -> list[str]:
+def _reap(run: Run, own: str = "") -> list[str]:
     try:
         return [
             f"The run {run_id} had lost its supervisor and left {number_of('process', count)} behind, "
             "which clusterkit killed."
-            for run_id, count in backend.strays(run.starters, own).items()
+            for run_id, count in reap_strays(spared=run.starters, own=own).items()
         ]
     except WillNotDie as error:
         return [f"An earlier run lost its supervisor and left processes behind. {error}"]

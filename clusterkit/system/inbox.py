@@ -89,10 +89,7 @@ class Inbox:
         return any(isinstance(event, AllocationEnding) for event in self._kept)
 
     def get(self, timeout: float | None) -> Happened | Work | None:
-        """Return the next event or work; None after `timeout` seconds, or after a day.
-
-        A cut lifeline is returned before most of the events that are already queued.
-        """
+        """Return the next event, first a lost lifeline, or work; None after `timeout` seconds, or after a day."""
         return self._kept.popleft() if self._kept else self._next(timeout)
 
     def _next(self, timeout: float | None) -> Happened | Work | None:

@@ -44,10 +44,7 @@ class Wakeup:
             os.read(self._descriptor, MANY)
 
     def wait(self, descriptor: int, timeout: float | None = None) -> bool:
-        """Wait until another descriptor is readable or closed; return whether it is.
-
-        Signal handlers run meanwhile. A signal ends the wait, and so do `timeout` seconds.
-        """
+        """Return whether another descriptor is readable or closed; a signal or `timeout` seconds end the wait."""
         poll = select.poll()
         for each in (self._descriptor, descriptor):
             poll.register(each, select.POLLIN)

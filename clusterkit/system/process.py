@@ -102,10 +102,7 @@ def signal_group(child: Child, number: int) -> None:
 
 
 def exit_of(child: Child) -> Exit | None:
-    """Return how the process ended, without reaping it; call it when its pidfd is readable.
-
-    Returns None while a debugger withholds the status.
-    """
+    """Return how a process ended whose pidfd is readable, without reaping it; None while a debugger holds it."""
     info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     if info is None:
         return None

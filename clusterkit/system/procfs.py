@@ -81,10 +81,7 @@ def use(pid: int) -> tuple[float, int, float] | None:
 
 
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:
-    """Return the nanoseconds that each thread of a process has run, and has waited for a CPU.
-
-    Empty if the kernel was built without CONFIG_SCHED_INFO.
-    """
+    """Return each thread's nanoseconds of running and of waiting for a CPU; empty without CONFIG_SCHED_INFO."""
     found = {}
     for name in _names(f"/proc/{pid}/task"):
         fields = (_read(f"/proc/{pid}/task/{name}/schedstat") or b"").split()
@@ -105,10 +102,7 @@ def is_zombie(pid: int) -> bool:
 
 
 def environ(pid: int) -> dict[str, str]:
-    """Return the environment with which the process started its program.
-
-    Linux shows an empty one while a program is being started: then this waits for a moment.
-    """
+    """Return the environment with which the process started; waits a moment while Linux shows none at the start."""
     until = time.monotonic() + STARTS_WITHIN
     while (raw := _read(f"/proc/{pid}/environ")) == b"" and not _has_none(pid) and time.monotonic() < until:
         time.sleep(LOOK_AGAIN)

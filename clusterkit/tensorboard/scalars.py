@@ -46,10 +46,7 @@ class Series:
         return self._status.pids
 
     def take(self, at: float, event: Event) -> Iterator[Scalar]:
-        """Yield a report's metrics, after a sample of all tasks if the last one is `EVERY` seconds old.
-
-        A sample also precedes a task's exit, so that the series has its last step.
-        """
+        """Yield a report's metrics; before it a sample of all tasks, every `EVERY` seconds and before a task's exit."""
         if at - self._sampled >= EVERY or isinstance(event, Exited):
             yield from self.sample(at)
         self._ledger.take(at, event)

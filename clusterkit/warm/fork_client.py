@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from clusterkit.job.plan import Start
@@ -19,43 +18,13 @@ from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse
 from clusterkit.system.poller import Bell
 from clusterkit.system.process import HELPERS
 from clusterkit.warm.launching import Inherited
-from clusterkit.words.events import Crashed
+from clusterkit.words.events import Crashed, Noted
 
 PATIENCE = 5.0  # seconds for a fork; a server that takes longer is killed
 TRIES = 3  # servers in a row that may end without having forked a task
 UP_WITHIN = 120.0  # seconds for the imports
 KILLED_WITHIN = 1.0  # seconds for a server to end after SIGKILL
-
-
-@dataclass(frozen=True, slots=True)
-class ForkServerReady:
-    """The fork server has imported its modules, which took `seconds`, and can fork tasks."""
-
-    pid: int
-    seconds: float
-
-    @property
-    def sentence(self) -> str:
-        """The message for the user."""
-        return f"The fork server is ready after {self.seconds:.1f} s (pid {self.pid})."
-
-
-@dataclass(frozen=True, slots=True)
-class ForkServerLost:
-    """The fork server has ended; `was_ready` says whether it could fork, `again` whether another one is started."""
-
-    why: str
-    was_ready: bool
-    again: bool
-
-    @property
-    def sentence(self) -> str:
-        """The message for the user."""
-        then = "another one starts in the background" if self.again else "tasks start cold from now on"
-        return f"The fork server is gone ({self.why}); {then}."
-
-
-Post = Callable[[ForkServerReady | ForkServerLost | Crashed], None]
+Post = Callable[[Noted | Crashed], None]
 
 
 class NoForkServer(Exception):
@@ -112,10 +81,7 @@ class ForkServer:
                 raise self._given_up(error) from None
 
     def fork(self, asked: PendingFork) -> int:
-        """Return the pid of a requested fork, now a child of this process. Call it in the order of the requests.
-
-        Raises NoForkServer, or OSError like Popen.
-        """
+        """Return the pid of the oldest requested fork, now a child here. Raises NoForkServer, or OSError like Popen."""
         try:
             if self.gone:
                 raise NoForkServer
@@ -169,20 +135,22 @@ class ForkServer:
         return NoForkServer()
 
     def _attend(self) -> None:
-        report = self._read_report()
-        problem = report.problem if report else None
-        if report and not problem:
-            self.modules, self.ready = report.modules, True
-            self._post(ForkServerReady(self._pid, report.seconds))
-            first_readable((self._pidfd, self._bell.fileno()))
+        problem: str | None = None
+        match self._read_report():
+            case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
+                self.modules, self.ready = {str(name): str(place) for name, place in modules.items()}, True
+                self._post(Noted(f"The fork server is ready after {seconds:.1f} s (pid {self._pid}).", minor=True))
+                first_readable((self._pidfd, self._bell.fileno()))
+            case {"problem": str(problem)}:
+                pass
         was_ready, self.gone, self.ready = self.ready, True, False
         self.tries = TRIES if self._forked or self._retired else 0 if problem else self.tries - 1
         self._kill()
         why = self._why or problem or ("it was killed" if was_ready else "it did not become ready")
-        self._post(ForkServerLost(why, was_ready, self.tries > 0))
+        self._post(lost_event(why, self.tries > 0))
 
-    def _read_report(self) -> _Report | None:
-        """Wait for the server's report after its imports; None if it ends or is stopped before."""
+    def _read_report(self) -> Any:
+        """Wait for the server's report after its imports; None if it ends or is stopped before, or for no JSON."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
             if first_readable((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
@@ -190,22 +158,13 @@ class ForkServer:
             if not (more := os.read(self._lifeline, 1 << 16)):
                 return None
             line += more
-        return _parse_report(line)
+        return parse_line(line)
 
 
-class _Report(NamedTuple):
-    problem: str | None
-    seconds: float
-    modules: Mapping[str, str]
-
-
-def _parse_report(line: bytes) -> _Report | None:
-    match parse_line(line):
-        case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
-            return _Report(None, seconds, {str(name): str(place) for name, place in modules.items()})
-        case {"problem": str(problem)}:
-            return _Report(problem, 0.0, {})
-    return None
+def lost_event(why: str, again: bool) -> Noted:
+    """Return the message that a fork server has ended; `again`: another one is started."""
+    then = "another one starts in the background" if again else "tasks start cold from now on"
+    return Noted(f"The fork server is gone ({why}); {then}.")
 
 
 def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:

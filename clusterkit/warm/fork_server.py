@@ -28,10 +28,7 @@ AT_ONCE = 8  # requests that may be unanswered at the same time
 
 
 class Begun(NamedTuple):
-    """A task that is being forked: the pipe from which its pid is read, and the process in between, if any.
-
-    `error` is an errno if the fork has failed.
-    """
+    """A fork's pipe for its pid, the process in between, if any, and the errno if the fork has failed."""
 
     reader: int
     middle: int | None

@@ -52,10 +52,7 @@ class _Here(NamedTuple):
 
 
 class _Reader:
-    """Reads code up to the import of TensorFlow. Methods that read code return whether that import is certain.
-
-    `sure` says whether the code is certain to be executed.
-    """
+    """Reads code up to the import of TensorFlow. Methods return whether it is certain; `sure`: that the code is run."""
 
     def __init__(self, find: Find) -> None:
         self.find = find

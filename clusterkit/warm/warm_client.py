@@ -43,10 +43,7 @@ def warm_dir() -> Path:
 
 
 class SharedServer:
-    """A warm server, which may not run yet. Interpreter, environment and imports determine its socket.
-
-    `own` is another directory from which it may preload modules.
-    """
+    """A warm server, running or not, found by interpreter, environment and imports, also those from `own`."""
 
     def __init__(self, directory: Path, launch: Launch, own: str | None = None) -> None:
         counts = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
@@ -165,10 +162,7 @@ def stop(path: Path) -> bool:
 
 
 def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the socket and the status of each warm server of this user. Removes the sockets of dead ones.
-
-    Raises RunDirectoryError if their directory can't be read.
-    """
+    """Yield each warm server's socket and status, removing sockets of dead ones. Raises RunDirectoryError."""
     if why := why_not_reached(warm_dir()):
         raise RunDirectoryError(f"{warm_dir()} can't be used: {why}.")
     for path in sorted(warm_dir().glob("*.sock")):
@@ -209,10 +203,7 @@ class Session:
         return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the directory, or check that it is private to this user: another user may learn its name from `ps`.
-
-        Raises WarmServerError.
-        """
+        """Create the directory, and check that it is private: `ps` shows its name. Raises WarmServerError."""
         try:
             is_ours = control_socket.make_private(self.directory)
         except OSError as error:

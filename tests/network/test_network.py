@@ -176,7 +176,7 @@ def test_a_switch_that_is_killed_at_its_end_has_captured_everything(
     connect(a, b, network.addresses[A])
     a.does("c.sendall(b'the last word')")
     assert b.does("result = c.recv(20).decode()") == "the last word"
-    channel = network._switch._channel
+    channel = network._channel
 
     def close() -> None:
         os.kill(network.pid, signal.SIGSTOP)
@@ -185,7 +185,7 @@ def test_a_switch_that_is_killed_at_its_end_has_captured_everything(
     stopping = SimpleNamespace(
         settimeout=channel.settimeout, sendall=channel.sendall, recvmsg=channel.recvmsg, close=close
     )
-    monkeypatch.setattr(network._switch, "_channel", stopping)
+    monkeypatch.setattr(network, "_channel", stopping)
     network.stop()
     assert any(b"the last word" in packet for packet in captured(tmp_path / "all.pcap"))
 

@@ -181,7 +181,7 @@ class Agent:
         backend.open(directory)
         places = (directory.path, *shared)
         self._restarts = Restarts(
-            lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put),
+            lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put).look,
             self._port,
             backend.do,
             self._inbox.put,
@@ -250,7 +250,7 @@ class Agent:
             _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
 
     def _say_why(self, why: str) -> bool:
-        """Report why the agent ends, after all its tasks; return whether that arrived. Else the supervisor waits for it."""
+        """Report why the agent ends, after all its tasks; return whether that arrived. Else it is awaited."""
         if self._connection is None or self._lost.is_set():
             return False
         self._connection.close(f"Its agent ended: {why}.")

@@ -19,10 +19,7 @@ class Open:
 
 @dataclass(slots=True)
 class OpenLook(Open):
-    """A look at all tasks. `reports` are the paths of what the hosts wrote.
-
-    It is told without those that are cut off, and kept until they have answered it: they answer in order.
-    """
+    """A look at all tasks, posted without the hosts that are cut off, and kept until those have answered it."""
 
     look: Look
     told: bool = False

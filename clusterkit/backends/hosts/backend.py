@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +22,6 @@ from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.listener import Listener
 from clusterkit.backends.link.session import message_text
 from clusterkit.backends.local.logs import Viewer
-from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory
 from clusterkit.text.endpoints import endpoint_of, host_in
 from clusterkit.words import actions as ac
@@ -102,10 +101,6 @@ class AgentsBackend:
                 self._placements.avoid(names)
             case _:
                 assert_never(order)
-
-    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
-        """Kill those on this machine; elsewhere the engine ends what an agent leaves."""
-        return reap_strays(spared=spared, own=own)
 
     def leave(self) -> None:
         self._over = False

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import psutil
 
@@ -45,10 +44,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a start needs here: directories to write to, and peers, each with its endpoint.
-
-    `post` gets what goes wrong in a thread.
-    """
+    """The needs of a start: writable directories, and peers by endpoint. `post` gets the crash of a thread."""
 
     directories: Sequence[Path]
     peers: Mapping[Task, str]
@@ -62,10 +58,7 @@ class Needs:
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
-    """One task for each other host, beginning with those after this one; no more than are asked.
-
-    So in a job with many hosts each is asked by some.
-    """
+    """Return one task of each other host, from the next host on, so that in a large job each is asked by some."""
     hosts: dict[str, tuple[Task, str]] = {}
     for task, end in sorted(endpoints.items()):
         hosts.setdefault(split(end)[0], (task, end))
@@ -144,26 +137,17 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
     return Unfit(f"it does not reach the host of {names}", tuple(sorted(silent)))
 
 
-class Look(Protocol):
-    """Finds out whether an attempt can start here; may take a while, and is called in a thread of its own."""
-
-    def look(self) -> Unfit | None:
-        """Why not; None if it can."""
-
-
 class Restarts:
-    """Holds starts back while there is a look, which is one for all that come meanwhile. For one thread.
-
-    `needs` is what to look at now, `port` a task's own, or None.
-    """
+    """Starts attempts after the first, once one look for all that come meanwhile has found the needs met."""
 
     def __init__(
         self,
-        needs: Callable[[], Look],
+        needs: Callable[[], Callable[[], Unfit | None]],
         port: Callable[[Task], int | None],
         start: Callable[[Order], None],
         post: Post,
     ) -> None:
+        """`needs` returns what to call in a thread of its own; `port` returns a task's own port."""
         self._needs, self._port, self._start, self._post = needs, port, start, post
         self._held: dict[Task, Spawn] = {}
         self._looking = False
@@ -186,10 +170,10 @@ class Restarts:
     def _look(self) -> None:
         if self._looking:
             return
-        self._looking, needs = True, self._needs()
+        self._looking, find_out = True, self._needs()
 
         def look() -> None:
-            found = needs.look()
+            found = find_out()
             self._post(lambda: self._looked(found))
 
         start_thread("fitness", look, self._post)

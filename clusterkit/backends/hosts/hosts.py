@@ -90,10 +90,7 @@ class Host:
 
 
 class Hosts:
-    """Every host that ever had an agent in this run, in the order of their names, as far as they came together.
-
-    What is asked for each message or task is looked up, however many hosts there are.
-    """
+    """All hosts that ever had an agent in this run. Lookups per message or task do not depend on their number."""
 
     def __init__(self) -> None:
         self._all: list[Host] = []

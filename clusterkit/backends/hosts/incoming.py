@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO
 
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.connection import Connection
@@ -20,6 +20,9 @@ from clusterkit.system.inbox import Work
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
+
+if TYPE_CHECKING:
+    from clusterkit.backends.hosts.backend import AgentsBackend
 
 # What an agent may send: stack dumps and reports, and what functions returned.
 _STACKS = re.compile(r"stacks/((?:chief|worker|ps|evaluator):\d+\.attempt-\d+\.txt)")
@@ -114,29 +117,10 @@ def joined(reports: list[str]) -> str | None:
     return reports[0]
 
 
-class Addressee(Protocol):
-    """Who learns of it, in the thread of the loop."""
-
-    def arrived(self, connection: Connection, name: str) -> None:
-        """An agent is there."""
-
-    def said(self, connection: Connection, said: ms.FromAgent) -> None:
-        """An agent said something."""
-
-    def was_cut(self, connection: Connection, why: str) -> None:
-        """There is no connection at present."""
-
-    def is_back(self, connection: Connection) -> None:
-        """There is one again."""
-
-    def was_lost(self, connection: Connection, why: str) -> None:
-        """There will be none any more."""
-
-
 class IncomingMessages:
-    """The listener's AgentEvents."""
+    """The listener's AgentEvents: passes them on to the backend, in the loop's thread."""
 
-    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: Collected, to: Addressee) -> None:
+    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: Collected, to: AgentsBackend) -> None:
         self._tasks = frozenset(job.tasks)
         self._put, self._collected, self._to = put, collected, to
 

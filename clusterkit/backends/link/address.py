@@ -40,10 +40,7 @@ def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
 
 
 def address_on(interface: str) -> str:
-    """This host's address on the interface: an IPv4 one, or else one of IPv6 that is not link-local.
-
-    Raises NoInterface.
-    """
+    """This host's address on the interface: IPv4, or else IPv6 that is not link-local. Raises NoInterface."""
     interfaces = psutil.net_if_addrs()
     every = [one for one in interfaces.get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6)]
     found = {one.family: one.address for one in reversed(every) if not _is_link_local(one.address)}
@@ -66,10 +63,7 @@ class Address(NamedTuple):
 
 
 class Resolver:
-    """Resolves a name anew each time. For the poller's thread, in which `answer` is called with addresses or a reason.
-
-    `do` is the poller's.
-    """
+    """Resolves a name anew each time, and calls `answer` with addresses or a reason. For the thread of `do`."""
 
     def __init__(
         self,

@@ -28,10 +28,7 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Hold ports for these tasks, none of which runs; answered by Claimed.
-
-    The host is to have room for all that are `here`; for these tasks alone, if it is not said who is.
-    """
+    """Hold ports for these tasks, none of which runs; answered by Claimed. `here`: all tasks of the host, if known."""
 
     tasks: tuple[Task, ...]
     here: tuple[Task, ...] = ()
@@ -71,11 +68,7 @@ class StopAgent:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The host is ready, or has these problems.
-
-    `address` is its own on the way to the supervisor; `delay` is how many seconds it took to see a file of the
-    supervisor's.
-    """
+    """The host is ready after `delay` seconds, at its `address` on the way to the supervisor, or has problems."""
 
     problems: tuple[str, ...]
     address: str = ""

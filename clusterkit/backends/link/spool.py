@@ -74,10 +74,7 @@ class Spool:
 
 
 def remove_orphans(before: float) -> None:
-    """Delete this user's spools that have no agent and were last changed before this wall time.
-
-    An agent deletes its own spool, unless it is killed together with its guardian.
-    """
+    """Delete this user's spools of agents that were killed with their guardians, last changed before this wall time."""
     for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             seen = place.lstat()

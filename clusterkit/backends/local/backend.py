@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from typing import assert_never
 
@@ -21,7 +21,6 @@ from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
-from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.ports import listening
@@ -148,10 +147,6 @@ class LocalBackend:
                     self._post(start_afresh(self._directory.checkpoints))
             case _:
                 assert_never(order)
-
-    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
-        """Kill processes of all runs of this state directory that have lost their supervisor."""
-        return reap_strays(spared=spared, own=own)
 
     def leave(self) -> None:
         """Do nothing: no process comes back in another allocation."""

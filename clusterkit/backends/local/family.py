@@ -56,10 +56,7 @@ class Family:
         self._lock = threading.RLock()  # `begin` takes it, and `finish` releases it in the same thread
 
     def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
-        """Begin to start an attempt, forked from the server if it answers. Raises OSError.
-
-        The caller has to call `finish` for each start, in the same order and thread.
-        """
+        """Begin to start an attempt; `finish` has to follow, in the same order and thread. Raises OSError."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:
@@ -90,10 +87,7 @@ class Family:
             self._lock.release()
 
     def reap_clean(self, ended: Collection[AttemptProcess]) -> list[AttemptProcess]:
-        """Reap the first processes of attempts that left nothing behind; return the others.
-
-        Lists all children once, and not for each attempt.
-        """
+        """Reap the first processes of attempts that left nothing behind, listing children once; return the others."""
         left = []
         with self._lock:
             signs = {sign for of_one in self._orphans.signs(self._leaders).values() for sign in of_one}
@@ -105,10 +99,7 @@ class Family:
         return left
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill every process that an attempt left behind, then reap its first one. Raises WillNotDie.
-
-        Processes that left the group were adopted by this process. Returns how many had to be killed.
-        """
+        """Kill what an attempt left behind, and reap its first process; return the number killed. Raises WillNotDie."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
@@ -158,10 +149,7 @@ class Family:
 
 
 def spawn(start: Start) -> subprocess.Popen[bytes]:
-    """Start an attempt with a fresh interpreter. Raises OSError.
-
-    Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
-    """
+    """Start an attempt with a fresh interpreter. It ends with the calling thread. Raises OSError."""
     with _held_back():
         return subprocess.Popen(
             _argv(start),
@@ -177,10 +165,7 @@ def spawn(start: Start) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """Block signals until the entry runs: SIGINT, which would raise an exception, and all that this process ignores.
-
-    A new interpreter would lose the latter.
-    """
+    """Block SIGINT, which would raise, and the ignored signals, which a new interpreter would not ignore."""
     ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ignored})
     try:

@@ -57,10 +57,7 @@ class HangInspector:
         self._threads: list[threading.Thread] = []
 
     def begin(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
-        """Begin to inspect live attempts, which must not be reaped before this returns; posts Inspected at the end.
-
-        Raises OSError if no thread can be started.
-        """
+        """Inspect live attempts, not reaped before this returns, and post Inspected. Raises OSError for no thread."""
         for subject in subjects:
             subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
             ask(subject.dump, subject.child.pid)

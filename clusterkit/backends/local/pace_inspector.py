@@ -55,10 +55,7 @@ class PaceInspector:
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Begin a look at these tasks, given their attempts and first processes; posts Inspected at the end.
-
-        Raises OSError if no thread can be started.
-        """
+        """Look at these tasks, by attempt and first pid, and post Inspected. Raises OSError for no thread."""
         if self._looking:
             self._post(Inspected({}, Look.PACE))
             return

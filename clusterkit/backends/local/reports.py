@@ -114,10 +114,7 @@ def _count_or_none(message: dict[str, Any], name: str) -> int | None:
 
 
 def _text(value: object, longest: int) -> str:
-    """Return a string with characters that UTF-8 can't encode replaced.
-
-    Raises ValueError if it is too long, contains NUL, or is not a string.
-    """
+    """Return a bounded string without NUL, its characters that UTF-8 can't encode replaced. Raises ValueError."""
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         raise ValueError(value)
     return value.encode(errors="replace").decode()

@@ -40,10 +40,7 @@ def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> di
 
 
 def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:
-    """Create the job's virtual network, with a disk that can be full, or that disk alone; None for neither.
-
-    Raises NetworkError.
-    """
+    """Create the job's virtual network, its disk that can be full, or both; None for neither. Raises NetworkError."""
     if not _is_virtual(job) and not needs_disk(job.faults):
         return None
     pcap = None if job.pcap is None else Path(job.pcap)

@@ -28,10 +28,7 @@ class Layer:
 
 
 class Link:
-    """The layers between two hosts in one direction, and the packets that wait to be delivered, in order.
-
-    `now` is in seconds of any monotonic clock.
-    """
+    """The layers between two hosts in one direction, and the waiting packets in order. `now` is monotonic."""
 
     def __init__(self, seed: int, source: str, destination: str) -> None:
         self._seed = seed

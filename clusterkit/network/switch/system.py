@@ -59,10 +59,7 @@ def new_network() -> int:
 
 
 def new_user_namespace() -> int:
-    """Create and enter a user namespace that maps this user to itself, and allows other namespaces.
-
-    Returns a descriptor of it. Raises NotPossible.
-    """
+    """Enter a new user namespace with this user's own ids; return a descriptor of it. Raises NotPossible."""
     user, group = os.getuid(), os.getgid()
     descriptor = new_namespace(CLONE_NEWUSER)
     try:

@@ -28,10 +28,7 @@ class Way:
 
 
 class Ways:
-    """All ways between hosts, which are given by index.
-
-    With `detours`, packets take a cable unless their way or the way back is not clear.
-    """
+    """All ways between hosts, given by index. With `detours`, packets take a cable if both directions are clear."""
 
     detours: Detours | None = None
 

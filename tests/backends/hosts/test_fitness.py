@@ -187,7 +187,7 @@ class Host:
         self.port: int | None = None
         self.started: list[Order] = []
         self.posted: list[Any] = []
-        self.restarts = Restarts(lambda: self, lambda _: self.port, self.started.append, self.posted.append)
+        self.restarts = Restarts(lambda: self.look, lambda _: self.port, self.started.append, self.posted.append)
 
     def look(self) -> Unfit | None:
         """As the real one, which may take a while."""
