@@ -38,7 +38,7 @@ from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level
 from clusterkit.views.report import report
 from clusterkit.warm.choice import marks
-from clusterkit.warm.launching import Inherited
+from clusterkit.warm.fork_client import Inherited
 from clusterkit.warm.starter import Warmth
 from clusterkit.words.errors import ClusterkitError, NoHosts
 from clusterkit.words.job import JobSpec

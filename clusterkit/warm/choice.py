@@ -22,7 +22,7 @@ from clusterkit.check.imports import (
 from clusterkit.job.devices import usual_env
 from clusterkit.job.keras import chosen_env
 from clusterkit.store.paths import RunPaths
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.warm_client import Session, SharedServer, WarmServerError, warm_dir

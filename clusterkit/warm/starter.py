@@ -13,8 +13,7 @@ from clusterkit.check.imports import program_of
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.fork_client import TRIES, ForkServer, lost_event
-from clusterkit.warm.launching import Inherited, Launch, begin
+from clusterkit.warm.fork_client import TRIES, ForkServer, Inherited, Launch, begin, lost_event
 from clusterkit.warm.servable import differing, shadowed
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.job import JobSpec

@@ -23,8 +23,7 @@ from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
 from clusterkit.system.files import make_private, why_not_reached
 from clusterkit.task.entry import ENTRY
-from clusterkit.warm.fork_client import UP_WITHIN, first_readable
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import UP_WITHIN, Launch, first_readable
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 

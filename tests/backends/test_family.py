@@ -17,8 +17,7 @@ import pytest
 from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system.process import Child
-from clusterkit.warm.fork_client import ForkServer
-from clusterkit.warm.launching import Launch, begin
+from clusterkit.warm.fork_client import ForkServer, Launch, begin
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
 

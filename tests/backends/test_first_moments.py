@@ -18,8 +18,7 @@ import pytest
 from clusterkit.backends.local.family import Family
 from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system.process import Child, exit_of, reap, signal_group
-from clusterkit.warm.fork_client import ForkServer
-from clusterkit.warm.launching import Launch, begin
+from clusterkit.warm.fork_client import ForkServer, Launch, begin
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit

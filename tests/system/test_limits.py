@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.local.preflight import too_few_descriptors
+from clusterkit.backends.local.resources import too_few_descriptors
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.supervisor.detach import detach

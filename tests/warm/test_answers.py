@@ -20,8 +20,7 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange, procfs
 from clusterkit.warm import fork_client as warm
 from clusterkit.warm import warm_client
-from clusterkit.warm.fork_client import ForkServer, NoForkServer
-from clusterkit.warm.launching import Inherited
+from clusterkit.warm.fork_client import ForkServer, Inherited, NoForkServer
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.model import ProgramKind, Task, TaskType
 

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit.backends.hosts.departure import Departure
-from clusterkit.backends.hosts.fitness import Needs, Restarts, peers_of
-from clusterkit.backends.hosts.sharing import NotShared, seconds_until_seen
+from clusterkit.backends.hosts.fitness import Needs, NotShared, Restarts, peers_of, seconds_until_seen
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.address import own_address
 from clusterkit.backends.link.connection import Connection
@@ -24,7 +23,7 @@ from clusterkit.backends.link.frames import JSON
 from clusterkit.backends.link.spool import Spool
 from clusterkit.backends.link.stream import FileRange
 from clusterkit.backends.local.backend import LocalBackend
-from clusterkit.backends.local.preflight import preflight
+from clusterkit.backends.local.resources import preflight
 from clusterkit.system.inbox import Inbox, Work
 from clusterkit.system.ports import port_of
 from clusterkit.warm.choice import launch_for

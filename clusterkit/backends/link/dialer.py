@@ -132,16 +132,8 @@ class Dialer:
         if not self._addresses:
             self._trouble = "its name is not resolved yet"
             self._resolver.begin()
-        if self._addresses:
-            self._connect(now)
-
-    def _resolved(self, found: list[Address], why: str) -> None:
-        self._addresses.extend(found)
-        if not found:
-            self._trouble = why
-            self._pause_from(_now())
-
-    def _connect(self, now: float) -> None:
+        if not self._addresses:
+            return
         try:
             sock = _connecting(self._addresses[0])
         except OSError as error:
@@ -152,9 +144,14 @@ class Dialer:
         tls.receive(b"")
         self._link = Link(self._poller, sock, tls, self, _now)
 
+    def _resolved(self, found: list[Address], why: str) -> None:
+        self._addresses.extend(found)
+        if not found:
+            self._trouble = why
+            self._pause_from(_now())
+
     def _give_up(self) -> None:
-        if self._link is not None:
-            self._link.close()
+        self._drop()
         why = f"The supervisor at {self._name} was not reached for {self._session.timeout:g} s: {self._trouble}."
         self._peer.end(self._session.why_closed or why)
 
@@ -178,6 +175,4 @@ def _connecting(address: Address) -> socket.socket:
 
 
 def _now() -> float:
-    return time.clock_gettime(
-        time.CLOCK_BOOTTIME
-    )  # unlike monotonic time, it includes the time that the host is suspended
+    return time.clock_gettime(time.CLOCK_BOOTTIME)  # unlike monotonic time, it includes that of a suspended host

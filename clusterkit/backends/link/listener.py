@@ -69,7 +69,8 @@ class Listener:
         try:
             hello = parse_hello(frame)
             agent = self._agents.get(hello.session) or self._new(hello)
-            _check(hello, agent)
+            if agent.peer.why_over is not None:
+                raise Refused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.why_over}")
         except Refused as error:
             self._forget(link)
             link.close(refusal(str(error)))
@@ -138,7 +139,8 @@ class Listener:
                 peer.end(f"Nothing was received from {peer.host} for {now - session.heard:.1f} s.")
             elif session.silent_at <= now:  # after a cut in the network TCP may say nothing for minutes
                 peer.cut(f"nothing was received for {now - session.heard:.1f} s")
-        due = (_due(agent) for agent in present if agent.peer.why_over is None)
+        alive = [(peer, session) for peer, session in present if peer.why_over is None]
+        due = (session.silent_at if peer.is_linked else session.lost_at for peer, session in alive)
         self._look_at = min(self._deaf_until, *self._strangers.values(), *due, math.inf)
 
     def _drop(self) -> None:
@@ -158,12 +160,3 @@ def _listening(address: str) -> socket.socket:
         why = str(error.strerror).partition(" (")[0]  # Python adds the address
         instead = "Choose an address of this host, and a free port, with --listen."
         raise BadJob([f"The supervisor can't listen at {address}: {why}. {instead}"]) from None
-
-
-def _due(agent: Agent) -> float:
-    return agent.session.silent_at if agent.peer.is_linked else agent.session.lost_at
-
-
-def _check(hello: Hello, agent: Agent) -> None:
-    if agent.peer.why_over is not None:
-        raise Refused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.why_over}")

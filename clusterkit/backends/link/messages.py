@@ -21,7 +21,7 @@ class Open:
     run_directory: str
     checkpoints: str
     cwd: str
-    token: str  # of the file by which an agent recognizes the directories: see sharing.py
+    token: str  # of the file by which an agent recognizes the directories: see fitness.py
     seed: int
     job: JobSpec
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
+from pathlib import PurePath
 from typing import assert_never
 
 from clusterkit.backends.base import Receiver
@@ -13,7 +16,6 @@ from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
 from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
-from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.spawner import Means, Plans, Spawner
 from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
@@ -35,6 +37,10 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
 END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
+NOBODY = (
+    "its program does not use clusterkit.training (report, serve, Checkpointer or ReportProgress), "
+    "or has not come so far yet"
+)
 
 
 class LocalBackend:
@@ -63,9 +69,8 @@ class LocalBackend:
         """Create the network, start the fork server and the threads. They end in reverse order."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        self._starts = WarmStarter(
-            self._warmth, post, lambda: post(lambda: self._spawner.start_waiting())
-        )  # it takes the longest
+        # First, since it takes the longest.
+        self._starts = WarmStarter(self._warmth, post, lambda: post(lambda: self._spawner.start_waiting()))
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
         if self._network is not None:
@@ -132,7 +137,7 @@ class LocalBackend:
                 self._begin_profile(order)
             case ac.EndProfile(request, tasks):
                 for task in tasks:
-                    end_profile(self._directory.requests(task), request)
+                    send_request(self._directory.requests(task), do="end-profile", request=request)
             case ac.Inject(number, fault, tasks, others):
                 self._injector.inject(number, fault, tasks, others)
             case ac.Heal(number):
@@ -205,7 +210,8 @@ class LocalBackend:
     def _begin_profile(self, order: ac.BeginProfile) -> None:
         for task in order.tasks:
             pipe = self._directory.requests(task)
-            asked = begin_profile(pipe, order.request, order.steps, order.seconds)
+            wanted = {"request": order.request, "steps": order.steps, "seconds": order.seconds}
+            asked = send_request(pipe, do="profile", **wanted)
             if not asked and task in self._children:
                 self._post(Profiled(task, self._children[task][0], order.request, None, why=NOBODY))
 
@@ -233,3 +239,19 @@ class LocalBackend:
     def _child(self, task: Task, attempt: int) -> Child | None:
         known, child = self._children.get(task, (0, None))
         return child if known == attempt else None
+
+
+def send_request(pipe: PurePath, **request: object) -> bool:
+    """Send a request through the named pipe that the training library reads; return whether the task has it open."""
+    try:
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # fails if the task has not opened it
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, json.dumps(request).encode() + b"\n")
+    except OSError:  # the task is stopped, and its pipe full of requests
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)

@@ -29,10 +29,7 @@ class Sweeper:
         self._family = family
         self._post = post
         self._ended: list[AttemptProcess] = []  # since the last turn; for the thread
-        self._reap_at, self._may_reap_at = (
-            math.inf,
-            0.0,
-        )  # when to look for orphans, and the earliest time
+        self._reap_at, self._may_reap_at = math.inf, 0.0  # when to look for orphans, and the earliest time
         self.child_ended = Bell()
         self._poller = Poller("sweeper", post, self._turn)
         self._poller.watch(self.child_ended.fileno(), lambda _: self._expect_orphan())

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from clusterkit.network.switch.netlink import MTU, Netlink
-from clusterkit.network.switch.system import NotPossible, enter, new_network, reason_of
+from clusterkit.network.switch.system import MTU, Netlink, NotPossible, enter, new_network, reason_of
 
 CABLE, TUN = "eth0", "tun0"  # device names inside a host
 Pair = tuple[int, int]

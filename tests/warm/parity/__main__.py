@@ -26,8 +26,7 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import procfs
 from clusterkit.system.process import become_subreaper
 from clusterkit.task.entry import STACKS_SIGNAL
-from clusterkit.warm.fork_client import ForkServer
-from clusterkit.warm.launching import Launch, begin
+from clusterkit.warm.fork_client import ForkServer, Launch, begin
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.model import ProgramKind, Task, TaskType
