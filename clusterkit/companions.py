@@ -52,18 +52,15 @@ def tell_lost(channel: socket.socket, error: BaseException) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How a companion is started: its name, also of its log, and the module whose `serve` gets `arguments`.
-
-    `env` is added to its environment. `tied`: it is killed when this process ends.
-    """
+    """How a companion is started: its name, also of its log, and the module whose `serve` gets `arguments`."""
 
     name: str
     module: str
     run: RunDirectory
     arguments: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # added to this process's
     niceness: int = 0
-    tied: bool = True
+    tied: bool = True  # whether it is killed when this process ends
 
     def argv(self, channel: int) -> Sequence[str]:
         parent = os.getpid() if self.tied else 0

@@ -39,16 +39,15 @@ class NetworkError(ClusterkitError):
 class NetworkPlan:
     """The features of a virtual network.
 
-    `seed` decides which packets are lost and delayed. `disk` is a directory that can be filled; with `network` False
-    it is the only feature. `pcap` is the file that captures all packets. `cables`: the kernel connects pairs of tasks
-    that nothing impairs, if it supports that and there is no `pcap`; the switch carries everything else.
+    `cables`: the kernel connects pairs of tasks that nothing impairs, if it supports that and there is no `pcap`; the
+    switch carries everything else.
     """
 
     tasks: Sequence[Task]
-    seed: int
-    network: bool = True
-    pcap: Path | None = None
-    disk: Path | None = None
+    seed: int  # decides which packets are lost and delayed
+    network: bool = True  # without it, the disk is the only feature
+    pcap: Path | None = None  # the file that captures all packets
+    disk: Path | None = None  # a directory that can be filled
     cables: bool = True
 
 

@@ -99,14 +99,11 @@ class NoForkServer(Exception):
 
 
 class PendingFork(NamedTuple):
-    """A requested fork: of which task, and by when the server has to answer (monotonic seconds).
-
-    The task waits for a byte in the pipe `opened`, and exits if that closes without one.
-    """
+    """A requested fork, and by when the server has to answer (monotonic seconds)."""
 
     start: Start
     until: float
-    opened: int
+    opened: int  # a pipe from which the task reads a byte before it starts; it exits if that closes without one
 
 
 class ForkServer:

@@ -22,15 +22,11 @@ Find = Callable[[str, str], Iterable[File]]  # from an imported name and the imp
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
-    """The variables that a program sets, or deletes (None), before TensorFlow is imported.
-
-    `defaults` are the names that it sets only if they are not set; `unclear` is a clause that names a line with an
-    effect that the code does not show.
-    """
+    """The variables that a program sets, or deletes (None), before TensorFlow is imported."""
 
     values: Mapping[str, str | None]
-    defaults: frozenset[str] = frozenset()
-    unclear: str | None = None
+    defaults: frozenset[str] = frozenset()  # the names that it sets only if they are not set
+    unclear: str | None = None  # a clause that names a line with an effect that the code does not show
 
     def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}

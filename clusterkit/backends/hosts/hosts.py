@@ -24,24 +24,16 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """A host, and what of the run is there.
-
-    | field | meaning |
-    | --- | --- |
-    | address | its own, as the other hosts reach it; None until its agent is ready |
-    | ports | those that it holds for tasks; an evaluator has none |
-    | attempts | those that were ordered, and of which something is still to come |
-    | leaving | its agent was told to end: it gets no task any more, and goes when it has none |
-    """
+    """A host, and the tasks of the run there."""
 
     name: str
     connection: Connection
-    address: str | None = None
+    address: str | None = None  # as the other hosts reach it; None until its agent is ready
     cut: bool = False
     lost: bool = False
-    leaving: bool = False
-    ports: dict[Task, int | None] = field(default_factory=dict)
-    attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)
+    leaving: bool = False  # its agent was told to end: it gets no new task, and goes when it has none
+    ports: dict[Task, int | None] = field(default_factory=dict)  # held for tasks; an evaluator has none
+    attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)  # ordered ones that are not over
 
     @property
     def ready(self) -> bool:

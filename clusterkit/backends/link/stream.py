@@ -16,27 +16,21 @@ ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer are acknowledged togeth
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """A part of a file. It is read when it is sent, maybe more than once, so it must not change until then.
-
-    `grows`: what follows in the file may be sent in the same message, with the header of this part.
-    """
+    """A part of a file. It is read when it is sent, maybe more than once, so it must not change until then."""
 
     path: PurePath
     offset: int
     size: int
-    grows: bool = False
+    grows: bool = False  # whether later parts of the file may be sent in the same message, with this one's header
 
 
 @dataclass(slots=True, eq=False)
 class Kept:
-    """A message that the other side has not acknowledged. `text` is its header, without what the stream adds.
-
-    The part of a file that is its body may grow until it is sent for the first time.
-    """
+    """A message that the other side has not acknowledged."""
 
     number: int
-    text: bytes
-    body: bytes | FileRange
+    text: bytes  # its header, without what the stream adds
+    body: bytes | FileRange  # a range may grow until it is sent for the first time
 
     @property
     def size(self) -> int:

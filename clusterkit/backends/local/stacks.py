@@ -27,16 +27,13 @@ _LAST = (" in <module>", "<no Python frame>", "...")
 
 @dataclass(slots=True)
 class Dump:
-    """The stacks that are requested of an attempt. `asked`: whether the request, the header, reached the file.
-
-    `remote`: the task is on a host, whose agent sends the header together with the stacks.
-    """
+    """The stacks that are requested of an attempt."""
 
     path: Path
     header: bytes
-    remote: bool = False
+    remote: bool = False  # whether the task is on a host, whose agent sends the header together with the stacks
     text: str = ""
-    asked: bool = False
+    asked: bool = False  # whether the request, the header, reached the file
     grew_at: float = field(default_factory=time.monotonic)
 
     def look(self) -> bool:

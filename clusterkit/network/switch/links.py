@@ -14,17 +14,13 @@ MOST_WAITING = 64 << 20  # bytes that may wait on one link
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one fault does to the packets between two tasks.
-
-    `delay` is in seconds for one direction, plus or minus up to `jitter`; `loss` is the probability that a packet is
-    lost; `rate` is in bytes per second, 0 for no limit.
-    """
+    """What one fault does to the packets between two tasks."""
 
     cut: bool = False
-    delay: float = 0.0
-    jitter: float = 0.0
-    loss: float = 0.0
-    rate: float = 0.0
+    delay: float = 0.0  # seconds in one direction
+    jitter: float = 0.0  # seconds at most, more or less than the delay
+    loss: float = 0.0  # the probability that a packet is lost
+    rate: float = 0.0  # bytes per second; 0 for no limit
 
 
 class Link:

@@ -30,12 +30,9 @@ CHUNK = 1 << 16
 
 
 class Namespaces(NamedTuple):
-    """All tasks join the `shared` ones, in that order; each of `hosts` is for one task.
+    """The namespaces that tasks join: all of them the `shared` ones, in that order, and each one of `hosts`."""
 
-    `in_user_namespace` says whether this process has created a user namespace, for lack of rights, and is in it.
-    """
-
-    in_user_namespace: bool
+    in_user_namespace: bool  # whether this process, for lack of rights, has created a user namespace and is in it
     shared: Sequence[int]
     hosts: Sequence[Host]
     hub: Hub | None
