@@ -56,11 +56,18 @@ def start_helper(argv: Sequence[str], channel: int, log: int, env: Mapping[str, 
     return process
 
 
+def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
+    """Wait until a descriptor is readable or closed, and return it; None after `seconds`."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    found = poll.poll(None if seconds is None else max(0.0, seconds) * 1000)
+    return found[0][0] if found else None
+
+
 def end_helper(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
     """Wait for a helper that was asked to end; kill it after `within` seconds. Never waits for ever."""
-    ended = select.poll()
-    ended.register(pidfd, select.POLLIN)
-    if not ended.poll(within * 1000):
+    if first_readable((pidfd,), within) is None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, signal.SIGKILL)
     with suppress(subprocess.TimeoutExpired):
@@ -86,9 +93,7 @@ def signal_attempt(child: Child, number: int) -> None:
     A process that ends between the check and the signal counts as reached. At worst, that restarts a program once too
     often. The reverse could mistake a program that obeyed the signal for one that had finished.
     """
-    ended = select.poll()
-    ended.register(child.pidfd, select.POLLIN)
-    if not ended.poll(0):
+    if first_readable((child.pidfd,), 0) is None:
         child.reached.append(number)
     signal_group(child, number)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,7 +18,7 @@ from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
 from clusterkit.system.poller import Bell
-from clusterkit.system.process import HELPERS
+from clusterkit.system.process import HELPERS, first_readable
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
@@ -229,15 +228,6 @@ def lost_event(why: str, again: bool) -> Noted:
     """Return the message that a fork server has ended; `again`: another one is started."""
     then = "another one starts in the background" if again else "tasks start cold from now on"
     return Noted(f"The fork server is gone ({why}); {then}.")
-
-
-def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
-    """Wait until a descriptor is readable or closed, and return it; None after `seconds`."""
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    found = poll.poll(None if seconds is None else max(0.0, seconds) * 1000)
-    return found[0][0] if found else None
 
 
 def _is_child(pid: int) -> bool:

@@ -22,8 +22,9 @@ from clusterkit.store.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange
 from clusterkit.system.files import make_private, why_not_reached
+from clusterkit.system.process import first_readable
 from clusterkit.task.entry import ENTRY
-from clusterkit.warm.fork_client import UP_WITHIN, Launch, first_readable
+from clusterkit.warm.fork_client import UP_WITHIN, Launch
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 

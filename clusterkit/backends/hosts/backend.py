@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import assert_never
 
 from clusterkit.backends.base import Receiver
-from clusterkit.backends.hosts.aggregation import Aggregation
 from clusterkit.backends.hosts.allocation import Allocation, ask, wait_for_hosts
 from clusterkit.backends.hosts.fitness import SharedDirectories
-from clusterkit.backends.hosts.hosts import Host, Hosts
+from clusterkit.backends.hosts.hosts import Aggregation, Host, Hosts
 from clusterkit.backends.hosts.incoming import Collected, IncomingMessages, joined
 from clusterkit.backends.hosts.placements import Starts
 from clusterkit.backends.link import messages as ms

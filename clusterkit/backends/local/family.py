@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import threading
@@ -14,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPERS, Child, reap
+from clusterkit.system.process import HELPERS, Child, first_readable, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
@@ -70,7 +69,7 @@ class Orphans:
             elif marks.isdisjoint(signs) and (start := procfs.start_of(one.pid)) is not None:
                 key = one.pid, start
                 self._unmarked[key] = maybe = before.get(key) or _begun_before(start, leaders)
-                if all(_has_ended(leaders[leader]) for leader in maybe & leaders.keys()):
+                if all(first_readable((leaders[leader].pidfd,), 0) for leader in maybe & leaders.keys()):
                     signs |= maybe
         return found
 
@@ -82,12 +81,6 @@ class Orphans:
 def _begun_before(start: int, leaders: Mapping[int, Child]) -> frozenset[int]:
     begun = {pid: procfs.start_of(pid) for pid in leaders}
     return frozenset(pid for pid, at in begun.items() if at is not None and at <= start)
-
-
-def _has_ended(leader: Child) -> bool:
-    ended = select.poll()
-    ended.register(leader.pidfd, select.POLLIN)
-    return bool(ended.poll(0))
 
 
 def _reaped(pid: int) -> bool:

@@ -89,7 +89,10 @@ def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bo
     if with_mounts:
         shared.append(system.new_namespace(system.CLONE_NEWNS))
         system.keep_mounts_to_itself()
-    hub = _hub() if addresses and with_cables else None
+    hub = None
+    if addresses and with_cables:
+        with suppress(NotPossible):  # without cables, the switch carries everything
+            hub = Hub()
     return Namespaces(in_user_namespace, shared, [new_host(address, hub) for address in addresses], hub)
 
 
@@ -102,14 +105,6 @@ def why_not(network: bool, disk: bool) -> str | None:
     except NotPossible as error:
         return str(error)
     return None
-
-
-def _hub() -> Hub | None:
-    """Enter a hub; None if the kernel supports no cables, in which case the switch carries everything."""
-    try:
-        return Hub()
-    except NotPossible:
-        return None
 
 
 def _capture(path: str) -> Capture:
