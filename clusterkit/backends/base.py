@@ -23,26 +23,6 @@ class Preflight(NamedTuple):
     warnings: list[str]
 
 
-class Receiver(Protocol):
-    """What a backend sends its events to: the supervisor's inbox."""
-
-    def put(self, item: Happened | Work) -> None:
-        """Add an event, or work for the loop's thread. For any thread; never waits."""
-
-    def work_until(self, done: Callable[[], bool], timeout: float, stubborn: bool = False) -> bool:
-        """Do incoming work until `done` is true or for `timeout` seconds; return `done`. For the loop's thread.
-
-        An event that ends the run ends the wait too, unless it is `stubborn`.
-        """
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether an event that ends the run has come in. For the loop's thread, after `work_until`."""
-
-    def watch(self, lifeline: int, who: str) -> None:
-        """End the run when this descriptor becomes readable or is closed. For the loop's thread."""
-
-
 class Backend(Protocol):
     """Acts for one run, in the loop's thread, which lives as long as the run. Tested by tests/backends/contract.py."""
 

@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterkit.task.peers import is_own
-from clusterkit.tensorboard.scalars import Scalar
+
+if TYPE_CHECKING:
+    from clusterkit.tensorboard.scalars import Scalar
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 # Any port is accepted: a tunnel may have another one.

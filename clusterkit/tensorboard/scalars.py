@@ -98,7 +98,8 @@ class Scalars:
             self._add(self._series.sample(time.time(), self._meter.sample(self._series.pids)))
         for writer in self._writers.values():
             writer.flush()
-        self._remember()
+        assert self._record is not None
+        os.pwrite(self._record, b"%d\n" % max(self._journal.offset, self._before), 0)
 
     def _claim(self) -> bool:
         """Lock the file `written`. Returns False if another process has locked it. Raises OSError."""
@@ -119,7 +120,3 @@ class Scalars:
             if scalar.task not in self._writers:
                 self._writers[scalar.task] = open_writer(self._directory / str(scalar.task))
             self._writers[scalar.task].add_event(event_of(scalar))
-
-    def _remember(self) -> None:
-        assert self._record is not None
-        os.pwrite(self._record, b"%d\n" % max(self._journal.offset, self._before), 0)

@@ -212,7 +212,8 @@ class Agent:
         if self._restarts is None:
             raise ms.BadMessage(TOO_EARLY)
         self._restarts.do(order)
-        if isinstance(order, ac.DumpStacks | ac.BeginProfile | ac.EndProfile) or _writes(order):
+        writes = isinstance(order, ac.Inspect) and order.look is not ev.Look.PACE
+        if isinstance(order, ac.DumpStacks | ac.BeginProfile | ac.EndProfile) or writes:
             self._looks_until = time.monotonic() + LOOK_FOR
 
     @property
@@ -260,8 +261,3 @@ def _print(text: str) -> None:
     """Print for whoever started the agent, if its output still leads anywhere: a connection may be gone by now."""
     with suppress(OSError):
         sys.stderr.write(text)
-
-
-def _writes(order: ac.Order) -> bool:
-    """Whether tasks write their stacks for this look."""
-    return isinstance(order, ac.Inspect) and order.look is not ev.Look.PACE

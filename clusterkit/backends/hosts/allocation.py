@@ -10,8 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from clusterkit.backends.base import Post, Receiver
+from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
+from clusterkit.system.inbox import Inbox
 from clusterkit.words.errors import NoHosts
 from clusterkit.words.events import AllocationEnding, Interrupted
 
@@ -78,7 +79,7 @@ def last_line(file: Path) -> str:
 
 
 def wait_for_hosts(
-    done: Callable[[], bool], problems: list[str], allocation: Allocation, inbox: Receiver, limit: float
+    done: Callable[[], bool], problems: list[str], allocation: Allocation, inbox: Inbox, limit: float
 ) -> None:
     """Wait until it is `done`, for `limit` seconds. Raises NoHosts with all problems as soon as there is one."""
     until = time.monotonic() + limit

@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
-from clusterkit.backends.base import Receiver
 from clusterkit.backends.hosts.allocation import Allocation, ask, wait_for_hosts
 from clusterkit.backends.hosts.fitness import SharedDirectories
 from clusterkit.backends.hosts.hosts import Aggregation, Host, Hosts
@@ -22,6 +21,7 @@ from clusterkit.backends.link.listener import Listener
 from clusterkit.backends.link.session import message_text
 from clusterkit.backends.local.logs import Viewer
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.inbox import Inbox
 from clusterkit.text.endpoints import endpoint_of, host_in
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
@@ -37,7 +37,7 @@ LATE = 0.5  # seconds after which a host sees a file of the supervisor's, to be 
 class AgentsBackend:
     """Runs tasks on the hosts of an engine. Its methods are for the thread of the loop."""
 
-    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, allocation: Allocation) -> None:
+    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, allocation: Allocation) -> None:
         self._job, self._seed, self._inbox, self._viewer = job, seed, inbox, viewer
         self._allocation = allocation
         self._hosts = Hosts()

@@ -10,7 +10,6 @@ from contextlib import ExitStack, suppress
 from pathlib import PurePath
 from typing import assert_never
 
-from clusterkit.backends.base import Receiver
 from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
 from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
@@ -25,6 +24,7 @@ from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
+from clusterkit.system.inbox import Inbox
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child, heed_children
 from clusterkit.system.sweep import WillNotDie
@@ -46,7 +46,7 @@ NOBODY = (
 class LocalBackend:
     """Runs tasks as children of the calling thread, which has to outlive the run. Faults use `seed`."""
 
-    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, warmth: Warmth) -> None:
+    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: Warmth) -> None:
         self._job = job
         self._seed = seed
         self._inbox = inbox

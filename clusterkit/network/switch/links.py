@@ -64,7 +64,8 @@ class Link:
                 lost |= drawn < layer.loss
                 delay += layer.jitter * (2 * (drawn - layer.loss) / (1 - layer.loss) - 1) if not lost else 0.0
         size = len(packet)
-        if lost or self._bytes + size > MOST_WAITING or self._is_full(size, now):
+        waits = (self._free - now) * self._rate + size  # bytes that the rate limit would hold back
+        if lost or self._bytes + size > MOST_WAITING or waits > max(BACKLOG, self._rate * BACKLOG_SECONDS):
             return False
         self._enqueue(packet, max(now, self._time_past_rate(size, now) + delay))
         return True
@@ -79,11 +80,6 @@ class Link:
         self._last = max(due, self._last)  # keeps the order
         self._waiting.append((self._last, packet))
         self._bytes += len(packet)
-
-    def _is_full(self, size: int, now: float) -> bool:
-        if not self._rate:
-            return False
-        return (self._free - now) * self._rate + size > max(BACKLOG, self._rate * BACKLOG_SECONDS)
 
     def _time_past_rate(self, size: int, now: float) -> float:
         """Return when a packet of that size has passed the rate limit."""
