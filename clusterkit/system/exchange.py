@@ -18,15 +18,11 @@ class BadAnswer(OSError):
         super().__init__("its answer is invalid")
 
 
-def exchange(
-    channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float
-) -> dict[str, Any]:
-    """Send a request and return the answer; fork_server.py describes the protocol. Raises as `ask` and `answer` do."""
-    return answer(channel, ask(channel, request, descriptors, within), bytearray())
-
-
 def ask(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float) -> float:
-    """Send a request; return the deadline for its answer, in monotonic seconds. Raises OSError."""
+    """Send a request; return the deadline for its answer, in monotonic seconds. Raises OSError.
+
+    fork_server.py describes the protocol.
+    """
     until = time.monotonic() + within
     channel.settimeout(within)
     body = json.dumps(request).encode()

@@ -19,8 +19,7 @@ from clusterkit.job.options import Gathered
 from clusterkit.store import control_socket
 from clusterkit.store.control_socket import LONGEST, temporary_for
 from clusterkit.store.store import state_dir
-from clusterkit.system import procfs
-from clusterkit.system.exchange import exchange
+from clusterkit.system import exchange, procfs
 from clusterkit.system.files import make_private, why_not_reached
 from clusterkit.system.process import first_readable
 from clusterkit.task.entry import ENTRY
@@ -134,7 +133,7 @@ def ask(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
-        return exchange(client, message, descriptors, timeout)
+        return exchange.answer(client, exchange.ask(client, message, descriptors, timeout), bytearray())
 
 
 def handed_over(run_id: str, home: Path) -> dict[str, int]:

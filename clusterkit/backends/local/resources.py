@@ -20,7 +20,7 @@ from clusterkit.job.devices import GPUS, all_share_gpus, crowding, too_few
 from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of, endpoints_of, why_not
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.files import why_not_reached
-from clusterkit.system.ports import Ports
+from clusterkit.system.ports import HOST, claim
 from clusterkit.warm.choice import marks
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
@@ -47,9 +47,10 @@ def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> di
     """Return the endpoints of those tasks that are in the cluster. The stack holds their ports. Raises NoPorts."""
     if _is_virtual(job):
         return endpoints_of(job.tasks)
-    ports = Ports([task for task in tasks if task in job.cluster])
-    stack.callback(ports.release)
-    return ports.endpoints
+    with ExitStack() as ports:
+        held = {task: ports.enter_context(claim()) for task in tasks if task in job.cluster}
+        stack.push(ports.pop_all())  # for the whole run; an error above releases them at once
+    return {task: f"{HOST}:{port.getsockname()[1]}" for task, port in held.items()}
 
 
 def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:

@@ -34,6 +34,7 @@ OF_HOST = frozenset({
 AT_ONCE = 4  # attempts that may be starting at a time
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
 Started = Callable[[Spawn, float, Child], None]
+Starting = tuple[Spawn, float, StartedSpawn]  # an attempt that has begun to start at that wall time
 
 
 class Plans:
@@ -60,14 +61,6 @@ class Means(NamedTuple):
     servers: WarmStarter
     family: Family
     network: VirtualNetwork | None
-
-
-class Starting(NamedTuple):
-    """An attempt that has begun to start, at `moment` (seconds since the epoch)."""
-
-    order: Spawn
-    moment: float
-    begun: StartedSpawn
 
 
 class Spawner:
@@ -142,17 +135,18 @@ class Spawner:
         except OSError as error:
             self._failed(order, error, opened)
             return None
-        return Starting(order, moment, begun)
+        return order, moment, begun
 
     def _finish(self, starting: Starting) -> None:
-        opened = [starting.begun.start.output, starting.begun.start.stacks]
+        order, moment, begun = starting
+        opened = [begun.start.output, begun.start.stacks]
         try:
-            child = self._means.family.finish(starting.begun)
+            child = self._means.family.finish(begun)
         except OSError as error:
-            self._failed(starting.order, error, opened)
+            self._failed(order, error, opened)
             return
         _close(opened)
-        self._started(starting.order, starting.moment, child)
+        self._started(order, moment, child)
 
     def _no_log(self, order: Spawn, error: OSError) -> None:
         what = f"its log could not be made: {_why(error)}"
