@@ -17,7 +17,7 @@ from typing import Any
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import parse_line
-from clusterkit.system.process import code_of, end_helper, start_helper
+from clusterkit.system.process import Helper, code_of
 from clusterkit.task.entry import die_with_parent
 from clusterkit.words.events import Crashed
 
@@ -83,16 +83,8 @@ class Companion:
     ) -> None:
         self._heard, self._ended = heard, ended
         self._stopped = False
-        self._channel, other = socket.socketpair()
-        try:
-            with other, (script.run.path / f"{script.name}.log").open("ab") as log:
-                argv = script.argv(other.fileno())
-                self._process = start_helper(argv, other.fileno(), log.fileno(), {**os.environ, **script.env})
-        except OSError:
-            self._channel.close()
-            raise
-        self.pid = self._process.pid
-        self._pidfd = os.pidfd_open(self.pid)
+        self._helper = Helper(script.argv, script.run.path / f"{script.name}.log", script.env)
+        self.pid, self._channel = self._helper.pid, self._helper.channel
         self._thread = start_thread(script.name, self._listen, post)
 
     def send(self, message: Any) -> None:
@@ -105,9 +97,8 @@ class Companion:
             return
         self._stopped = True
         self._channel.shutdown(socket.SHUT_WR)
-        end_helper(self._process, self._pidfd, within)
+        self._helper.end(within)
         join(self._thread)
-        os.close(self._pidfd)
         self._channel.close()
 
     def _listen(self) -> None:

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from clusterkit.network.switch.links import Layer
-from clusterkit.system.process import code_of, end_helper, start_helper
+from clusterkit.system.process import Helper, code_of
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task, TaskType
 
@@ -71,7 +71,12 @@ class VirtualNetwork:
         self._stopped = self._captures = False
         self._descriptors: list[int] = []  # of the namespaces
         self._scratch = None if disk is None else _scratch_in(log.parent)
-        self._start(env)
+        try:
+            self._helper = Helper(lambda channel: _argv(str(channel)), log, env)
+        except OSError as error:
+            self._remove_scratch()
+            raise NetworkError(f"The switch of the virtual network can't be started: {error.strerror}.") from None
+        self.pid, self.pidfd, self._channel = self._helper.pid, self._helper.pidfd, self._helper.channel
         request = {
             "names": list(map(str, on_net)),
             "addresses": list(self.addresses.values()),
@@ -87,19 +92,6 @@ class VirtualNetwork:
             self.stop()
             raise
         self._captures = plan.pcap is not None
-
-    def _start(self, env: Mapping[str, str]) -> None:
-        self._channel, other = socket.socketpair()
-        try:
-            with other, self._log.open("ab") as errors:
-                argv = _argv(str(other.fileno()))
-                self._process = start_helper(argv, other.fileno(), errors.fileno(), {**os.environ, **env})
-        except OSError as error:
-            self._channel.close()
-            self._remove_scratch()
-            raise NetworkError(f"The switch of the virtual network can't be started: {error.strerror}.") from None
-        self.pid = self._process.pid
-        self.pidfd = os.pidfd_open(self.pid)
 
     def namespaces(self, task: Task) -> tuple[int, ...]:
         """Return descriptors of the namespaces that the task joins, in that order; they are closed on exec."""
@@ -133,8 +125,8 @@ class VirtualNetwork:
             with suppress(NetworkError):
                 self._do("flush")  # before END_WITHIN begins, after which the switch is killed
         self._channel.close()
-        end_helper(self._process, self.pidfd, END_WITHIN)
-        for descriptor in (self.pidfd, *self._descriptors):
+        self._helper.end(END_WITHIN)
+        for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors = []
         self._remove_scratch()

@@ -6,6 +6,7 @@ import ctypes
 import os
 import select
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run or a campaign
-HELPERS: set[int] = set()  # the pids of helper processes, which `end_helper` reaps
+HELPERS: set[int] = set()  # the pids of helper processes, which `Helper.end` reaps
 KILLED_WITHIN = 2.0  # seconds for a helper process to end after SIGKILL
 
 
@@ -40,20 +41,42 @@ def code_of(module: str) -> str:
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
 
 
-def start_helper(argv: Sequence[str], channel: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a helper process of the supervisor, such as the switch. It inherits `channel`. Raises OSError."""
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=env,
-        cwd="/",
-        pass_fds=(channel,),
-        start_new_session=True,
-    )
-    HELPERS.add(process.pid)
-    return process
+class Helper:
+    """A helper process of the supervisor, such as the switch, at the other end of `channel`. Raises OSError.
+
+    `argv` returns its command, given the descriptor of its end. `env` is added to this process's environment.
+    """
+
+    def __init__(self, argv: Callable[[int], Sequence[str]], log: Path, env: Mapping[str, str]) -> None:
+        self.channel, other = socket.socketpair()
+        try:
+            with other, log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    argv(other.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, **env},
+                    cwd="/",
+                    pass_fds=(other.fileno(),),
+                    start_new_session=True,
+                )
+        except OSError:
+            self.channel.close()
+            raise
+        self.pid = self._process.pid
+        HELPERS.add(self.pid)
+        self.pidfd = os.pidfd_open(self.pid)
+
+    def end(self, within: float) -> None:
+        """Wait for the process, which was asked to end; kill it after `within` seconds. Never waits for ever."""
+        if first_readable((self.pidfd,), within) is None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILLED_WITHIN)
+        HELPERS.discard(self.pid)
+        os.close(self.pidfd)
 
 
 def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
@@ -63,16 +86,6 @@ def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> 
         poll.register(descriptor, select.POLLIN)
     found = poll.poll(None if seconds is None else max(0.0, seconds) * 1000)
     return found[0][0] if found else None
-
-
-def end_helper(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
-    """Wait for a helper that was asked to end; kill it after `within` seconds. Never waits for ever."""
-    if first_readable((pidfd,), within) is None:
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(KILLED_WITHIN)
-    HELPERS.discard(process.pid)
 
 
 def become_subreaper() -> None:

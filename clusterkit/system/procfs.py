@@ -160,7 +160,6 @@ def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:
 
 
 def _listeners(pid: int | str = "self") -> dict[int, int]:
-    """Return the port of each listening socket, by inode."""
     return {int(f[9]): int(f[1].rpartition(":")[2], 16) for f in tcp_sockets(pid, LISTENS)}
 
 

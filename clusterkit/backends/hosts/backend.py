@@ -224,7 +224,6 @@ class AgentsBackend:
         self._placements.lose(host)
 
     def _to_attempt(self, order: ac.Order, task: Task, attempt: int) -> bool:
-        """Pass an order on to the host of an attempt; return whether that host is known."""
         if (host := self._hosts.of_attempt(task, attempt)) is not None:
             self._tell([host], order)
         return host is not None

@@ -114,7 +114,6 @@ class Dialer:
             self._pause_from(now)
 
     def _pause_from(self, now: float) -> None:
-        """Try the next address after a pause."""
         if self._addresses:
             self._addresses.popleft()
         self._dial_at = now + self._pause * random.uniform(0.5, 1.0)

@@ -100,7 +100,6 @@ class HangInspector:
 
 
 def _tell(subjects: Sequence[InspectedAttempt]) -> None:
-    """Derive what each task does from its main thread's stack."""
     for subject in subjects:
         frames = main_thread(subject.dump.text) if subject.dump else ()
         source = _source_of(frames[0]) if frames else ""
@@ -154,7 +153,6 @@ def _peers(connections: Sequence[Connection], ends: Mapping[str, Task]) -> str:
 
 
 def _write(directory: Path, look: Look, text: str) -> Path:
-    """Write the next report of its kind. Raises OSError."""
     number = len(list(directory.glob(f"{look.value}-*.txt"))) + 1
     path = directory / f"{look.value}-{number}.txt"
     path.write_text(text)

@@ -153,7 +153,6 @@ class LogPump:
         self._arrivals.add(time.time(), stream.name, stream.attempt, stream.written)
 
     def _note(self) -> None:
-        """Write the order of the output that arrived since the last wait."""
         try:
             self._arrivals.write()
         except OSError as error:

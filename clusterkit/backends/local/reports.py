@@ -55,7 +55,6 @@ def parse_report(task: Task, line: bytes) -> Report | None:
 
 
 def _report(task: Task, message: dict[str, Any]) -> Report | None:
-    """Raises ValueError or KeyError if a field is missing or out of bounds."""
     kind, attempt = message["kind"], _count(message["attempt"])
     if kind == "progress":
         metrics = _metrics(message.get("metrics", {}))

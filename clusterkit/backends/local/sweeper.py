@@ -49,7 +49,6 @@ class Sweeper:
         self._reap_at = self._may_reap_at
 
     def _turn(self) -> float | None:
-        """Reap and sweep what is due; return the seconds until the next turn."""
         self._sweep()
         now = time.monotonic()
         if self._reap_at <= now:

@@ -132,7 +132,6 @@ class Watcher:
         self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
 
     def _read(self, channel: Channel, now: float) -> int:
-        """Empty the pipe; return the number of bytes."""
         data = b""
         with suppress(BlockingIOError):
             for _ in range(MOST_CHUNKS):

@@ -112,7 +112,6 @@ class Fabric:
             self._ways.update_routes([way])
 
     def _deliver(self, way: Way, now: float) -> None:
-        """Deliver what is due on a way, and set a timer for the rest."""
         for packet in way.link.due(now):
             self._write(way.device, packet)
         following = way.link.next

@@ -82,7 +82,6 @@ class Link:
         self._bytes += len(packet)
 
     def _time_past_rate(self, size: int, now: float) -> float:
-        """Return when a packet of that size has passed the rate limit."""
         if not self._rate:
             return now
         self._free = max(self._free, now - BURST / self._rate) + size / self._rate
