@@ -1,4 +1,4 @@
-"""An allocation: the hosts that one run has of its engine, and the functions that wait for them and query it."""
+"""An allocation: the hosts that one run has of its engine."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import Protocol
 
 from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
-from clusterkit.system.inbox import Inbox
-from clusterkit.words.errors import NoHosts
 from clusterkit.words.events import AllocationEnding, Interrupted
 
 KILLED_WITHIN = 5.0  # seconds for a process that was killed; SIGKILL does not end one that waits for a disk
@@ -76,21 +74,6 @@ def last_line(file: Path) -> str:
     except OSError:
         return ""
     return lines[-1] if lines else ""
-
-
-def wait_for_hosts(
-    done: Callable[[], bool], problems: list[str], allocation: Allocation, inbox: Inbox, limit: float
-) -> None:
-    """Wait until it is `done`, for `limit` seconds. Raises NoHosts with all problems as soon as there is one."""
-    until = time.monotonic() + limit
-    while not done() and not problems and time.monotonic() < until:
-        why = allocation.failed()
-        if why is not None:
-            problems.append(why)
-        if not inbox.work_until(lambda: done() or bool(problems), LOOK_EVERY) and inbox.is_ending:
-            problems.append("the run was asked to end while it waited for its hosts")
-    if not done():
-        raise NoHosts("; ".join(problems) or f"they were waited for for {limit:g} s")
 
 
 def ask(allocation: Allocation, signal: int, answer: Callable[[bool], None], post: Post) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
-from clusterkit.backends.hosts.allocation import Allocation, ask, wait_for_hosts
+from clusterkit.backends.hosts.allocation import LOOK_EVERY, Allocation, ask
 from clusterkit.backends.hosts.fitness import SharedDirectories
 from clusterkit.backends.hosts.hosts import Aggregation, Host, Hosts
 from clusterkit.backends.hosts.incoming import Collected, IncomingMessages, joined
@@ -248,13 +249,18 @@ class AgentsBackend:
         return name and str(self._directory.path / self._collected.name_of(host.name, name))
 
     def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
-        try:
-            wait_for_hosts(
-                done, self._starts.problems, self._allocation, self._inbox, self._job.limits.startup or math.inf
-            )
-        except NoHosts as error:
+        """Wait until it is `done`. Raises NoHosts with all problems as soon as there is one."""
+        limit, problems = self._job.limits.startup or math.inf, self._starts.problems
+        until = time.monotonic() + limit
+        while not done() and not problems and time.monotonic() < until:
+            if (why := self._allocation.failed()) is not None:
+                problems.append(why)
+            if not self._inbox.work_until(lambda: done() or bool(problems), LOOK_EVERY) and self._inbox.is_ending:
+                problems.append("the run was asked to end while it waited for its hosts")
+        if not done():
             hosts = number_of("host", self._job.hosts.count + self._job.hosts.spare)
-            raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {str(error).rstrip('.')}.") from None
+            why = "; ".join(problems) or f"they were waited for for {limit:g} s"
+            raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {why.rstrip('.')}.")
 
     def _end_agents(self) -> None:
         """Have the agents end what is left, and wait for those that are not cut off."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from clusterkit.backends.local.blocked_threads import Doing, Frame, doing, main_thread
+from clusterkit.backends.local.blocked_threads import Frame, doing, main_thread
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
 from clusterkit.machine.stall import halted
 from clusterkit.store.directory import RunDirectory
@@ -44,7 +44,6 @@ class InspectedAttempt:
     dump: Dump | None = None
     cpu: float | None = None  # percent of one core
     connections: list[Connection] = field(default_factory=list)
-    doing: Doing | None = None
 
 
 class HangInspector:
@@ -104,7 +103,6 @@ def _tell(subjects: Sequence[InspectedAttempt]) -> None:
         frames = main_thread(subject.dump.text) if subject.dump else ()
         source = _source_of(frames[0]) if frames else ""
         if told := doing(frames, source):
-            subject.doing = told
             subject.vitals = replace(subject.vitals, doing=told.text, own=told.own)
     linecache.clearcache()
 

@@ -106,13 +106,8 @@ class LogPump:
         self._poller.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
-        """End the thread, and save the rest of the pipes, in case the thread has failed."""
+        """End the thread, and save the rest of the pipes, in case the thread has failed. No task writes any more."""
         self._poller.stop()
-        self._keep_the_rest()
-        self._arrivals.close()
-
-    def _keep_the_rest(self) -> None:
-        """Save the contents of the pipes, to which no living task can write any more."""
         for stream in self._streams.values():
             with suppress(OSError):
                 for _ in range(READS):
@@ -121,6 +116,7 @@ class LogPump:
             os.close(stream.file)
         with suppress(OSError):
             self._note()
+        self._arrivals.close()
 
     def _add(self, stream: OutputStream) -> None:
         self._streams[stream.task, stream.attempt] = stream

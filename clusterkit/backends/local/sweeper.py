@@ -60,24 +60,18 @@ class Sweeper:
 
     def _sweep(self) -> None:
         batch, self._ended = self._ended, []
-        left = self._left_of(batch) if batch else ()
+        left: Collection[AttemptProcess] = batch
+        if batch:
+            with suppress(CannotLook):  # `_end` tries each one again for a while
+                left = self._family.reap_clean(batch)
         for ended in batch:
-            if ended in left:  # its processes may die slowly, and other attempts must not wait
-                self._end_apart(ended)
-            else:
+            if ended not in left:
                 self._post(Swept(ended.task, ended.attempt))
-
-    def _end_apart(self, ended: AttemptProcess) -> None:
-        try:
-            start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
-        except OSError:
-            self._end(ended)
-
-    def _left_of(self, batch: Collection[AttemptProcess]) -> Collection[AttemptProcess]:
-        try:
-            return self._family.reap_clean(batch)
-        except CannotLook:  # `_end` tries each one again for a while
-            return batch
+                continue
+            try:  # its processes may die slowly, and other attempts must not wait
+                start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
+            except OSError:
+                self._end(ended)
 
     def _end(self, ended: AttemptProcess) -> None:
         try:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from clusterkit.network.switch import system
 from clusterkit.network.switch.capture import Capture
-from clusterkit.network.switch.devices import Detours, Host, Hub, Pair, new_host, release
+from clusterkit.network.switch.devices import Detours, Host, Hub, new_host, release
 from clusterkit.network.switch.disk import FullDisk, try_full_disk
 from clusterkit.network.switch.fabric import Fabric
 from clusterkit.network.switch.links import Layer
@@ -134,40 +134,36 @@ class Control:
             return
         *lines, self._partial_line = (self._partial_line + data).split(b"\n")
         for line in lines:
-            send(self._channel, self._do(json.loads(line)))
+            send(self._channel, self._answer(json.loads(line)))
 
-    def _do(self, request: dict[str, Any]) -> dict[str, Any]:
-        number, verb = request.pop("id"), getattr(self, f"_do_{request.pop('do')}")
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = request.pop("id")
         try:
-            return {"id": number, "result": verb(**request)}
+            return {"id": number, "result": self._do(**request)}
         except NotPossible as error:
             return {"id": number, "error": str(error)}
 
-    def _do_impair(self, number: int, a: list[int], b: list[int], **layer: Any) -> None:
-        self._fabric.impair(number, _pairs(a, b), Layer(**layer))
-
-    def _do_reset(self, a: list[int], b: list[int]) -> int:
-        return self._fabric.resets.begin(_pairs(a, b))
-
-    def _do_fill(self, number: int) -> None:
-        if self._disk is None:
-            raise NotPossible("the switch was started without a disk")
-        self._disk.fill(number)
-
-    def _do_heal(self, number: int) -> None:
-        self._fabric.heal(number)
-        if self._disk is not None:
-            self._disk.free(number)
-
-    def _do_flush(self) -> None:
-        self._fabric.flush()
+    def _do(self, do: str, number: int = 0, a: Sequence[int] = (), b: Sequence[int] = (), **layer: Any) -> int | None:
+        pairs = [pair for pair in itertools.product(a, b) if pair[0] != pair[1]]
+        match do:
+            case "impair":
+                self._fabric.impair(number, pairs, Layer(**layer))
+            case "reset":
+                return self._fabric.resets.begin(pairs)
+            case "fill":
+                if self._disk is None:
+                    raise NotPossible("the switch was started without a disk")
+                self._disk.fill(number)
+            case "heal":
+                self._fabric.heal(number)
+                if self._disk is not None:
+                    self._disk.free(number)
+            case "flush":
+                self._fabric.flush()
+        return None
 
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
     """Send a line of JSON. If the channel is closed, the next read notices."""
     with suppress(OSError):
         channel.sendall(json.dumps(message).encode() + b"\n")
-
-
-def _pairs(a: list[int], b: list[int]) -> list[Pair]:
-    return [pair for pair in itertools.product(a, b) if pair[0] != pair[1]]
