@@ -7,20 +7,11 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from clusterkit.backends.link.connection import Connection
-from clusterkit.words.events import (
-    Drained,
-    Exited,
-    FaultTook,
-    Happened,
-    Inspected,
-    Look,
-    Spawned,
-    SpawnFailed,
-    Swept,
-    Vitals,
-)
+from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit
+
+Post = Callable[[ev.Inspected | ev.FaultTook], None]
 
 
 @dataclass(slots=True)
@@ -60,29 +51,29 @@ class Host:
         """The attempts that have a process there."""
         return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
 
-    def last_events(self) -> Iterator[SpawnFailed | Exited | Swept]:
+    def last_events(self) -> Iterator[ev.SpawnFailed | ev.Exited | ev.Swept]:
         """What becomes of its attempts when it is lost; the end of their output is another matter."""
         for (task, number), attempt in sorted(self.attempts.items()):
             if not attempt.started:
-                yield SpawnFailed(task, number, "its host was lost", self.name)
+                yield ev.SpawnFailed(task, number, "its host was lost", self.name)
                 continue
             if not attempt.ended:
-                yield Exited(task, number, Exit(host=self.name))
+                yield ev.Exited(task, number, Exit(host=self.name))
             if not attempt.swept:  # without being asked, so that all of it is over when the host's loss is known
-                yield Swept(task, number)
+                yield ev.Swept(task, number)
 
-    def note(self, event: Happened) -> None:
+    def note(self, event: ev.Happened) -> None:
         """Update an attempt by what is reported of it."""
         match event:
-            case Spawned(task, number):
+            case ev.Spawned(task, number):
                 self._change(task, number, started=True)
-            case SpawnFailed(task, number):
+            case ev.SpawnFailed(task, number):
                 self.attempts.pop((task, number), None)
-            case Exited(task, number):
+            case ev.Exited(task, number):
                 self._change(task, number, ended=True)
-            case Swept(task, number):
+            case ev.Swept(task, number):
                 self._change(task, number, swept=True)
-            case Drained(task, number):
+            case ev.Drained(task, number):
                 self._change(task, number, drained=True)
 
     def _change(self, task: Task, number: int, **changes: bool) -> None:
@@ -179,9 +170,9 @@ class Open:
 class OpenLook(Open):
     """A look at all tasks, posted without the hosts that are cut off, and kept until those have answered it."""
 
-    look: Look
+    look: ev.Look
     told: bool = False
-    vitals: dict[Task, Vitals] = field(default_factory=dict)
+    vitals: dict[Task, ev.Vitals] = field(default_factory=dict)
     reports: list[str] = field(default_factory=list)
 
 
@@ -196,12 +187,14 @@ class OpenFault(Open):
 class Aggregation:
     """The pending answers. `join` makes one report of several. For the thread of the loop."""
 
-    def __init__(self, post: Callable[[Inspected | FaultTook], None], join: Callable[[list[str]], str | None]) -> None:
+    def __init__(
+        self, post: Callable[[ev.Inspected | ev.FaultTook], None], join: Callable[[list[str]], str | None]
+    ) -> None:
         self._post, self._join = post, join
         self._looks: list[OpenLook] = []
         self._faults: dict[int, OpenFault] = {}
 
-    def look(self, look: Look, hosts: Collection[Host]) -> None:
+    def look(self, look: ev.Look, hosts: Collection[Host]) -> None:
         """Expect an answer to a look from each of these hosts."""
         self._looks.append(OpenLook(set(hosts), look))
         self._settle()
@@ -211,7 +204,7 @@ class Aggregation:
         self._faults[number] = OpenFault(set(hosts))
         self._settle()
 
-    def looked(self, host: Host, answer: Inspected, report: str | None) -> None:
+    def looked(self, host: Host, answer: ev.Inspected, report: str | None) -> None:
         """Take a host's answer; its report is at the path `report`."""
         for one in self._looks:
             if one.look is answer.look and host in one.waiting:
@@ -222,7 +215,7 @@ class Aggregation:
                 break
         self._settle()
 
-    def took(self, host: Host, answer: FaultTook) -> None:
+    def took(self, host: Host, answer: ev.FaultTook) -> None:
         one = self._faults.get(answer.number)
         if one is not None and host in one.waiting:
             one.waiting.remove(host)
@@ -242,9 +235,9 @@ class Aggregation:
     def _settle(self) -> None:
         for look in [one for one in self._looks if not one.told and all(host.cut for host in one.waiting)]:
             look.told = True
-            self._post(Inspected(look.vitals, look.look, self._join(look.reports)))
+            self._post(ev.Inspected(look.vitals, look.look, self._join(look.reports)))
         self._looks = [one for one in self._looks if one.waiting or not one.told]
         for number, fault in [(number, one) for number, one in self._faults.items() if not one.waiting]:
             del self._faults[number]
             told = fault.done or fault.failed or ["its hosts are lost"]
-            self._post(FaultTook(number, "; ".join(dict.fromkeys(told)), bool(fault.done)))
+            self._post(ev.FaultTook(number, "; ".join(dict.fromkeys(told)), bool(fault.done)))

@@ -11,24 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from clusterkit.backends.link.frames import (
-    JSON,
-    LONGEST_BODY,
-    LONGEST_HEADER,
-    BadFrame,
-    Frame,
-    Hello,
-    Welcome,
-    as_text,
-    frame,
-    numbered,
-    parse_welcome,
-)
+from clusterkit.backends.link import frames
+from clusterkit.backends.link.frames import JSON, BadFrame, Frame
 from clusterkit.backends.link.stream import FileRange, Stream, size_of
 
 BEATS = 5  # heartbeats in a timeout
 MARGIN = 2.0  # seconds at least, from the end of the agent's lease until the supervisor counts it lost
-LONGEST_MESSAGE = LONGEST_HEADER - 128  # bytes of JSON; the stream adds some
+LONGEST_MESSAGE = frames.LONGEST_HEADER - 128  # bytes of JSON; the stream adds some
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +52,7 @@ class Session:
         """Send a last message, which closes the session; the messages before it are delivered first."""
         if self.why_closed is None:
             self.why_closed = why
-            self._stream.put(as_text({"kind": "close", "why": why}), b"")
+            self._stream.put(frames.as_text({"kind": "close", "why": why}), b"")
 
     @property
     def is_closed(self) -> bool:
@@ -77,20 +66,20 @@ class Session:
         """Return the frame to send now. Raises OSError if its file can't be read."""
         if self._pulse is not None:
             (kind, time), self._pulse = self._pulse, None
-            return frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
+            return frames.frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
         if (kept := self._stream.next()) is not None:
             body = read(kept.body) if isinstance(kept.body, FileRange) else kept.body
-            return numbered(kept.number, self._stream.acknowledgment(), kept.text, body)
+            return frames.numbered(kept.number, self._stream.acknowledgment(), kept.text, body)
         return self.acknowledgment() if self._stream.owes_acknowledgment else None
 
     def skip(self) -> bytes:
         """Return the frame to send in place of a message that `next_frame` could not read."""
-        kept = self._stream.skip(as_text({"kind": "gap"}))
-        return numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
+        kept = self._stream.skip(frames.as_text({"kind": "gap"}))
+        return frames.numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
 
     def acknowledgment(self) -> bytes:
         """Return a frame that only acknowledges."""
-        return frame({"kind": "ack", "ack": self._stream.acknowledgment()})
+        return frames.frame({"kind": "ack", "ack": self._stream.acknowledgment()})
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
         """Return what a frame delivers. Raises BadFrame."""
@@ -132,11 +121,11 @@ class AgentSession(Session):
         self._attempts += 1
         self._beat_at = now
         received = self._stream.acknowledgment()
-        return Hello(self._host, self._session, self._welcomed, self._attempts, received, now).encode()
+        return frames.Hello(self._host, self._session, self._welcomed, self._attempts, received, now).encode()
 
     def welcome(self, answer: Frame) -> None:
         """Raises BadFrame, Refused."""
-        welcome = parse_welcome(answer)
+        welcome = frames.parse_welcome(answer)
         self._begin(welcome.received)
         if not self._welcomed:  # until now, the lease was the time to find the supervisor
             self._welcomed, self.lease = True, 0.0
@@ -183,13 +172,13 @@ class SupervisorSession(Session):
     def lost_at(self) -> float:
         return self.heard + self._timeout + max(MARGIN, self._timeout / BEATS)
 
-    def welcome(self, hello: Hello, now: float) -> bytes:
+    def welcome(self, hello: frames.Hello, now: float) -> bytes:
         """Begin a connection of the agent's; return the answer. Raises BadFrame if a newer one has begun already."""
         if hello.attempt <= self._attempt:
             raise BadFrame("the hello of an older connection")
         self._begin(hello.received)
         self._attempt, self.heard = hello.attempt, now
-        return Welcome(self._stream.acknowledgment(), hello.time, self._timeout).encode()
+        return frames.Welcome(self._stream.acknowledgment(), hello.time, self._timeout).encode()
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
         self.heard = now
@@ -202,9 +191,9 @@ class SupervisorSession(Session):
 
 def message_text(message: Mapping[str, JSON], body: bytes | FileRange) -> bytes:
     """A message as the session keeps it. Raises TypeError or ValueError if it can't be sent."""
-    text = as_text({"kind": "message", "message": message})
+    text = frames.as_text({"kind": "message", "message": message})
     if len(text) > LONGEST_MESSAGE:
         raise ValueError(f"A message of {len(text)} bytes is too long; the limit is {LONGEST_MESSAGE}.")
-    if size_of(body) > LONGEST_BODY:
-        raise ValueError(f"A body of {size_of(body)} bytes is too long; the limit is {LONGEST_BODY}.")
+    if size_of(body) > frames.LONGEST_BODY:
+        raise ValueError(f"A body of {size_of(body)} bytes is too long; the limit is {frames.LONGEST_BODY}.")
     return text
