@@ -55,42 +55,29 @@ class Inherited(NamedTuple):
 
 def begin(launch: Launch) -> Inherited:
     """Start a fork server as a child of this thread, without waiting for its imports. Raises OSError."""
-    channel, other = socket.socketpair()
-    lifeline, held = os.pipe2(os.O_CLOEXEC)
-    try:
-        return Inherited(_start(launch, other.fileno(), held), channel.detach(), lifeline)
-    except OSError:
-        channel.close()
-        os.close(lifeline)
-        raise
-    finally:
-        other.close()
-        os.close(held)
-
-
-def _start(launch: Launch, channel: int, lifeline: int) -> int:
-    preload = launch.preload
-    options = {
-        "lifeline": lifeline,
-        "tensorflow": preload.tensorflow,
-        "preload": preload.modules,
-        "path": preload.path,
-    }
-    output = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    try:
+    with ExitStack() as ours, ExitStack() as theirs:
+        channel, other = socket.socketpair()
+        ours.enter_context(channel)
+        theirs.enter_context(other)
+        lifeline, held = os.pipe2(os.O_CLOEXEC)
+        ours.callback(os.close, lifeline)
+        theirs.callback(os.close, held)
+        output = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        theirs.callback(os.close, output)
+        imports = {"tensorflow": launch.preload.tensorflow, "preload": launch.preload.modules}
+        options = json.dumps({"lifeline": held, **imports, "path": launch.preload.path})
         process = subprocess.Popen(
-            [launch.python, ENTRY, str(os.getpid()), str(channel), "serve", json.dumps(options)],
+            [launch.python, ENTRY, str(os.getpid()), str(other.fileno()), "serve", options],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             env=launch.whole_env,
             start_new_session=True,
-            pass_fds=(channel, lifeline),
+            pass_fds=(other.fileno(), held),
         )
-    finally:
-        os.close(output)
-    process.returncode = 0  # stop() waits for the pid; Popen must not, when it is garbage-collected
-    return process.pid
+        process.returncode = 0  # stop() waits for the pid; Popen must not, when it is garbage-collected
+        ours.pop_all()
+        return Inherited(process.pid, channel.detach(), lifeline)
 
 
 class NoForkServer(Exception):

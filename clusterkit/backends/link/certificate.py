@@ -131,7 +131,9 @@ class Tls:
         try:
             if not self.is_open:
                 self._object.do_handshake()
-                self._compare()
+                if self._object.getpeercert(binary_form=True) != self._certificate:
+                    raise Untrusted("its certificate is not this run's")
+                self.is_open = True
             return self._read()
         except ssl.SSLWantReadError:
             return b""
@@ -150,11 +152,6 @@ class Tls:
 
     def take(self) -> bytes:
         return self._outgoing.read()
-
-    def _compare(self) -> None:
-        if self._object.getpeercert(binary_form=True) != self._certificate:
-            raise Untrusted("its certificate is not this run's")
-        self.is_open = True
 
     def _read(self) -> bytes:
         clear = bytearray()

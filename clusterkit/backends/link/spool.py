@@ -36,7 +36,11 @@ class Spool:
         self.directory.make()
         self.directory.lock()  # so that nobody on this host takes the tasks for strays
         for name in SHARED:
-            self._share(name, Path(order.run_directory))
+            own, shared = self.directory.path / name, Path(order.run_directory, name)
+            shared.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileNotFoundError):
+                own.rmdir()
+            own.symlink_to(shared)
 
     def view(self, task: Task, attempt: int, chunk: bytes) -> None:
         """Send what an attempt wrote, which is in its log by now; of that, a disk that is full has taken a part."""
@@ -64,13 +68,6 @@ class Spool:
             part = min(LONGEST_PART, size - offset)
             self._send(message(offset), FileRange(path, offset, part, grows=True))
             self._sent[path] = offset = offset + part
-
-    def _share(self, name: str, shared: Path) -> None:
-        own = self.directory.path / name
-        (shared / name).mkdir(mode=0o700, exist_ok=True)
-        with suppress(FileNotFoundError):
-            own.rmdir()
-        own.symlink_to(shared / name)
 
 
 def remove_orphans(before: float) -> None:

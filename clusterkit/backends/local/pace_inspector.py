@@ -62,9 +62,9 @@ class PaceInspector:
         known = self._subjects
         self._subjects = {}
         for task, (attempt, pid) in live.items():
-            old = known.get(task)
-            fits = old is not None and (old.attempt, old.pid) == (attempt, pid)
-            self._subjects[task] = old if fits and old is not None else PacedAttempt(attempt, pid)
+            new = PacedAttempt(attempt, pid)
+            old = known.get(task, new)
+            self._subjects[task] = old if (old.attempt, old.pid) == (attempt, pid) else new
         self._looking = True
         try:
             self._thread = start_thread("pace", partial(self._look, dict(self._subjects)), self._post)

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x00020000, 0x10000000, 0x40000000
 MS_NOSUID, MS_NODEV, MS_MOVE, MS_REC, MS_SLAVE = 0x2, 0x4, 0x2000, 0x4000, 1 << 19
@@ -155,7 +154,7 @@ class Netlink:
     def __enter__(self) -> Netlink:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._socket.close()
 
     def lay(self, name: str, other: str, namespace: int) -> None:
