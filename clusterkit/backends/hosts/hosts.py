@@ -150,9 +150,6 @@ class Hosts:
     def of(self, connection: Connection) -> Host | None:
         return self._by_connection.get(connection)
 
-    def __iter__(self) -> Iterator[Host]:
-        return iter(self._all)
-
 
 def in_order(name: str) -> list[str | int]:
     """What names are sorted by: `n10` comes after `n9`. Words and numbers alternate, a word first."""
@@ -160,16 +157,10 @@ def in_order(name: str) -> list[str | int]:
 
 
 @dataclass(slots=True)
-class Open:
-    """An order to several hosts, and the hosts that have not answered."""
-
-    waiting: set[Host]
-
-
-@dataclass(slots=True)
-class OpenLook(Open):
+class OpenLook:
     """A look at all tasks, posted without the hosts that are cut off, and kept until those have answered it."""
 
+    waiting: set[Host]
     look: ev.Look
     told: bool = False
     vitals: dict[Task, ev.Vitals] = field(default_factory=dict)
@@ -177,9 +168,10 @@ class OpenLook(Open):
 
 
 @dataclass(slots=True)
-class OpenFault(Open):
+class OpenFault:
     """An injection, and the answers so far."""
 
+    waiting: set[Host]
     done: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
