@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,12 +102,8 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
 
 def visible(named: str) -> tuple[str, ...]:
     """Return the GPUs that CUDA finds in CUDA_VISIBLE_DEVICES: those before the first invalid one, each once."""
-    names = list[str]()
-    for name in map(str.strip, named.split(",")):
-        if not name or name.startswith("-"):
-            break
-        names.append(name)
-    return tuple(dict.fromkeys(names))
+    valid = takewhile(lambda name: name and not name.startswith("-"), map(str.strip, named.split(",")))
+    return tuple(dict.fromkeys(valid))
 
 
 def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> list[str]:
