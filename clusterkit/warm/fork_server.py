@@ -28,7 +28,7 @@ AT_ONCE = 8  # requests that may be unanswered at the same time
 
 
 class Begun(NamedTuple):
-    """A fork's pipe for its pid, the process in between, if any, and the errno if the fork has failed."""
+    """The pipe for a fork's pid, the process in between, if any, and the errno of a fork that has failed."""
 
     reader: int
     middle: int | None

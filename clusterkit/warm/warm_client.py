@@ -103,14 +103,8 @@ class SharedServer:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
             listener.listen(128)
-            options = {
-                "tensorflow": True,
-                "preload": self._launch.preload.modules,
-                "path": self._own,
-                "socket": str(self.socket),
-                "idle": idle,
-                "owner": owner,
-            }
+            imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._own}
+            options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner}
             kept = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
                 process = subprocess.Popen(

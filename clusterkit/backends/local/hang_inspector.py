@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
 from clusterkit.backends.local.blocked_threads import Frame, doing, main_thread
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
@@ -76,7 +75,10 @@ class HangInspector:
                 self._watch(subjects)
             _tell(subjects)
             with suppress(OSError):
-                report = str(_write(self._run.all_stacks, look, report_of(why, subjects)))
+                number = len(list(self._run.all_stacks.glob(f"{look.value}-*.txt"))) + 1
+                path = self._run.all_stacks / f"{look.value}-{number}.txt"
+                path.write_text(report_of(why, subjects))
+                report = str(path)
         finally:  # the machine waits for the answer
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
@@ -148,10 +150,3 @@ def _peers(connections: Sequence[Connection], ends: Mapping[str, Task]) -> str:
     return (
         ", ".join(name + (f" ({n})" if (n := names.count(name)) > 1 else "") for name in sorted(set(names))) or "none"
     )
-
-
-def _write(directory: Path, look: Look, text: str) -> Path:
-    number = len(list(directory.glob(f"{look.value}-*.txt"))) + 1
-    path = directory / f"{look.value}-{number}.txt"
-    path.write_text(text)
-    return path

@@ -121,7 +121,10 @@ class Spawner:
         try:
             output = means.logs.open(task, attempt, means.directory.log(task, attempt))
         except OSError as error:
-            self._no_log(order, error)
+            what = f"its log could not be made: {_why(error)}"
+            if not self._on_hosts:  # a host's own disk is full, but another host's may not be
+                self._post(StorageFailed(f"{task}: {what}"))
+            self._post(SpawnFailed(task, attempt, what, unfit=True))
             return None
         opened = [output]
         try:
@@ -147,12 +150,6 @@ class Spawner:
             return
         _close(opened)
         self._started(order, moment, child)
-
-    def _no_log(self, order: Spawn, error: OSError) -> None:
-        what = f"its log could not be made: {_why(error)}"
-        if not self._on_hosts:  # a host's own disk is full, but another host's may not be
-            self._post(StorageFailed(f"{order.task}: {what}"))
-        self._post(SpawnFailed(order.task, order.attempt, what, unfit=True))
 
     def _failed(self, order: Spawn, error: OSError, opened: Iterable[int]) -> None:
         _close(opened)

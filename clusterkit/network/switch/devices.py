@@ -10,6 +10,7 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from clusterkit.network.switch.system import MTU, Netlink, NotPossible, enter, new_network, reason_of
@@ -47,33 +48,33 @@ class Hub:
         self._kernel.route(address, device)
 
 
+@dataclass(slots=True)
 class Detours:
     """Switches pairs of hosts, given by index, between their cables and the switch."""
 
-    def __init__(self, namespaces: Sequence[int], addresses: Sequence[bytes]) -> None:
-        self._namespaces = namespaces
-        self._addresses = addresses
+    namespaces: Sequence[int]
+    addresses: Sequence[bytes]
 
     def make(self, pairs: Iterable[Pair]) -> None:
         """Route all packets between the hosts of each pair through the switch. Raises NotPossible."""
         for host, others in _by_host(pairs).items():
-            enter(self._namespaces[host])
+            enter(self.namespaces[host])
             try:
                 with Netlink() as kernel:
                     tun = kernel.index(TUN)
                     for other in others:
-                        kernel.route(self._addresses[other], tun, self._addresses[host])
+                        kernel.route(self.addresses[other], tun, self.addresses[host])
             except OSError as error:  # a task with rights in its namespace may have deleted its device
                 raise NotPossible(f"a task's packets can't be routed to its TUN device: {reason_of(error)}") from None
 
     def end(self, pairs: Iterable[Pair]) -> None:
         for host, others in _by_host(pairs).items():
             with suppress(NotPossible, OSError):
-                enter(self._namespaces[host])
+                enter(self.namespaces[host])
                 with Netlink() as kernel:
                     tun = kernel.index(TUN)
                     for other in others:
-                        kernel.unroute(self._addresses[other], tun)
+                        kernel.unroute(self.addresses[other], tun)
 
 
 def _by_host(pairs: Iterable[Pair]) -> dict[int, list[int]]:

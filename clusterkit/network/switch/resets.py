@@ -8,6 +8,7 @@ import struct
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,10 +92,7 @@ def parse_table(table: str) -> Iterator[bytes]:
 
 
 def probe(flow: bytes) -> bytes:
-    """Make a packet to which one end of an established connection replies with the sequence number that it expects.
-
-    RFC 5961, 4.2: an end answers any SYN, whatever its number, with an acknowledgement, and otherwise ignores it.
-    """
+    """Make a packet to which an end replies with the sequence number that it expects: a SYN (RFC 5961, 4.2)."""
     return forge(flow, SYN)
 
 
@@ -120,6 +118,7 @@ def _endpoint(text: str) -> tuple[bytes, bytes]:
     return struct.pack(f"={len(words)}I", *words).removeprefix(_MAPPED), int(port, 16).to_bytes(2)
 
 
+@dataclass(slots=True)
 class Resets:
     """The resets in progress. Their flows are `doomed` in `ways`: an end that sends anything gets a reset back.
 
@@ -127,23 +126,16 @@ class Resets:
     reset makes the reset's sequence number stale. An end that is closed by then only replies with a reset.
     """
 
-    def __init__(
-        self,
-        namespaces: Sequence[int],
-        ways: Ways,
-        inject: Callable[[bytes], None],
-        call_at: Callable[[float, Callable[[float], None]], None],
-    ) -> None:
-        self._namespaces = namespaces
-        self._ways = ways
-        self._inject = inject
-        self._call_at = call_at
+    namespaces: Sequence[int]
+    ways: Ways
+    inject: Callable[[bytes], None]
+    call_at: Callable[[float, Callable[[float], None]], None]
 
     def begin(self, pairs: Iterable[Pair]) -> int:
         """Reset all TCP connections between the hosts of each pair; return their number. Raises NotPossible."""
         begun = dict[Pair, set[bytes]]()
         for pair, flows in self._flows({(min(pair), max(pair)) for pair in pairs}).items():
-            doomed = self._ways.way(*pair).doomed
+            doomed = self.ways.way(*pair).doomed
             if new := flows - doomed:
                 begun[pair] = new
                 doomed |= new
@@ -153,14 +145,14 @@ class Resets:
 
     def _probe(self, begun: Flows, left: int, now: float) -> None:
         if left:
-            self._call_at(now + PROBE_EVERY, functools.partial(self._probe, begun, left - 1))
+            self.call_at(now + PROBE_EVERY, functools.partial(self._probe, begun, left - 1))
         else:
             for pair, flows in begun.items():
-                self._ways.way(*pair).doomed.difference_update(flows)
-        self._ways.update_routes(self._ways.both_ways(begun))
+                self.ways.way(*pair).doomed.difference_update(flows)
+        self.ways.update_routes(self.ways.both_ways(begun))
         for pair, flows in begun.items():
-            for flow in flows & self._ways.way(*pair).doomed:  # not those whose ports have a new connection
-                self._inject(probe(flow))
+            for flow in flows & self.ways.way(*pair).doomed:  # not those whose ports have a new connection
+                self.inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:
         """Return both flows of each connection between the hosts of each pair, from the list of one of the two."""
@@ -168,12 +160,12 @@ class Resets:
         listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
         found = defaultdict[bytes, set[bytes]](set)
         for host in set(listed.values()):
-            enter(self._namespaces[host])
+            enter(self.namespaces[host])
             for flow in local_flows():
                 found[flow[:8]].add(flow)
         return {pair: self._between(*pair, found) for pair in sorted(pairs)}
 
     def _between(self, a: int, b: int, found: Mapping[bytes, set[bytes]]) -> set[bytes]:
-        here, there = self._ways.addresses[a], self._ways.addresses[b]
+        here, there = self.ways.addresses[a], self.ways.addresses[b]
         one_way = found.get(here + there, set()) | found.get(there + here, set())
         return {flow for each in one_way for flow in (each, reverse(each))}
