@@ -37,18 +37,14 @@ class NetworkError(ClusterkitError):
 
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """The features of a virtual network.
-
-    `cables`: the kernel connects pairs of tasks that nothing impairs, if it supports that and there is no `pcap`; the
-    switch carries everything else.
-    """
+    """The features of a virtual network."""
 
     tasks: Sequence[Task]
     seed: int  # decides which packets are lost and delayed
     network: bool = True  # without it, the disk is the only feature
     pcap: Path | None = None  # the file that captures all packets
     disk: Path | None = None  # a directory that can be filled
-    cables: bool = True
+    cables: bool = True  # whether the kernel connects pairs that nothing impairs, if it can and there is no pcap
 
 
 class VirtualNetwork:

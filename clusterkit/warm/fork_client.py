@@ -119,13 +119,16 @@ class ForkServer:
         if not self.ready or self.gone:
             raise NoForkServer
         with ExitStack() as stack:
-            cwd = os.open(start.plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            plan = start.plan
+            cwd = os.open(plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, cwd)
             gate, opened = os.pipe2(os.O_CLOEXEC)
             stack.callback(os.close, gate)
             try:
                 descriptors = [gate, start.output, start.stacks, cwd, *start.namespaces]
-                return PendingFork(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
+                argv, command, how = [plan.target, *plan.args], plan.command, plan.kind
+                request = {"parent": os.getpid(), "how": how, "argv": argv, "command": command, "env": dict(start.env)}
+                return PendingFork(start, ask(self._channel, request, descriptors, PATIENCE), opened)
             except OSError as error:
                 os.close(opened)
                 raise self._given_up(error) from None
@@ -223,13 +226,3 @@ def _is_child(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
-
-
-def _request(start: Start) -> dict[str, Any]:
-    return {
-        "parent": os.getpid(),
-        "how": start.plan.kind,
-        "argv": [start.plan.target, *start.plan.args],
-        "command": start.plan.command,
-        "env": dict(start.env),
-    }

@@ -25,10 +25,10 @@ NO_HOST = "no host is left"
 
 
 class Placements:
-    """Where the tasks are, after `begin`. Nothing of the job may run before one of these is called.
+    """The hosts of the tasks, after `begin`. Nothing of the job may run before one of these is called.
 
-    `settled` is: every host knows where all tasks are, and `endpoints` has where each task of the cluster listens.
-    `failed` is: hosts can't take their tasks, for these reasons; for none, where no host is left.
+    `settled`: every host has the `endpoints`.
+    `failed`: hosts can't take their tasks, or, without reasons, no host is left.
     """
 
     def __init__(

@@ -45,12 +45,10 @@ class Orphans:
         self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # by pid and start: possible leaders
 
     def living(self, leaders: Mapping[int, Child]) -> Iterator[Adopted]:
-        """Yield the living adopted processes, and reap the others. `leaders` are the first processes of attempts.
-
-        A process in this one's session was started by it: tasks and helpers lead sessions of their own.
-        """
+        """Yield the living adopted processes, and reap the others. `leaders` are the first processes of attempts."""
         session = os.getsid(0)
         for pid in procfs.children(os.getpid()):
+            # One in this process's session was started by it: tasks and helpers lead sessions of their own.
             if pid in leaders or pid in HELPERS or (seen := procfs.stat(pid)) is None or seen[2] == session:
                 continue
             if seen[0] not in "ZX" or not _reaped(pid):
