@@ -220,8 +220,8 @@ class Aggregation:
 
     def lost(self, host: Host) -> None:
         """Expect nothing of this host any more."""
-        for one in (*self._looks, *self._faults.values()):
-            one.waiting.discard(host)
+        for waiting in (*(look.waiting for look in self._looks), *(fault.waiting for fault in self._faults.values())):
+            waiting.discard(host)
         self._settle()
 
     def _settle(self) -> None:
