@@ -51,17 +51,13 @@ def _serve(run: RunDirectory, channel: socket.socket, port: int) -> None:
 
     try:
         address = library.serve(run.tensorboard, port, f"clusterkit {run.run_id}")
-        _wait_for_answer(address)
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_WITHIN)
+        connection.request("GET", urlsplit(address).path)
+        connection.getresponse().read()
+        connection.close()
         tell(channel, {"address": address})
     except (Exception, SystemExit) as error:
         tell_lost(channel, error)
-
-
-def _wait_for_answer(address: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_WITHIN)
-    connection.request("GET", urlsplit(address).path)
-    connection.getresponse().read()
-    connection.close()
 
 
 def _follow(run: RunDirectory, channel: socket.socket) -> None:

@@ -208,20 +208,15 @@ def answer(channel: socket.socket, begun: Begun) -> None:
             raise OSError(begun.error, "fork")
         if begun.middle is not None:
             os.waitpid(begun.middle, 0)
-        result = {"pid": read_pid(begun.reader)}
+        with os.fdopen(begun.reader, "rb") as reader:
+            pid = int(reader.read() or 0)  # what `announce` has written, or a negative error number
+        if pid <= 0:
+            raise OSError(-pid or errno.EAGAIN, "fork")
+        result = {"pid": pid}
     except OSError as error:
         result = {"errno": error.errno or errno.EAGAIN}
     with suppress(ConnectionError):
         channel.sendall(json.dumps(result).encode() + b"\n")
-
-
-def read_pid(reader: int) -> int:
-    """Read the pid that `announce` has written. Raises OSError for a negative error number, or if there is none."""
-    with os.fdopen(reader, "rb") as answer:
-        pid = int(answer.read() or 0)
-    if pid <= 0:
-        raise OSError(-pid or errno.EAGAIN, "fork")
-    return pid
 
 
 def quiet_fork() -> int:
