@@ -66,7 +66,11 @@ class VirtualNetwork:
         self._partial_line = b""
         self._stopped = self._captures = False
         self._descriptors: list[int] = []  # of the namespaces
-        self._scratch = None if disk is None else _scratch_in(log.parent)
+        try:
+            place = log.parent.absolute()
+            self._scratch = None if disk is None else tempfile.mkdtemp(prefix="full-disk-", dir=place)
+        except OSError as error:
+            raise NetworkError(f"{log.parent} can't be written: {error.strerror}.") from None
         try:
             self._helper = Helper(lambda channel: _argv(str(channel)), log, env)
         except OSError as error:
@@ -197,10 +201,3 @@ def addresses_of(tasks: Sequence[Task]) -> dict[Task, str]:
 def endpoints_of(tasks: Sequence[Task]) -> dict[Task, str]:
     at = addresses_of(tasks)
     return {task: f"{address}:{PORT}" for task, address in at.items() if task.type is not TaskType.EVALUATOR}
-
-
-def _scratch_in(directory: Path) -> str:
-    try:
-        return tempfile.mkdtemp(prefix="full-disk-", dir=directory.absolute())
-    except OSError as error:
-        raise NetworkError(f"{directory} can't be written: {error.strerror}.") from None

@@ -38,12 +38,8 @@ class Series:
 
     def __init__(self, job: JobSpec | None) -> None:
         self._ledger = Ledger(job)
-        self._status = self._ledger.run
+        self.status = self._ledger.run
         self._sampled = 0.0
-
-    @property
-    def pids(self) -> dict[Task, int]:
-        return self._status.pids
 
     def take(self, at: float, event: Event) -> Iterator[Scalar]:
         """Yield a report's metrics; before it a sample of all tasks, every `EVERY` seconds and before a task's exit."""
@@ -58,10 +54,10 @@ class Series:
     def sample(self, at: float, usage: Mapping[Task, tuple[float, int]] = NO_USAGE) -> Iterator[Scalar]:
         """Yield each task's step, speed and `usage`: percent of one core, and bytes of memory."""
         self._sampled = at
-        if self._status.began is None:
+        if self.status.began is None:
             return
-        seconds = max(0, round(at - self._status.began))
-        for task, of in self._status.tasks.items():
+        seconds = max(0, round(at - self.status.began))
+        for task, of in self.status.tasks.items():
             values = {"step": of.step if of.alive else None, "steps_per_second": of.speed(at)}
             if task in usage:
                 values["cpu_percent"], values["memory_bytes"] = usage[task]
@@ -95,7 +91,7 @@ class Scalars:
                 scalars = list(self._series.take(*event))
                 self._add(scalars if entry.offset > self._before else ())
         if live:
-            self._add(self._series.sample(time.time(), self._meter.sample(self._series.pids)))
+            self._add(self._series.sample(time.time(), self._meter.sample(self._series.status.pids)))
         for writer in self._writers.values():
             writer.flush()
         assert self._record is not None

@@ -62,7 +62,10 @@ def main() -> None:
 def build(plan: dict[str, Any], channel: socket.socket) -> Fabric:
     """Create the namespaces and the fabric, and send the namespaces to the supervisor. Raises NotPossible."""
     names, addresses = plan["names"], plan["addresses"]
-    capture = None if plan["pcap"] is None else _capture(plan["pcap"])
+    try:
+        capture = None if plan["pcap"] is None else Capture(plan["pcap"])
+    except OSError as error:
+        raise NotPossible(f"{plan['pcap']} can't be written: {system.reason_of(error)}") from None
     # A capture excludes cables, since it sees only what passes the switch.
     made = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
     disk = None
@@ -105,13 +108,6 @@ def why_not(network: bool, disk: bool) -> str | None:
     except NotPossible as error:
         return str(error)
     return None
-
-
-def _capture(path: str) -> Capture:
-    try:
-        return Capture(path)
-    except OSError as error:
-        raise NotPossible(f"{path} can't be written: {system.reason_of(error)}") from None
 
 
 class Control:
