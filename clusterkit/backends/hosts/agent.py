@@ -1,4 +1,4 @@
-"""The agent: a host's tasks, run for a supervisor elsewhere, until that ends the run or is not heard of any more."""
+"""The agent: runs a host's tasks for a supervisor elsewhere, until the run or the agent's lease ends."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ DONE, LOST = 0, 1  # how it exits, beside SUSPENDED and CRASHED: told to end; on
 
 
 class Agent:
-    """Does what the supervisor orders and reports what happens. Its methods are for one thread but where they say so.
+    """Carries out the supervisor's orders and reports events. Its methods are for one thread unless they say otherwise.
 
-    If the connection is cut it reconnects, and the tasks continue; when its lease ends it ends them.
+    After a cut the agent reconnects, and its tasks continue; when its lease ends it ends them.
     """
 
     def __init__(self, address: tuple[str, int], key: Path, host: str, timeout: float) -> None:
@@ -65,7 +65,7 @@ class Agent:
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
     def heed_signals(self) -> None:
-        """Have signals end a wait, so that their handlers run at once. For the main thread, before `run`."""
+        """Let signals end a wait, so that their handlers run at once. For the main thread, before `run`."""
         self._inbox.heed_signals()
 
     def run(self, lifelines: Mapping[int, str]) -> int:
@@ -250,7 +250,7 @@ class Agent:
             _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
 
     def _say_why(self, why: str) -> bool:
-        """Report why the agent ends, after all its tasks; return whether that arrived. Else it is awaited."""
+        """Report why the agent ends, after all its tasks; return whether that arrived. Else the supervisor waits."""
         if self._connection is None or self._lost.is_set():
             return False
         self._connection.close(f"Its agent ended: {why}.")

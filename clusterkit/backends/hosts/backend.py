@@ -112,7 +112,7 @@ class AgentsBackend:
     # What agents say, as IncomingMessages passes it on.
 
     def arrived(self, connection: Connection, name: str) -> None:
-        """An agent is there."""
+        """Open the run on the agent's host. Turn a second agent away if the first one with its name is alive."""
         if (before := self._hosts.named(name)) is not None:
             if not before.cut:  # its agent lives: in its place, this one would start tasks that run there already
                 self._inbox.put(ev.Noted(f"A second agent with the name {name} was turned away."))
@@ -126,7 +126,6 @@ class AgentsBackend:
         self._tell([host], order)
 
     def said(self, connection: Connection, said: ms.FromAgent) -> None:
-        """An agent said something."""
         if (host := self._hosts.of(connection)) is None:
             return  # it was given up
         match said:
@@ -193,25 +192,22 @@ class AgentsBackend:
             self._inbox.put(ev.Noted(f"The host {host.name} sees new files after {said.delay:.1f} s."))
 
     def was_cut(self, connection: Connection, why: str) -> None:
-        """There is no connection at present."""
         if (host := self._hosts.of(connection)) is not None:
             host.cut = True
             self._inbox.put(ev.HostCut(host.name, why, self._job.hosts.timeout))
             self._aggregation.cut()
 
     def is_back(self, connection: Connection) -> None:
-        """There is one again."""
         if (host := self._hosts.of(connection)) is not None:
             host.cut = False
             self._inbox.put(ev.HostBack(host.name))
 
     def was_lost(self, connection: Connection, why: str) -> None:
-        """There will be none any more."""
         if (host := self._hosts.of(connection)) is not None:
             self._lose(host, why)
 
     def _lose(self, host: Host, why: str) -> None:
-        """Give a host and its attempts up. Their output is complete with what has arrived."""
+        """Give up a host and its attempts. Their output is complete with what has arrived."""
         self._hosts.lose(host)
         host.connection.close(why)  # should its agent come back after all, it ends its tasks
         self._ending.discard(host)

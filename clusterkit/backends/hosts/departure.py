@@ -1,4 +1,4 @@
-"""How an agent leaves that a signal asks to end: it asks the supervisor, has its tasks end in time, and goes."""
+"""The departure of an agent that a signal asks to end: it asks the supervisor, ends its tasks in time, and leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGINT, SIGTERM = 2, 15
 
 
 class Departure:
-    """Pure: `now` is an argument, and what is to be done is called.
+    """Pure: `now` is an argument, and each action is a call.
 
     An engine may send a signal to agent and guardian alike, so that it comes twice; only a second Ctrl-C is in a hurry.
     A supervisor that does not answer is gone or told to end, too: then the agent passes SIGTERM on by itself.

@@ -40,7 +40,7 @@ WaitUntil = Callable[[Callable[[], bool], float], bool]
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """Why no attempt can start here, as a clause. `unreached` are the peers that did not answer, if that is it."""
+    """Why no attempt can start here, as a clause. `unreached` are the peers that did not answer."""
 
     why: str
     unreached: tuple[Task, ...] = ()
@@ -77,7 +77,7 @@ def _of_memory() -> str | None:
 
 
 def _of_disks(directories: Sequence[Path], post: Post) -> str | None:
-    """In a thread of its own: a network file system whose server is gone blocks whoever looks at it."""
+    """Check in a thread of its own: a network file system whose server is gone blocks whoever looks at it."""
     found: list[str] = []
     seen = list[Path]()
 
@@ -142,7 +142,7 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
 
 
 class Restarts:
-    """Starts attempts after the first, once one look for all that come meanwhile has found the needs met."""
+    """Starts attempts after the first once a look, one for all that are pending, has found their needs met."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class Restarts:
 
 
 class NotShared(Exception):
-    """A host does not see, or can't write, what it has to; the message is a sentence about it."""
+    """A host does not see a directory of the run, or can't write to it; the message is a sentence."""
 
 
 class SharedDirectories:

@@ -52,7 +52,7 @@ class Host:
         return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
 
     def last_events(self) -> Iterator[ev.SpawnFailed | ev.Exited | ev.Swept]:
-        """What becomes of its attempts when it is lost; the end of their output is another matter."""
+        """Yield the last events of its attempts when the host is lost, except for the end of their output."""
         for (task, number), attempt in sorted(self.attempts.items()):
             if not attempt.started:
                 yield ev.SpawnFailed(task, number, "its host was lost", self.name)
@@ -152,7 +152,7 @@ class Hosts:
 
 
 def in_order(name: str) -> list[str | int]:
-    """What names are sorted by: `n10` comes after `n9`. Words and numbers alternate, a word first."""
+    """Return the key to sort names by: `n10` comes after `n9`. Words and numbers alternate, a word first."""
     return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]
 
 

@@ -56,7 +56,7 @@ class Collected:
         self._viewer(part.task, part.attempt, data)
 
     def written(self, host: str, part: Written, data: bytes) -> None:
-        """Write a part of another file. Raises BadMessage for one that no agent has to send."""
+        """Write a part of another file. Raises BadMessage for a name that no agent sends."""
         path = self._directory.path / self.name_of(host, part.name)
         if not 0 <= part.offset < LONGEST:
             raise BadMessage(f"{part.offset} is no place in a file.")
@@ -68,7 +68,7 @@ class Collected:
                 os.close(descriptor)
 
     def name_of(self, host: str, name: str) -> str:
-        """Where a host's file is in the run directory; two hosts may have reports of the same name."""
+        """Return a file's place in the run directory; two hosts may have reports of the same name."""
         if _STACKS.fullmatch(name) or _RETURNED.fullmatch(name):
             return name
         if (report := _REPORT.fullmatch(name)) is not None:

@@ -48,7 +48,7 @@ class Placements:
         self.is_settled = False  # tasks can start
 
     def begin(self) -> None:
-        """Place every task anew. Not while it is open: an answer to the question before is none to this one."""
+        """Place every task anew. Not while it is open: hosts would still answer the request before."""
         ready = self._hosts.usable
         connected = [host for host in ready if not host.cut] or ready
         names = {host.name: host for host in connected}
@@ -92,7 +92,7 @@ class Placements:
         self._avoided, self._readmits = frozenset(names), False
 
     def leave(self, host: Host) -> None:
-        """A host is about to go. It still answers what it was asked."""
+        """Place the tasks of a host that is to leave anew. The host still answers pending requests."""
         if host in self._seats:
             self.is_settled, self._is_outdated = False, True
 
@@ -135,7 +135,7 @@ class Placements:
 
 
 class Starts:
-    """The starts that wait, and why tasks could not be placed. For the thread of the loop."""
+    """The pending starts, and why tasks could not be placed. For the thread of the loop."""
 
     def __init__(
         self,
@@ -173,7 +173,7 @@ class Starts:
         return bool(found)
 
     def joined(self) -> None:
-        """Place the tasks that wait for a host: one has come."""
+        """Place the tasks that wait for a host, now that one has come."""
         if self._found is not None:
             self.stop()
             if self._waiting:
@@ -210,7 +210,7 @@ class Starts:
             self._post(ev.SpawnFailed(order.task, order.attempt, why, crowded=bool(problems)))
 
     def _wait_for_a_host(self) -> None:
-        """Somebody, such as Kubernetes, may start an agent in place of one that has left."""
+        """Wait, since somebody, such as Kubernetes, may start an agent in place of one that has left."""
         limit = "" if self._patience == math.inf else f", for up to {self._patience:g} s"
         self._post(ev.Noted(f"No host is left. The tasks wait for an agent to connect{limit}."))
         self._until = time.monotonic() + self._patience

@@ -15,7 +15,7 @@ from clusterkit.words.events import Crashed
 
 
 class NoInterface(ClusterkitError):
-    """The interface that was asked for is not there, or has no address."""
+    """The requested interface does not exist, or has no address."""
 
 
 def family_of(host: str) -> socket.AddressFamily:
@@ -24,7 +24,7 @@ def family_of(host: str) -> socket.AddressFamily:
 
 
 def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
-    """This host's address on the interface, or else on the way to `peer`. Raises NoInterface, OSError."""
+    """Return this host's address on the interface, or else towards `peer`. Raises NoInterface, OSError."""
     if interface is not None:
         return address_on(interface)
     family, _, _, _, address = socket.getaddrinfo(*peer, type=socket.SOCK_DGRAM)[0]
@@ -40,7 +40,7 @@ def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
 
 
 def address_on(interface: str) -> str:
-    """This host's address on the interface: IPv4, or else IPv6 that is not link-local. Raises NoInterface."""
+    """Return the interface's address: IPv4, or else IPv6 that is not link-local. Raises NoInterface."""
     interfaces = psutil.net_if_addrs()
     every = [one for one in interfaces.get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6)]
     found = {one.family: one.address for one in reversed(every) if not _is_link_local(one.address)}

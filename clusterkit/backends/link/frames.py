@@ -22,7 +22,7 @@ _LONGEST_NAME = 255
 
 
 class BadFrame(ValueError):
-    """The other side sent what this protocol does not have."""
+    """The other side sent an invalid frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def frame(header: Mapping[str, JSON]) -> bytes:
 
 
 def numbered(number: int, acknowledged: int, text: bytes, body: bytes) -> bytes:
-    """A frame of the stream, as bytes; `text` is the rest of its header, which `as_text` made earlier."""
+    """Return a frame of the stream; `text` is the rest of its header, which `as_text` made earlier."""
     return b'{"seq":%d,"ack":%d,"size":%d,%b\n%b' % (number, acknowledged, len(body), text[1:], body)
 
 

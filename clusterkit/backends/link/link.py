@@ -15,7 +15,7 @@ BATCH = 1 << 14  # bytes of small frames that are sent together
 
 
 class User(Protocol):
-    """Who has a link; it can change. All calls are in the poller's thread."""
+    """The owner of a link, which can change. All calls are in the poller's thread."""
 
     def opened(self, link: Link) -> None:
         """The other side has proved that it has the run's key."""
@@ -24,7 +24,7 @@ class User(Protocol):
         """A frame has arrived. May raise BadFrame, which ends the link."""
 
     def next_frame(self) -> bytes | None:
-        """What to send next. Asked for when there is room."""
+        """Return the next frame to send, if any. Called when there is room."""
 
     def ended(self, link: Link, why: str) -> None:
         """The connection is gone, for a reason given as a clause; not called where the user closed it."""

@@ -127,7 +127,7 @@ class Listener:
         return None if self._look_at == math.inf else max(0.0, self._look_at - time.monotonic())
 
     def _look(self, now: float) -> None:
-        """Look at all that has a deadline. Deadlines move into the future only, so the next look is at the earliest."""
+        """Act on expired deadlines. They only move into the future, so the next look is at the earliest one."""
         if now >= self._deaf_until:
             self._deaf_until = math.inf
             self._poller.rearm(self._socket.fileno(), READABLE)

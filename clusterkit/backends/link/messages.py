@@ -1,4 +1,4 @@
-"""What supervisor and agent say to each other: orders and events as they are, and what concerns the host itself."""
+"""The messages between supervisor and agent: orders and events as they are, and messages about the host itself."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Hold ports for these tasks, none of which runs; answered by Claimed. `here`: all tasks of the host, if known."""
+    """Hold ports for these tasks, none of which runs; answered by Claimed."""
 
     tasks: tuple[Task, ...]
-    here: tuple[Task, ...] = ()
+    here: tuple[Task, ...] = ()  # all for which the host needs room; if empty, `tasks`
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +68,11 @@ class StopAgent:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The host is ready after `delay` seconds, at its `address` on the way to the supervisor, or has problems."""
+    """The host is ready, or has problems."""
 
     problems: tuple[str, ...]
-    address: str = ""
-    delay: float = 0.0
+    address: str = ""  # its own on the way to the supervisor
+    delay: float = 0.0  # seconds until it saw a file of the supervisor's
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +123,7 @@ _FROM_AGENT = {kind.__name__: kind for kind in typing.get_args(FromAgent)}
 
 
 class BadMessage(ValueError):
-    """The other side said what it can't say."""
+    """The other side sent an invalid message."""
 
 
 def encode(message: ToAgent | FromAgent) -> dict[str, typing.Any]:

@@ -165,7 +165,7 @@ class SupervisorSession(Session):
 
     @property
     def silent_at(self) -> float:
-        """When a connection that is there counts as cut; the agent gives it up after the same time."""
+        """When an open connection counts as cut; the agent gives it up after the same time."""
         return self.heard + self._timeout / 2
 
     @property

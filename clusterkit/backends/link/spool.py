@@ -1,4 +1,4 @@
-"""The spool: an agent's own run directory, and what of it the supervisor has been sent."""
+"""The spool: an agent's own run directory, and how much of it was sent to the supervisor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Send = Callable[[ms.FromAgent, bytes | FileRange], None]
 
 
 class Spool:
-    """Keeps a host's logs on its own disk, and sends what is written there; what is on its way takes no memory."""
+    """Keeps a host's logs on its own disk, and sends what is written there, without keeping it in memory."""
 
     def __init__(self, order: ms.Open, send: Send) -> None:
         """Create the directory below the temporary one. Raises RunDirectoryError, OSError."""
@@ -43,7 +43,7 @@ class Spool:
             own.symlink_to(shared)
 
     def view(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Send what an attempt wrote, which is in its log by now; of that, a disk that is full has taken a part."""
+        """Send what an attempt wrote, as far as it is in its log: a full disk has taken only a part."""
         log = self.directory.log(task, attempt)
         try:
             size = log.stat().st_size
@@ -62,7 +62,7 @@ class Spool:
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _send_rest(self, path: Path, size: int, message: Callable[[int], ms.FromAgent]) -> None:
-        """Send what a file of that size has beyond what was sent of it; each part's message is told its offset."""
+        """Send the rest of a file of that size; `message` makes the message for a part from its offset."""
         offset = self._sent.get(path, 0)
         while offset < size:
             part = min(LONGEST_PART, size - offset)
