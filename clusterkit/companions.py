@@ -111,7 +111,7 @@ class Companion:
 
 
 class ServerProcess:
-    """A Companion that serves an address: calls `ready` with it, or `lost` with why it failed, maybe in a thread."""
+    """Serves an address: calls `ready` with it or `lost` with a reason, in a thread unless the start itself fails."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Waiting for descriptors: a thread that does it, and what wakes a thread from it."""
+"""Waits for descriptors: the poller, a thread that does so, and the means to wake a waiting thread."""
 
 from __future__ import annotations
 

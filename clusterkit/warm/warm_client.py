@@ -42,7 +42,7 @@ def warm_dir() -> Path:
 
 
 class SharedServer:
-    """A warm server, running or not, found by interpreter, environment and imports, also those from `own`."""
+    """A warm server, maybe not running yet, for an interpreter, environment and imports, also those from `own`."""
 
     def __init__(self, directory: Path, launch: Launch, own: str | None = None) -> None:
         counts = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]

@@ -55,7 +55,7 @@ class HangInspector:
         self._threads: list[threading.Thread] = []
 
     def begin(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
-        """Inspect live attempts, not reaped before this returns, and post Inspected. Raises OSError for no thread."""
+        """Inspect live attempts, which are not reaped before this returns; posts Inspected. Raises OSError."""
         for subject in subjects:
             subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
             ask(subject.dump, subject.child.pid)

@@ -55,7 +55,7 @@ class PaceInspector:
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Look at these tasks, by attempt and first pid, and post Inspected. Raises OSError for no thread."""
+        """Look at these tasks, given by attempt and first pid; posts Inspected. Raises OSError."""
         if self._looking:
             self._post(Inspected({}, Look.PACE))
             return

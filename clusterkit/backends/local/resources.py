@@ -171,7 +171,7 @@ def _network_problems(job: JobSpec) -> list[str]:
 
 
 def _why_not_written(path: Path) -> str:
-    """Why a file can't be created or written, as a clause; empty if it can."""
+    """Return why a file can't be created or written, as a clause; empty if it can."""
     if why := why_not_reached(path):
         return why
     if path.is_dir():
