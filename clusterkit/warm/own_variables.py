@@ -48,7 +48,7 @@ class _Here(NamedTuple):
 
 
 class _Reader:
-    """Reads code up to the import of TensorFlow. Methods return whether that is certain; `sure`: the code surely runs."""
+    """Reads code up to the import of TensorFlow. Methods return whether that is certain; `sure`: the code runs."""
 
     def __init__(self, find: Find) -> None:
         self.find = find
