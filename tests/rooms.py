@@ -58,7 +58,7 @@ PURE = (
     *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "store/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
     *("backends/local/reports", "backends/local/blocked_threads"),
-    *("backends/link/frames", "backends/link/hello", "backends/link/session", "backends/link/stream"),
+    *("backends/link/frames", "backends/link/session", "backends/link/stream"),
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "curve", "faults", "incident")),
     *(f"ledger/{name}" for name in ("incidents", "ledger", "startup", "status", "stragglers", "stretch", "subjects")),
     *("ledger/takeover", "ledger/training_time"),
@@ -76,6 +76,6 @@ PURE = (
 INSIDE = (
     *("task/debug_session", "task/debugger", "task/debugger_pdb", "task/entry", "task/join", "task/patches"),
     *("task/peers", "engines/ssh/there"),
-    *("warm/confinement", "warm/fork_server", "warm/fresh", "warm/importing", "warm/warm_server", "network/switch"),
+    *("warm/confinement", "warm/fork_server", "warm/fresh", "warm/warm_server", "network/switch"),
 )
 IMPURE = {"subprocess", "threading", "socket", "signal", "time", "random", "os", "asyncio", "multiprocessing"}

@@ -13,7 +13,7 @@ import tempfile
 import weakref
 from pathlib import Path
 
-from clusterkit.warm.session import Session
+from clusterkit.warm.warm_client import Session
 
 _sessions: dict[int, Session] = {}  # by pid: a fork finds its parent's, and must not take it for its own
 

@@ -31,8 +31,7 @@ from clusterkit.store.cleaning import MARK
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.process import code_of
-from clusterkit.warm.session import ApiRequest
-from clusterkit.warm.warm_client import handed_over
+from clusterkit.warm.warm_client import ApiRequest, handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
 ROOT = Path(__file__).parent.parent.parent

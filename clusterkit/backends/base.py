@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple, Protocol
 
 from clusterkit.store.directory import RunDirectory
@@ -23,43 +23,14 @@ class Preflight(NamedTuple):
     warnings: list[str]
 
 
-class Receiver(Protocol):
-    """What a backend sends its events to: the supervisor's inbox."""
-
-    def put(self, item: Happened | Work) -> None:
-        """Add an event, or work for the loop's thread. For any thread; never waits."""
-
-    def work_until(self, done: Callable[[], bool], timeout: float, stubborn: bool = False) -> bool:
-        """Do incoming work until `done` is true or for `timeout` seconds; return `done`. For the loop's thread.
-
-        An event that ends the run ends the wait too, unless it is `stubborn`.
-        """
-
-    @property
-    def is_ending(self) -> bool:
-        """Whether an event that ends the run has come in. For the loop's thread, after `work_until`."""
-
-    def watch(self, lifeline: int, who: str) -> None:
-        """End the run when this descriptor becomes readable or is closed. For the loop's thread."""
-
-
 class Backend(Protocol):
-    """Acts for one run. Call its methods from the loop's thread, which lives as long as the run.
-
-    tests/backends/contract.py tests every backend.
-    """
+    """Acts for one run, in the loop's thread, which lives as long as the run. Tested by tests/backends/contract.py."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Prepare the start of the tasks in the run's directory; return their endpoints. Raises ClusterkitError."""
 
     def do(self, order: Order) -> None:
         """Carry out a decision of the machine. Answers are events in the inbox."""
-
-    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
-        """Kill processes of runs that lost their supervisor; return how many, by run id. Raises WillNotDie.
-
-        Leaves the processes in `spared` alone. `own` is the run that this process continues, and has locked.
-        """
 
     def leave(self) -> None:
         """The run is suspended: hosts that are told to end come back in the next allocation."""

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from clusterkit.cli import run
-from clusterkit.warm.session import ApiRequest
+from clusterkit.warm.warm_client import ApiRequest
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
 if TYPE_CHECKING:
     from clusterkit.job.options import Gathered
     from clusterkit.supervisor.prepare import Prepared
-    from clusterkit.warm.session import ApiRequest
+    from clusterkit.warm.warm_client import ApiRequest
 
 
 @click.command(

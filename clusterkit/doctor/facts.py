@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from clusterkit.backends.local.preflight import preflight as local_preflight
-from clusterkit.backends.local.preflight import shortages
+from clusterkit.backends.local.resources import preflight as local_preflight
+from clusterkit.backends.local.resources import shortages
 from clusterkit.doctor.deep import run_job
 from clusterkit.doctor.machine import collect_machine, try_ports, try_state
 from clusterkit.doctor.python_rules import Interpreter, Unmet

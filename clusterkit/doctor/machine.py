@@ -16,8 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from clusterkit.backends.local.gpus import gpus_here
-from clusterkit.backends.local.preflight import DESCRIPTORS, DESCRIPTORS_OWN, TASK_MEMORY
+from clusterkit.backends.local.resources import DESCRIPTORS, DESCRIPTORS_OWN, TASK_MEMORY, gpus_here
 from clusterkit.doctor.machine_rules import MachineFacts, PortFacts, StateFacts
 from clusterkit.store.cleaning import find_strays
 from clusterkit.store.store import state_dir

@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from clusterkit.companions.main import tell
+from clusterkit.companions import tell
 from clusterkit.hooks.command import HookCommand
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.exchange import parse_line

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from clusterkit.companions.process import Companion, Script
+from clusterkit.companions import Companion, Script
 from clusterkit.hooks.command import TERM_FOR
 from clusterkit.hooks.document import Document
 from clusterkit.hooks.moments import Moments

@@ -2,46 +2,56 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 import os
+import socket
+import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 from clusterkit.network.switch.links import Layer
-from clusterkit.network.switch_process import NetworkError, Switch, why_not
+from clusterkit.system.process import Helper, code_of
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task, TaskType
 
+UP_WITHIN = 10.0  # seconds; it takes 0.1 s, and 10 ms more for each task
+ANSWER_WITHIN = 5.0
+END_WITHIN = 2.0
+CHECKED_WITHIN = 5.0  # it takes 0.1 s
+_DESCRIPTORS_PER_MESSAGE = 253  # the kernel's limit
 PORT = 2222  # of every task's server, since each task has its own address
 __all__ = ["Layer", "NetworkError", "NetworkPlan", "VirtualNetwork", "why_not"]
 
 
+class NetworkError(ClusterkitError):
+    """The virtual network can't be created, has ended, or does not answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkPlan:
-    """The features of a virtual network.
-
-    `seed` decides which packets are lost and delayed. `disk` is a directory that can be filled; with `network` False
-    it is the only feature. `pcap` is the file that captures all packets. `cables`: the kernel connects pairs of tasks
-    that nothing impairs, if it supports that and there is no `pcap`; the switch carries everything else.
-    """
+    """The features of a virtual network."""
 
     tasks: Sequence[Task]
-    seed: int
-    network: bool = True
-    pcap: Path | None = None
-    disk: Path | None = None
-    cables: bool = True
+    seed: int  # decides which packets are lost and delayed
+    network: bool = True  # without it, the disk is the only feature
+    pcap: Path | None = None  # the file that captures all packets
+    disk: Path | None = None  # a directory that can be filled
+    cables: bool = True  # whether the kernel connects pairs that nothing impairs, if it can and there is no pcap
 
 
 class VirtualNetwork:
-    """The namespaces of a run's tasks, connected by a switch.
+    """The namespaces of a run's tasks, connected by the switch process, whose `pidfd` is readable once it has ended.
 
-    The switch process, `pid`, logs its errors to `log` and gets `env` on top of this environment; `pidfd` becomes
-    readable when it ends. Raises NetworkError if the network can't be created.
-
-    Create it in a thread that lives as long as the supervisor, before any task starts.
+    The switch logs its errors to `log` and gets `env` on top of this environment. Create it before any task starts, in
+    a thread that lives as long as the supervisor: its parent-death signal is tied to that thread. Raises NetworkError.
     """
 
     def __init__(self, plan: NetworkPlan, log: Path, env: Mapping[str, str]) -> None:
@@ -50,7 +60,23 @@ class VirtualNetwork:
         on_net, disk = self._tasks if plan.network else [], plan.disk
         self.addresses: Mapping[Task, str] = MappingProxyType(addresses_of(on_net))
         self.endpoints = endpoints_of(on_net)
-        self._scratch = None if disk is None else _scratch_in(log.parent)
+        self._log = log
+        self._lock = threading.Lock()
+        self._ids = itertools.count()
+        self._partial_line = b""
+        self._stopped = self._captures = False
+        self._descriptors: list[int] = []  # of the namespaces
+        try:
+            place = log.parent.absolute()
+            self._scratch = None if disk is None else tempfile.mkdtemp(prefix="full-disk-", dir=place)
+        except OSError as error:
+            raise NetworkError(f"{log.parent} can't be written: {error.strerror}.") from None
+        try:
+            self._helper = Helper(lambda channel: _argv(str(channel)), log, env)
+        except OSError as error:
+            self._remove_scratch()
+            raise NetworkError(f"The switch of the virtual network can't be started: {error.strerror}.") from None
+        self.pid, self.pidfd, self._channel = self._helper.pid, self._helper.pidfd, self._helper.channel
         request = {
             "names": list(map(str, on_net)),
             "addresses": list(self.addresses.values()),
@@ -58,41 +84,85 @@ class VirtualNetwork:
             "pcap": None if plan.pcap is None else os.path.abspath(plan.pcap),
             "cables": plan.cables,
             "disk": None if disk is None else {"path": os.path.abspath(disk), "scratch": self._scratch},
+            "parent": os.getpid(),
         }
         try:
-            self._switch = Switch(request, log, env)
+            self._ask(UP_WITHIN, request)
         except BaseException:
-            self._remove_scratch()
+            self.stop()
             raise
-        self.pid, self.pidfd = self._switch.pid, self._switch.pidfd
+        self._captures = plan.pcap is not None
 
     def namespaces(self, task: Task) -> tuple[int, ...]:
         """Return descriptors of the namespaces that the task joins, in that order; they are closed on exec."""
-        shared = len(self._switch.descriptors) - len(self.addresses)
+        shared = len(self._descriptors) - len(self.addresses)
         own = [shared + self._index[task]] if self.addresses else []
-        return tuple(self._switch.descriptors[i] for i in (*range(shared), *own))
+        return tuple(self._descriptors[i] for i in (*range(shared), *own))
 
     def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
         """Add the layer `number` between every task of `a` and every task of `b`, in both directions."""
-        self._switch.ask("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
+        self._do("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
 
     def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
         """Reset the TCP connections between every task of `a` and every task of `b`; return how many there were."""
-        count: int = self._switch.ask("reset", a=self._indices(a), b=self._indices(b))
+        count: int = self._do("reset", a=self._indices(a), b=self._indices(b))
         return count
 
     def fill_disk(self, number: int) -> None:
         """Make writes to the directory's files fail in tasks; files that are open already are not affected."""
-        self._switch.ask("fill", number=number)
+        self._do("fill", number=number)
 
     def heal(self, number: int) -> None:
-        """Remove the layer or free the full disk that has this number, if any."""
-        self._switch.ask("heal", number=number)
+        """Remove the layer or free the full disk that has this number."""
+        self._do("heal", number=number)
 
     def stop(self) -> None:
-        """End the switch; the namespaces vanish with the last task in them."""
-        self._switch.stop()
+        """End the switch and release its namespaces, which the kernel removes once no task is in them."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._captures:
+            with suppress(NetworkError):
+                self._do("flush")  # before END_WITHIN begins, after which the switch is killed
+        self._channel.close()
+        self._helper.end(END_WITHIN)
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors = []
         self._remove_scratch()
+
+    def _do(self, verb: str, **arguments: Any) -> Any:
+        return self._ask(ANSWER_WITHIN, {"do": verb, **arguments})
+
+    def _ask(self, within: float, request: Mapping[str, Any]) -> Any:
+        with self._lock:
+            number = next(self._ids)
+            self._channel.settimeout(within)
+            try:
+                self._channel.sendall(json.dumps({"id": number, **request}).encode() + b"\n")
+                while (answer := self._next_answer())["id"] != number:
+                    pass  # the late answer to a request that timed out
+            except TimeoutError:
+                raise NetworkError(f"The switch did not answer within {within:g} s. Its log: {self._log}") from None
+            except OSError:
+                raise NetworkError(f"The switch of the virtual network has ended. Its log: {self._log}") from None
+        if "error" in answer:
+            raise NetworkError(f"The virtual network failed: {answer['error']}.")
+        return answer["result"]
+
+    def _next_answer(self) -> dict[str, Any]:
+        """Read the next answer; keep the descriptors that are sent before the first one."""
+        while b"\n" not in self._partial_line:
+            more, descriptors, *_ = socket.recv_fds(
+                self._channel, 1 << 16, _DESCRIPTORS_PER_MESSAGE, socket.MSG_CMSG_CLOEXEC
+            )
+            self._descriptors += descriptors
+            if not more:
+                raise ConnectionResetError
+            self._partial_line += more
+        line, _, self._partial_line = self._partial_line.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
 
     def _indices(self, tasks: Iterable[Task]) -> list[int]:
         return sorted(self._index[task] for task in tasks)
@@ -103,19 +173,31 @@ class VirtualNetwork:
                 os.rmdir(self._scratch)
 
 
+def why_not(network: bool, disk: bool) -> str | None:
+    """Return why this machine can't create the network or the full disk, as a clause; None if it can. Takes 0.1 s."""
+    argv = _argv("check", *(["network"] if network else []), *(["disk"] if disk else []))
+    try:
+        checked = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECKED_WITHIN)
+    except subprocess.TimeoutExpired:
+        return f"a trial did not end within {CHECKED_WITHIN:g} s"
+    except OSError as error:
+        return f"the switch can't be started: {error.strerror}"
+    if checked.returncode == 0:
+        return checked.stdout.decode(errors="replace") or None
+    last = checked.stderr.decode(errors="replace").strip().splitlines()[-1:]
+    return "the switch does not start" + "".join(f" ({line})" for line in last)
+
+
+def _argv(*args: str) -> Sequence[str]:
+    # Isolated and without site packages, which starts faster: the switch needs the standard library only.
+    return [sys.executable, "-I", "-S", "-c", code_of("clusterkit.network.switch.main"), *args]
+
+
 def addresses_of(tasks: Sequence[Task]) -> dict[Task, str]:
     """Return the address of each task, by its position in `tasks`, which are sorted."""
     return {task: f"10.77.{index // 250}.{index % 250 + 1}" for index, task in enumerate(tasks)}
 
 
 def endpoints_of(tasks: Sequence[Task]) -> dict[Task, str]:
-    """Return the `host:port` on which each task but the evaluator listens."""
     at = addresses_of(tasks)
     return {task: f"{address}:{PORT}" for task, address in at.items() if task.type is not TaskType.EVALUATOR}
-
-
-def _scratch_in(directory: Path) -> str:
-    try:
-        return tempfile.mkdtemp(prefix="full-disk-", dir=directory.absolute())
-    except OSError as error:
-        raise NetworkError(f"{directory} can't be written: {error.strerror}.") from None

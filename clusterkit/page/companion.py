@@ -13,8 +13,7 @@ from contextlib import suppress
 from functools import partial
 from urllib.parse import urlsplit
 
-from clusterkit.companions.main import tell
-from clusterkit.companions.process import Script, ServerProcess
+from clusterkit.companions import Script, ServerProcess, tell
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.words.events import Crashed, DashboardLost, DashboardReady

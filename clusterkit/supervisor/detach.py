@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clusterkit.supervisor.guardian import flush
-from clusterkit.system.limits import saying_what_is_used_up
+from clusterkit.system.barrier import saying_what_is_used_up
 
 
 def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> int:

@@ -55,7 +55,7 @@ def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) 
     from clusterkit.supervisor.run import Run
     from clusterkit.supervisor.up import GUARDIAN, OWNER
     from clusterkit.supervisor.up import supervise as supervise_run
-    from clusterkit.warm.launching import Inherited
+    from clusterkit.warm.fork_client import Inherited
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:

@@ -11,10 +11,10 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from clusterkit.supervisor.watchdog import Watchdog
-from clusterkit.system.limits import saying_what_is_used_up
+from clusterkit.system.barrier import saying_what_is_used_up
+from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, become_subreaper
 from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
-from clusterkit.system.wakeup import Wakeup
 from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import signal_name
 

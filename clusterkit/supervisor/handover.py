@@ -15,8 +15,8 @@ from typing import Any
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.guardian import flush, forwarding
+from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, code_of
-from clusterkit.system.wakeup import Wakeup
 from clusterkit.warm.choice import marks
 from clusterkit.warm.confinement import own_attributes
 from clusterkit.warm.warm_client import SharedServer, ask

@@ -18,6 +18,7 @@ from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.check.explaining import explained
 from clusterkit.machine.core import Machine
 from clusterkit.store.checkpoints import continue_from
+from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.supervisor import signals
 from clusterkit.supervisor.allocation import SignalMeaning, is_ending, request_next
@@ -28,8 +29,8 @@ from clusterkit.supervisor.prepare import Prepared
 from clusterkit.supervisor.run import Run, make_and_lock
 from clusterkit.supervisor.signals import HEEDED
 from clusterkit.supervisor.takeover import NONE, Past, take_over
+from clusterkit.system.barrier import saying_what_is_used_up
 from clusterkit.system.inbox import Inbox
-from clusterkit.system.limits import saying_what_is_used_up
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
 from clusterkit.system.sweep import WillNotDie
@@ -37,7 +38,7 @@ from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level
 from clusterkit.views.report import report
 from clusterkit.warm.choice import marks
-from clusterkit.warm.launching import Inherited
+from clusterkit.warm.fork_client import Inherited
 from clusterkit.warm.starter import Warmth
 from clusterkit.words.errors import ClusterkitError, NoHosts
 from clusterkit.words.job import JobSpec
@@ -181,7 +182,7 @@ def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: 
     """
     prepared = run.prepared
     if past is not None:
-        warnings = _reap(backend, run, run.run_id)
+        warnings = _reap(run, run.run_id)
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past.info))
         return warnings
     try:
@@ -192,7 +193,7 @@ def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: 
     except ClusterkitError:
         directory.discard()
         raise
-    return _reap(backend, run)
+    return _reap(run)
 
 
 def _info(
@@ -215,12 +216,12 @@ def _info(
     )
 
 
-def _reap(backend: Backend, run: Run, own: str = "") -> list[str]:
+def _reap(run: Run, own: str = "") -> list[str]:
     try:
         return [
             f"The run {run_id} had lost its supervisor and left {number_of('process', count)} behind, "
             "which clusterkit killed."
-            for run_id, count in backend.strays(run.starters, own).items()
+            for run_id, count in reap_strays(spared=run.starters, own=own).items()
         ]
     except WillNotDie as error:
         return [f"An earlier run lost its supervisor and left processes behind. {error}"]

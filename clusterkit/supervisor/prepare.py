@@ -72,7 +72,7 @@ def _preflight(job: JobSpec) -> Preflight:
 
         found = of_agents(job)
         return found._replace(problems=[*engine_named(job.hosts.engine).problems(job), *found.problems])
-    from clusterkit.backends.local.preflight import preflight as of_local
+    from clusterkit.backends.local.resources import preflight as of_local
 
     return of_local(job)
 

@@ -9,7 +9,7 @@ from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.views.console import Show
 from clusterkit.views.narrate import Level
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 from clusterkit.words.errors import RunDirectoryError
 
 

@@ -24,8 +24,8 @@ from clusterkit.system.process import ENDING
 from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
 from clusterkit.warm.choice import launch_for, warm_places
-from clusterkit.warm.launching import Inherited, Launch, begin
-from clusterkit.warm.session import Session
+from clusterkit.warm.fork_client import Inherited, Launch, begin
+from clusterkit.warm.warm_client import Session
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
 

@@ -1,20 +1,50 @@
-"""Threads that report their crash: an unhandled exception becomes a Crashed event."""
+"""Threads that report their crash as a Crashed event, and which resource has run out where that is the reason."""
 
 from __future__ import annotations
 
 import errno
 import os
+import resource
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
-from clusterkit.system.limits import shortage
-from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.errors import ClusterkitError, OutOfResources
 from clusterkit.words.events import Crashed
 from clusterkit.words.outcome import CRASHED
 
 JOIN_WITHIN = 5.0  # seconds
+
+
+def shortage(error: BaseException) -> str:
+    """Return a sentence about the resource that an OSError reports as exhausted; empty for other errors."""
+    match error.errno if isinstance(error, OSError) else None:
+        case errno.EMFILE:
+            limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+            return f"Too many open files: the limit is {limit}. Raise it, for example with: ulimit -n 1024"
+        case errno.ENFILE:
+            return "Too many files are open on this machine. Close programs."
+        case errno.EAGAIN:
+            return (
+                "No process or thread can be started: the limit of processes is reached. End programs, or raise "
+                "`ulimit -u` or the pids limit of the container."
+            )
+        case errno.ENOMEM:
+            return "The memory is used up. Close programs."
+    return ""
+
+
+@contextmanager
+def saying_what_is_used_up() -> Iterator[None]:
+    """Turn an OSError for want of descriptors, processes or memory into OutOfResources."""
+    try:
+        yield
+    except OSError as error:
+        if not (why := shortage(error)):
+            raise
+        raise OutOfResources(f"The run can't begin. {why}") from None
 
 
 class ThreadStuck(ClusterkitError):

@@ -18,15 +18,8 @@ class BadAnswer(OSError):
         super().__init__("its answer is invalid")
 
 
-def exchange(
-    channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float
-) -> dict[str, Any]:
-    """Send a request and return the answer; fork_server.py describes the protocol. Raises as `ask` and `answer` do."""
-    return answer(channel, ask(channel, request, descriptors, within), bytearray())
-
-
 def ask(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float) -> float:
-    """Send a request; return the deadline for its answer, in monotonic seconds. Raises OSError."""
+    """Send a request as fork_server.py describes; return its answer's deadline (monotonic). Raises OSError."""
     until = time.monotonic() + within
     channel.settimeout(within)
     body = json.dumps(request).encode()
@@ -40,11 +33,7 @@ def ask(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequenc
 
 
 def answer(channel: socket.socket, until: float, received: bytearray) -> dict[str, Any]:
-    """Return the next answer; `received` keeps bytes of later answers that have already arrived.
-
-    Raises BadAnswer for an invalid answer, TimeoutError at `until`, and another OSError if the server ends without an
-    answer.
-    """
+    """Return the next answer, keeping later bytes in `received`. Raises BadAnswer, TimeoutError at `until`, OSError."""
     while (end := received.find(b"\n")) < 0:
         if len(received) > MAX_ANSWER:
             raise BadAnswer

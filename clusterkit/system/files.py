@@ -42,10 +42,7 @@ def cut_to_lines(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create a directory and its missing parents, each accessible to its owner only. Raises OSError.
-
-    `mkdir` with `parents` would leave the parents' modes to the umask.
-    """
+    """Create a directory and its parents for its owner only, whatever the umask. Raises OSError."""
     if not path.parent.exists():
         make_private(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)

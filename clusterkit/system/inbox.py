@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 
-from clusterkit.system.poller import LONGEST_WAIT
-from clusterkit.system.wakeup import Bell, Wakeup
+from clusterkit.system.poller import LONGEST_WAIT, Bell, Wakeup
 from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
 Work = Callable[[], None]
@@ -81,7 +80,7 @@ class Inbox:
 
     @property
     def interrupted_by(self) -> int | None:
-        """The signal of the first Interrupted that `work_until` has queued, if any."""
+        """The signal of the first Interrupted that `work_until` has queued."""
         return next((event.signal for event in self._kept if isinstance(event, Interrupted)), None)
 
     @property
@@ -90,10 +89,7 @@ class Inbox:
         return any(isinstance(event, AllocationEnding) for event in self._kept)
 
     def get(self, timeout: float | None) -> Happened | Work | None:
-        """Return the next event or work; None after `timeout` seconds, or after a day.
-
-        A cut lifeline is returned before most of the events that are already queued.
-        """
+        """Return the next event, first a lost lifeline, or work; None after `timeout` seconds, or after a day."""
         return self._kept.popleft() if self._kept else self._next(timeout)
 
     def _next(self, timeout: float | None) -> Happened | Work | None:

@@ -1,9 +1,9 @@
-"""Ports: claims one for each task without a race, holds them for the whole run, and checks which tasks listen."""
+"""Ports: claims them without a race, and checks which tasks listen."""
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import portpicker
 
@@ -13,29 +13,6 @@ from clusterkit.words.model import Task
 
 TRIES = 200
 HOST = "127.0.0.1"
-
-
-class Ports:
-    """One port for each task, held by a bound socket that does not listen. Raises NoPorts."""
-
-    def __init__(self, tasks: Iterable[Task]) -> None:
-        self._held: dict[Task, socket.socket] = {}
-        try:
-            for task in tasks:
-                self._held[task] = claim()
-        except BaseException:
-            self.release()
-            raise
-
-    @property
-    def endpoints(self) -> dict[Task, str]:
-        """The `host:port` of each task."""
-        return {task: f"{HOST}:{held.getsockname()[1]}" for task, held in self._held.items()}
-
-    def release(self) -> None:
-        for held in self._held.values():
-            held.close()
-        self._held.clear()
 
 
 def claim() -> socket.socket:
@@ -79,5 +56,4 @@ def listening(endpoints: Mapping[Task, str], pids: Mapping[Task, int]) -> frozen
 
 
 def port_of(endpoint: str) -> int:
-    """Return the number in `host:port`."""
     return int(endpoint.rpartition(":")[2])

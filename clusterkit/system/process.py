@@ -6,6 +6,7 @@ import ctypes
 import os
 import select
 import signal
+import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,7 +18,7 @@ from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run or a campaign
-HELPERS: set[int] = set()  # the pids of helper processes, which `end_helper` reaps
+HELPERS: set[int] = set()  # the pids of helper processes, which `Helper.end` reaps
 KILLED_WITHIN = 2.0  # seconds for a helper process to end after SIGKILL
 
 
@@ -40,32 +41,51 @@ def code_of(module: str) -> str:
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
 
 
-def start_helper(argv: Sequence[str], channel: int, log: int, env: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start a helper process of the supervisor, such as the switch. It inherits `channel`. Raises OSError."""
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        env=env,
-        cwd="/",
-        pass_fds=(channel,),
-        start_new_session=True,
-    )
-    HELPERS.add(process.pid)
-    return process
+class Helper:
+    """A helper process of the supervisor, such as the switch, at the other end of `channel`. Raises OSError.
+
+    `argv` returns its command, given the descriptor of its end. `env` is added to this process's environment.
+    """
+
+    def __init__(self, argv: Callable[[int], Sequence[str]], log: Path, env: Mapping[str, str]) -> None:
+        self.channel, other = socket.socketpair()
+        try:
+            with other, log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    argv(other.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env={**os.environ, **env},
+                    cwd="/",
+                    pass_fds=(other.fileno(),),
+                    start_new_session=True,
+                )
+        except OSError:
+            self.channel.close()
+            raise
+        self.pid = self._process.pid
+        HELPERS.add(self.pid)
+        self.pidfd = os.pidfd_open(self.pid)
+
+    def end(self, within: float) -> None:
+        """Wait for the process, which was asked to end; kill it after `within` seconds. Never waits for ever."""
+        if first_readable((self.pidfd,), within) is None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(KILLED_WITHIN)
+        HELPERS.discard(self.pid)
+        os.close(self.pidfd)
 
 
-def end_helper(process: subprocess.Popen[bytes], pidfd: int, within: float) -> None:
-    """Wait for a helper that was asked to end; kill it after `within` seconds. Never waits for ever."""
-    ended = select.poll()
-    ended.register(pidfd, select.POLLIN)
-    if not ended.poll(within * 1000):
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(KILLED_WITHIN)
-    HELPERS.discard(process.pid)
+def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
+    """Wait until a descriptor is readable or closed, and return it; None after `seconds`."""
+    poll = select.poll()
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    found = poll.poll(None if seconds is None else max(0.0, seconds) * 1000)
+    return found[0][0] if found else None
 
 
 def become_subreaper() -> None:
@@ -86,9 +106,7 @@ def signal_attempt(child: Child, number: int) -> None:
     A process that ends between the check and the signal counts as reached. At worst, that restarts a program once too
     often. The reverse could mistake a program that obeyed the signal for one that had finished.
     """
-    ended = select.poll()
-    ended.register(child.pidfd, select.POLLIN)
-    if not ended.poll(0):
+    if first_readable((child.pidfd,), 0) is None:
         child.reached.append(number)
     signal_group(child, number)
 
@@ -102,10 +120,7 @@ def signal_group(child: Child, number: int) -> None:
 
 
 def exit_of(child: Child) -> Exit | None:
-    """Return how the process ended, without reaping it; call it when its pidfd is readable.
-
-    Returns None while a debugger withholds the status.
-    """
+    """Return how a process ended whose pidfd is readable, without reaping it; None while a debugger holds it."""
     info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     if info is None:
         return None
@@ -116,7 +131,6 @@ def exit_of(child: Child) -> Exit | None:
 
 
 def reap(child: Child) -> None:
-    """Reap the process and close its pidfd."""
     with suppress(ChildProcessError):
         os.waitpid(child.pid, os.WNOHANG)
     if child.process is not None:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import errno
 import functools
+import ipaddress
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
+from clusterkit.system import procfs
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
@@ -25,7 +29,6 @@ LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes whose parent is `pid`."""
     found: list[int] = []
     if not _lists_children():
         return [other for other in all_pids() if parent(other) == pid]
@@ -78,10 +81,7 @@ def use(pid: int) -> tuple[float, int, float] | None:
 
 
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:
-    """Return the nanoseconds that each thread of a process has run, and has waited for a CPU.
-
-    Empty if the kernel was built without CONFIG_SCHED_INFO.
-    """
+    """Return each thread's nanoseconds of running and of waiting for a CPU; empty without CONFIG_SCHED_INFO."""
     found = {}
     for name in _names(f"/proc/{pid}/task"):
         fields = (_read(f"/proc/{pid}/task/{name}/schedstat") or b"").split()
@@ -91,7 +91,6 @@ def thread_times(pid: int) -> dict[int, tuple[int, int]]:
 
 
 def thread_state(pid: int, thread: int) -> str | None:
-    """Return the state letter of a thread; None if it is gone."""
     fields = _stat(f"/proc/{pid}/task/{thread}")
     return None if fields is None else fields[0].decode()
 
@@ -103,10 +102,7 @@ def is_zombie(pid: int) -> bool:
 
 
 def environ(pid: int) -> dict[str, str]:
-    """Return the environment with which the process started its program.
-
-    Linux shows an empty one while a program is being started: then this waits for a moment.
-    """
+    """Return the environment with which the process started; waits a moment while Linux shows none at the start."""
     until = time.monotonic() + STARTS_WITHIN
     while (raw := _read(f"/proc/{pid}/environ")) == b"" and not _has_none(pid) and time.monotonic() < until:
         time.sleep(LOOK_AGAIN)
@@ -123,12 +119,10 @@ def _has_none(pid: int) -> bool:
 
 
 def argv_of(pid: int) -> list[str]:
-    """Return the command line with which the process started."""
     return (_read(f"/proc/{pid}/cmdline") or b"").decode(errors="replace").split("\0")
 
 
 def all_pids() -> Iterator[int]:
-    """Yield every process in this pid namespace."""
     return (int(name) for name in _names("/proc") if name.isdecimal())
 
 
@@ -166,7 +160,6 @@ def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:
 
 
 def _listeners(pid: int | str = "self") -> dict[int, int]:
-    """Map the inode of each listening socket to its port."""
     return {int(f[9]): int(f[1].rpartition(":")[2], 16) for f in tcp_sockets(pid, LISTENS)}
 
 
@@ -187,7 +180,6 @@ def _lists_children() -> bool:
 
 
 def parent(pid: int) -> int | None:
-    """Return the parent of a process; None if it is gone."""
     fields = _stat(f"/proc/{pid}")
     return None if fields is None else int(fields[1])
 
@@ -250,3 +242,26 @@ class Meter:
         since, until_then = self._before.get(pid, (now - age, 0.0))
         self._before[pid] = (now, cpu)
         return 100 * max(0.0, cpu - until_then) / max(now - since, 0.01), memory
+
+
+class Connection(NamedTuple):
+    local: str
+    remote: str
+
+
+def established(pid: int) -> list[Connection]:
+    """Return the process's established TCP connections; empty if its descriptors are not readable."""
+    own = procfs.links(pid)
+    sockets = [f for f in procfs.tcp_sockets(pid, procfs.ESTABLISHED) if f"socket:[{f[9]}]" in own]
+    return sorted(Connection(endpoint(fields[1]), endpoint(fields[2])) for fields in sockets)
+
+
+def endpoint(text: str) -> str:
+    """Convert the kernel's `0100007F:1F90` (32-bit words in this machine's byte order) to `127.0.0.1:8080`."""
+    address, _, port = text.partition(":")
+    words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
+    packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
+    host = ipaddress.ip_address(packed)
+    if isinstance(host, ipaddress.IPv6Address):
+        host = host.ipv4_mapped or host
+    return f"{host}:{int(port, 16)}" if host.version == 4 else f"[{host}]:{int(port, 16)}"

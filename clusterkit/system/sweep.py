@@ -68,10 +68,7 @@ def end_descendants(parent: int, within: float | None = None) -> int:
 
 
 def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE) -> None:
-    """Send SIGKILL to processes and wait until each has ended.
-
-    Raises WillNotDie at `until` (monotonic seconds), and CannotLook if there is no free descriptor to wait with.
-    """
+    """Kill processes, and wait for each. Raises WillNotDie at `until` (monotonic), CannotLook without descriptors."""
     with contextlib.ExitStack() as stack:
         waiting = dict(_pidfds(pids, stack))  # perhaps not of all processes; the caller finds the rest again
         poll = select.poll()
@@ -90,7 +87,6 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE)
 
 
 def reap_zombies(pids: Collection[int]) -> None:
-    """Reap those of `pids` that are children of this process and have ended."""
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

@@ -12,8 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from clusterkit.companions.main import tell, tell_lost
-from clusterkit.companions.process import Script, ServerProcess
+from clusterkit.companions import Script, ServerProcess, tell, tell_lost
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
@@ -43,7 +42,6 @@ def start_tensorboard(run: RunDirectory, post: Post, port: int = 0, env: Mapping
 
 
 def serve(run: RunDirectory, channel: socket.socket, port: str) -> None:
-    """Serve TensorBoard in a thread, and write the run's scalars until it has ended."""
     threading.Thread(target=_serve, args=(run, channel, int(port)), daemon=True).start()
     _follow(run, channel)
 
@@ -53,23 +51,18 @@ def _serve(run: RunDirectory, channel: socket.socket, port: int) -> None:
 
     try:
         address = library.serve(run.tensorboard, port, f"clusterkit {run.run_id}")
-        _wait_for_answer(address)
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_WITHIN)
+        connection.request("GET", urlsplit(address).path)
+        connection.getresponse().read()
+        connection.close()
         tell(channel, {"address": address})
     except (Exception, SystemExit) as error:
         tell_lost(channel, error)
 
 
-def _wait_for_answer(address: str) -> None:
-    connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=ANSWER_WITHIN)
-    connection.request("GET", urlsplit(address).path)
-    connection.getresponse().read()
-    connection.close()
-
-
 def _follow(run: RunDirectory, channel: socket.socket) -> None:
     """Write scalars until the channel is closed; after an error write no more, and keep serving those written."""
-    from clusterkit.tensorboard.scalars import Scalars
-    from clusterkit.tensorboard.series import EVERY
+    from clusterkit.tensorboard.scalars import EVERY, Scalars
 
     scalars: Scalars | None = Scalars(run)
     closed = False

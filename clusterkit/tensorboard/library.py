@@ -10,10 +10,12 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clusterkit.task.peers import is_own
-from clusterkit.tensorboard.series import Scalar
+
+if TYPE_CHECKING:
+    from clusterkit.tensorboard.scalars import Scalar
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 # Any port is accepted: a tunnel may have another one.
@@ -44,14 +46,13 @@ sys.modules.setdefault("tensorboard.compat.notf", ModuleType("tensorboard.compat
 
 
 def open_writer(directory: Path) -> Any:
-    """Open an EventFileWriter with a new file in the directory. Raises OSError."""
+    """Raises OSError."""
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     return EventFileWriter(str(directory))
 
 
 def event_of(scalar: Scalar) -> Any:
-    """Convert a scalar to an Event."""
     from tensorboard.compat.proto.event_pb2 import Event
     from tensorboard.compat.proto.summary_pb2 import Summary
 

@@ -1,19 +1,69 @@
-"""Writes the event files in `tensorboard/clusterkit/<task>` from the journal as it grows."""
+"""A run's events as scalars: series for TensorBoard, and the event files in `tensorboard/clusterkit/<task>`."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.system.procfs import Meter
 from clusterkit.tensorboard.library import event_of, open_writer
-from clusterkit.tensorboard.series import Scalar, Series
+from clusterkit.words.events import Event, Exited, Progressed
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
+
+EVERY = 2.0  # seconds between two samples
+NO_USAGE: Mapping[Task, tuple[float, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A point of a series: `step` is the training step for a metric, and otherwise seconds since the run began."""
+
+    task: Task
+    tag: str
+    value: float
+    step: int
+    at: float  # wall time
+
+
+class Series:
+    """Converts events to scalars, one event at a time. A restarted task continues its series."""
+
+    def __init__(self, job: JobSpec | None) -> None:
+        self._ledger = Ledger(job)
+        self.status = self._ledger.run
+        self._sampled = 0.0
+
+    def take(self, at: float, event: Event) -> Iterator[Scalar]:
+        """Yield a report's metrics; before it a sample of all tasks, every `EVERY` seconds and before a task's exit."""
+        if at - self._sampled >= EVERY or isinstance(event, Exited):
+            yield from self.sample(at)
+        self._ledger.take(at, event)
+        if isinstance(event, Progressed):
+            for name, value in event.metrics.items():
+                if value is not None:
+                    yield Scalar(event.task, name, value, event.step, at)
+
+    def sample(self, at: float, usage: Mapping[Task, tuple[float, int]] = NO_USAGE) -> Iterator[Scalar]:
+        """Yield each task's step, speed and `usage`: percent of one core, and bytes of memory."""
+        self._sampled = at
+        if self.status.began is None:
+            return
+        seconds = max(0, round(at - self.status.began))
+        for task, of in self.status.tasks.items():
+            values = {"step": of.step if of.alive else None, "steps_per_second": of.speed(at)}
+            if task in usage:
+                values["cpu_percent"], values["memory_bytes"] = usage[task]
+            for name, value in values.items():
+                if value is not None:
+                    yield Scalar(task, f"task/{name}", value, seconds, at)
 
 
 class Scalars:
@@ -41,10 +91,11 @@ class Scalars:
                 scalars = list(self._series.take(*event))
                 self._add(scalars if entry.offset > self._before else ())
         if live:
-            self._add(self._series.sample(time.time(), self._meter.sample(self._series.pids)))
+            self._add(self._series.sample(time.time(), self._meter.sample(self._series.status.pids)))
         for writer in self._writers.values():
             writer.flush()
-        self._remember()
+        assert self._record is not None
+        os.pwrite(self._record, b"%d\n" % max(self._journal.offset, self._before), 0)
 
     def _claim(self) -> bool:
         """Lock the file `written`. Returns False if another process has locked it. Raises OSError."""
@@ -65,7 +116,3 @@ class Scalars:
             if scalar.task not in self._writers:
                 self._writers[scalar.task] = open_writer(self._directory / str(scalar.task))
             self._writers[scalar.task].add_event(event_of(scalar))
-
-    def _remember(self) -> None:
-        assert self._record is not None
-        os.pwrite(self._record, b"%d\n" % max(self._journal.offset, self._before), 0)

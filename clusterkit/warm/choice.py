@@ -10,23 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.check.imports import (
-    ProgramFile,
-    files_of,
-    import_roots,
-    imports_tensorflow,
-    packages_of,
-    program_files,
-    program_of,
-)
+from clusterkit.check import imports
+from clusterkit.check.imports import ProgramFile
 from clusterkit.job.devices import usual_env
 from clusterkit.job.keras import chosen_env
 from clusterkit.store.paths import RunPaths
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.session import Session
-from clusterkit.warm.warm_client import SharedServer, WarmServerError, warm_dir
+from clusterkit.warm.warm_client import Session, SharedServer, WarmServerError, warm_dir
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
@@ -48,11 +40,11 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     is_command, serves = job.program.kind is ProgramKind.COMMAND, job.servers is Servers.BUILTIN
     if is_command and not serves:
         return Launch(sys.executable, ours, Preload(tensorflow=False), log)
-    file, root = program_of(job)
-    packages = packages_of(job, root)
-    program = [] if is_command else program_files(file, root, packages)
+    file, root = imports.program_of(job)
+    packages = imports.packages_of(job, root)
+    program = [] if is_command else imports.program_files(file, root, packages)
     warm = job.start is StartMode.WARM or serves  # clusterkit's servers import TensorFlow, whatever the program does
-    tensorflow = warm or imports_tensorflow(program) or _calls_tensorflow(job, file)
+    tensorflow = warm or imports.imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
     most = Counter(task.type for task in job.tasks).most_common(1)[0][0]
@@ -67,7 +59,6 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
 
 
 def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
-    """Whether the program is a pickled function that refers to TensorFlow or Keras."""
     if file != CALL or not job.program.args:
         return False
     try:
@@ -129,10 +120,10 @@ def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], r
     """Return the variables that a program, given as `program_files` returns it, sets for its own imports."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
-    texts, roots = {str(source.path): source.text for source in program}, import_roots(root)
+    texts, roots = {str(source.path): source.text for source in program}, imports.import_roots(root)
 
     def find(name: str, importer: str) -> list[File]:
-        paths = map(str, files_of(name, Path(importer), roots))
+        paths = map(str, imports.files_of(name, Path(importer), roots))
         return [(path, texts[path]) for path in paths if path in texts]
 
     order = [path for path in map(str, packages) if path in texts]

@@ -70,10 +70,7 @@ def own_attributes() -> dict[str, Any]:
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return the first difference of a process from this one, as `another ...`, or None.
-
-    `of_client` are the process's `own_attributes`.
-    """
+    """Return the first difference from a process with these `own_attributes`, as `another ...`, or None."""
     return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
 
 

@@ -11,14 +11,11 @@ _LOW_LEVEL = ("putenv", "unsetenv")  # these change the C library's environment 
 
 
 class Write(NamedTuple):
-    """One variable that is set, or deleted if `value` is None.
+    """One variable that is set, or deleted if `value` is None."""
 
-    `name` is None if the code does not show it; `is_known` says whether it shows the value.
-    """
-
-    name: str | None
+    name: str | None  # None if the code does not show it
     value: str | None = None
-    is_known: bool = False
+    is_known: bool = False  # whether the code shows the value
     is_default: bool = False  # takes effect only if the variable is not set
 
 

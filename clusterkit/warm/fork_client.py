@@ -3,59 +3,81 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
-import select
 import signal
 import socket
+import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import MAX_ANSWER, BadAnswer, answer, ask, parse_line
-from clusterkit.system.process import HELPERS
-from clusterkit.system.wakeup import Bell
-from clusterkit.warm.launching import Inherited
-from clusterkit.words.events import Crashed
+from clusterkit.system.poller import Bell
+from clusterkit.system.process import HELPERS, first_readable
+from clusterkit.task.entry import ENTRY
+from clusterkit.warm.servable import Preload
+from clusterkit.words.events import Crashed, Noted
 
 PATIENCE = 5.0  # seconds for a fork; a server that takes longer is killed
 TRIES = 3  # servers in a row that may end without having forked a task
 UP_WITHIN = 120.0  # seconds for the imports
 KILLED_WITHIN = 1.0  # seconds for a server to end after SIGKILL
+Post = Callable[[Noted | Crashed], None]
 
 
 @dataclass(frozen=True, slots=True)
-class ForkServerReady:
-    """The fork server has imported its modules, which took `seconds`, and can fork tasks."""
+class Launch:
+    """How a fork server or warm server starts."""
+
+    python: str
+    env: Mapping[str, str]
+    preload: Preload
+    log: str
+    own: Mapping[str, str | None] = field(default_factory=dict)  # variables that the program sets before its imports
+
+    @property
+    def whole_env(self) -> dict[str, str]:
+        return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
+
+
+class Inherited(NamedTuple):
+    """A started fork server: its pid, and the descriptors to reach it. This process or a warm server is its parent."""
 
     pid: int
-    seconds: float
-
-    @property
-    def sentence(self) -> str:
-        """The message for the user."""
-        return f"The fork server is ready after {self.seconds:.1f} s (pid {self.pid})."
+    channel: int
+    lifeline: int
 
 
-@dataclass(frozen=True, slots=True)
-class ForkServerLost:
-    """The fork server has ended; `was_ready` says whether it could fork, `again` whether another one is started."""
-
-    why: str
-    was_ready: bool
-    again: bool
-
-    @property
-    def sentence(self) -> str:
-        """The message for the user."""
-        then = "another one starts in the background" if self.again else "tasks start cold from now on"
-        return f"The fork server is gone ({self.why}); {then}."
-
-
-Post = Callable[[ForkServerReady | ForkServerLost | Crashed], None]
+def begin(launch: Launch) -> Inherited:
+    """Start a fork server as a child of this thread, without waiting for its imports. Raises OSError."""
+    with ExitStack() as ours, ExitStack() as theirs:
+        channel, other = socket.socketpair()
+        ours.enter_context(channel)
+        theirs.enter_context(other)
+        lifeline, held = os.pipe2(os.O_CLOEXEC)
+        ours.callback(os.close, lifeline)
+        theirs.callback(os.close, held)
+        output = os.open(launch.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        theirs.callback(os.close, output)
+        imports = {"tensorflow": launch.preload.tensorflow, "preload": launch.preload.modules}
+        options = json.dumps({"lifeline": held, **imports, "path": launch.preload.path})
+        process = subprocess.Popen(
+            [launch.python, ENTRY, str(os.getpid()), str(other.fileno()), "serve", options],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=launch.whole_env,
+            start_new_session=True,
+            pass_fds=(other.fileno(), held),
+        )
+        process.returncode = 0  # stop() waits for the pid; Popen must not, when it is garbage-collected
+        ours.pop_all()
+        return Inherited(process.pid, channel.detach(), lifeline)
 
 
 class NoForkServer(Exception):
@@ -63,14 +85,11 @@ class NoForkServer(Exception):
 
 
 class PendingFork(NamedTuple):
-    """A requested fork: of which task, and by when the server has to answer (monotonic seconds).
-
-    The task waits for a byte in the pipe `opened`, and exits if that closes without one.
-    """
+    """A requested fork, and by when the server has to answer (monotonic seconds)."""
 
     start: Start
     until: float
-    opened: int
+    opened: int  # a pipe from which the task reads a byte before it starts; it exits if that closes without one
 
 
 class ForkServer:
@@ -100,22 +119,22 @@ class ForkServer:
         if not self.ready or self.gone:
             raise NoForkServer
         with ExitStack() as stack:
-            cwd = os.open(start.plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            plan = start.plan
+            cwd = os.open(plan.cwd or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, cwd)
             gate, opened = os.pipe2(os.O_CLOEXEC)
             stack.callback(os.close, gate)
             try:
                 descriptors = [gate, start.output, start.stacks, cwd, *start.namespaces]
-                return PendingFork(start, ask(self._channel, _request(start), descriptors, PATIENCE), opened)
+                argv, command, how = [plan.target, *plan.args], plan.command, plan.kind
+                request = {"parent": os.getpid(), "how": how, "argv": argv, "command": command, "env": dict(start.env)}
+                return PendingFork(start, ask(self._channel, request, descriptors, PATIENCE), opened)
             except OSError as error:
                 os.close(opened)
                 raise self._given_up(error) from None
 
     def fork(self, asked: PendingFork) -> int:
-        """Return the pid of a requested fork, now a child of this process. Call it in the order of the requests.
-
-        Raises NoForkServer, or OSError like Popen.
-        """
+        """Return the pid of the oldest requested fork, now a child here. Raises NoForkServer, or OSError like Popen."""
         try:
             if self.gone:
                 raise NoForkServer
@@ -169,20 +188,22 @@ class ForkServer:
         return NoForkServer()
 
     def _attend(self) -> None:
-        report = self._read_report()
-        problem = report.problem if report else None
-        if report and not problem:
-            self.modules, self.ready = report.modules, True
-            self._post(ForkServerReady(self._pid, report.seconds))
-            first_readable((self._pidfd, self._bell.fileno()))
+        problem: str | None = None
+        match self._read_report():
+            case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
+                self.modules, self.ready = {str(name): str(place) for name, place in modules.items()}, True
+                self._post(Noted(f"The fork server is ready after {seconds:.1f} s (pid {self._pid}).", minor=True))
+                first_readable((self._pidfd, self._bell.fileno()))
+            case {"problem": str(problem)}:
+                pass
         was_ready, self.gone, self.ready = self.ready, True, False
         self.tries = TRIES if self._forked or self._retired else 0 if problem else self.tries - 1
         self._kill()
         why = self._why or problem or ("it was killed" if was_ready else "it did not become ready")
-        self._post(ForkServerLost(why, was_ready, self.tries > 0))
+        self._post(lost_event(why, self.tries > 0))
 
-    def _read_report(self) -> _Report | None:
-        """Wait for the server's report after its imports; None if it ends or is stopped before."""
+    def _read_report(self) -> Any:
+        """Wait for the server's report after its imports; None if it ends or is stopped before, or for no JSON."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
             if first_readable((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
@@ -190,31 +211,13 @@ class ForkServer:
             if not (more := os.read(self._lifeline, 1 << 16)):
                 return None
             line += more
-        return _parse_report(line)
+        return parse_line(line)
 
 
-class _Report(NamedTuple):
-    problem: str | None
-    seconds: float
-    modules: Mapping[str, str]
-
-
-def _parse_report(line: bytes) -> _Report | None:
-    match parse_line(line):
-        case {"problem": None, "seconds": float(seconds), "modules": dict(modules)}:
-            return _Report(None, seconds, {str(name): str(place) for name, place in modules.items()})
-        case {"problem": str(problem)}:
-            return _Report(problem, 0.0, {})
-    return None
-
-
-def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
-    """Wait until a descriptor is readable or closed, and return it; None after `seconds`."""
-    poll = select.poll()
-    for descriptor in descriptors:
-        poll.register(descriptor, select.POLLIN)
-    found = poll.poll(None if seconds is None else max(0.0, seconds) * 1000)
-    return found[0][0] if found else None
+def lost_event(why: str, again: bool) -> Noted:
+    """Return the message that a fork server has ended; `again`: another one is started."""
+    then = "another one starts in the background" if again else "tasks start cold from now on"
+    return Noted(f"The fork server is gone ({why}); {then}.")
 
 
 def _is_child(pid: int) -> bool:
@@ -223,13 +226,3 @@ def _is_child(pid: int) -> bool:
     except (OSError, OverflowError):
         return False
     return True
-
-
-def _request(start: Start) -> dict[str, Any]:
-    return {
-        "parent": os.getpid(),
-        "how": start.plan.kind,
-        "argv": [start.plan.target, *start.plan.args],
-        "command": start.plan.command,
-        "env": dict(start.env),
-    }

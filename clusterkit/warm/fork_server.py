@@ -28,10 +28,7 @@ AT_ONCE = 8  # requests that may be unanswered at the same time
 
 
 class Begun(NamedTuple):
-    """A task that is being forked: the pipe from which its pid is read, and the process in between, if any.
-
-    `error` is an errno if the fork has failed.
-    """
+    """The pipe for a fork's pid, the process in between, if any, and the errno of a fork that has failed."""
 
     reader: int
     middle: int | None
@@ -57,7 +54,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
     os.set_inheritable(descriptor, False)
     os.set_inheritable(lifeline, False)
     entry.load("warm/fresh")  # first, since every fork needs it
-    report = entry.load("warm/importing").prepare(options)
+    report = entry.load("warm/fresh").prepare(options)
     os.write(lifeline, json.dumps(report).encode() + b"\n")
     if report["problem"]:
         sys.exit(report["problem"])
@@ -125,7 +122,6 @@ class Server:
                 return forked
 
     def has_request(self) -> bool:
-        """Whether the next request has arrived, or the socket is closed."""
         poll = select.poll()
         poll.register(self.channel, select.POLLIN)
         return bool(poll.poll(0))
@@ -212,20 +208,15 @@ def answer(channel: socket.socket, begun: Begun) -> None:
             raise OSError(begun.error, "fork")
         if begun.middle is not None:
             os.waitpid(begun.middle, 0)
-        result = {"pid": read_pid(begun.reader)}
+        with os.fdopen(begun.reader, "rb") as reader:
+            pid = int(reader.read() or 0)  # what `announce` has written, or a negative error number
+        if pid <= 0:
+            raise OSError(-pid or errno.EAGAIN, "fork")
+        result = {"pid": pid}
     except OSError as error:
         result = {"errno": error.errno or errno.EAGAIN}
     with suppress(ConnectionError):
         channel.sendall(json.dumps(result).encode() + b"\n")
-
-
-def read_pid(reader: int) -> int:
-    """Read the pid that `announce` has written. Raises OSError for a negative error number, or if there is none."""
-    with os.fdopen(reader, "rb") as answer:
-        pid = int(answer.read() or 0)
-    if pid <= 0:
-        raise OSError(-pid or errno.EAGAIN, "fork")
-    return pid
 
 
 def quiet_fork() -> int:

@@ -22,18 +22,13 @@ Find = Callable[[str, str], Iterable[File]]  # from an imported name and the imp
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
-    """The variables that a program sets, or deletes (None), before TensorFlow is imported.
-
-    `defaults` are the names that it sets only if they are not set; `unclear` is a clause that names a line with an
-    effect that the code does not show.
-    """
+    """The variables that a program sets, or deletes (None), before TensorFlow is imported."""
 
     values: Mapping[str, str | None]
-    defaults: frozenset[str] = frozenset()
-    unclear: str | None = None
+    defaults: frozenset[str] = frozenset()  # the names that it sets only if they are not set
+    unclear: str | None = None  # a clause that names a line with an effect that the code does not show
 
     def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
-        """Return the variables that the program changes in this environment."""
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
 
 
@@ -53,10 +48,7 @@ class _Here(NamedTuple):
 
 
 class _Reader:
-    """Reads code up to the import of TensorFlow. Methods that read code return whether that import is certain.
-
-    `sure` says whether the code is certain to be executed.
-    """
+    """Reads code up to the import of TensorFlow. Methods return whether that is certain; `sure`: the code runs."""
 
     def __init__(self, find: Find) -> None:
         self.find = find

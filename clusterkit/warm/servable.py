@@ -57,9 +57,5 @@ def differing(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Return the modules that a fresh interpreter may import from `directory`, and the server from elsewhere.
-
-    `imported` are the server's top-level modules, each with the directory that it comes from; `names` are the modules
-    in the program's `directory`.
-    """
+    """Return the modules `names` of `directory` that a server has `imported` from another directory."""
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

@@ -13,8 +13,7 @@ from clusterkit.check.imports import program_of
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.fork_client import TRIES, ForkServer, ForkServerLost, ForkServerReady
-from clusterkit.warm.launching import Inherited, Launch, begin
+from clusterkit.warm.fork_client import TRIES, ForkServer, Inherited, Launch, begin, lost_event
 from clusterkit.warm.servable import differing, shadowed
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.job import JobSpec
@@ -99,7 +98,6 @@ class WarmStarter:
         self._start_server(TRIES)
 
     def stop(self) -> None:
-        """End the server, if any."""
         if self._server is not None:
             self._server.stop()
             self._server = None
@@ -110,14 +108,12 @@ class WarmStarter:
         try:
             self._server = ForkServer(begin(self._launch), self._report, tries)
         except OSError as error:
-            self._report(ForkServerLost(f"it could not start: {error.strerror}", was_ready=False, again=False))
+            self._report(lost_event(f"it could not start: {error.strerror}", again=False))
 
-    def _report(self, event: ForkServerReady | ForkServerLost | Crashed) -> None:
-        if isinstance(event, Crashed):
-            self._post(event)
-            return
-        self._post(Noted(event.sentence, minor=isinstance(event, ForkServerReady)))
-        self._changed()
+    def _report(self, event: Noted | Crashed) -> None:
+        self._post(event)
+        if isinstance(event, Noted):
+            self._changed()
 
     def _difference(self, plan: TaskPlan, env: Mapping[str, str]) -> str | None:
         assert self._launch is not None

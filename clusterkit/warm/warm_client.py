@@ -1,4 +1,4 @@
-"""The client of warm servers: starts, queries and stops them."""
+"""The client of warm servers: starts, queries and stops the user's, and those of one Python process, its session."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ import socket
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from secrets import token_hex
+from typing import Any, NamedTuple
 
-from clusterkit.store.control_socket import LONGEST
+from clusterkit.job.options import Gathered
+from clusterkit.store import control_socket
+from clusterkit.store.control_socket import LONGEST, temporary_for
 from clusterkit.store.store import state_dir
-from clusterkit.system import procfs
-from clusterkit.system.exchange import exchange
+from clusterkit.system import exchange, procfs
 from clusterkit.system.files import make_private, why_not_reached
+from clusterkit.system.process import first_readable
 from clusterkit.task.entry import ENTRY
-from clusterkit.warm.fork_client import UP_WITHIN, first_readable
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import UP_WITHIN, Launch
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
 ANSWER_WITHIN = 10.0  # seconds
 IMPORTED_WITHIN = 30.0  # seconds for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
+FILE_NAME = 24  # bytes of the longest file name in the directory, with its slash
 
 
 class WarmServerError(ClusterkitError):
@@ -34,15 +38,11 @@ class WarmServerError(ClusterkitError):
 
 
 def warm_dir() -> Path:
-    """Return the directory of the sockets and logs of this user's warm servers."""
     return state_dir() / "warm"
 
 
 class SharedServer:
-    """A warm server, which may not run yet. Interpreter, environment and imports determine its socket.
-
-    `own` is another directory from which it may preload modules.
-    """
+    """A warm server, maybe not running yet, for an interpreter, environment and imports, also those from `own`."""
 
     def __init__(self, directory: Path, launch: Launch, own: str | None = None) -> None:
         counts = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
@@ -90,7 +90,6 @@ class SharedServer:
         return status
 
     def _listens(self) -> bool:
-        """Whether a server listens; it may still be importing and answer later."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
             try:
                 client.connect(str(self.socket))
@@ -104,14 +103,8 @@ class SharedServer:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
             listener.listen(128)
-            options = {
-                "tensorflow": True,
-                "preload": self._launch.preload.modules,
-                "path": self._own,
-                "socket": str(self.socket),
-                "idle": idle,
-                "owner": owner,
-            }
+            imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._own}
+            options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner}
             kept = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
@@ -134,7 +127,7 @@ def ask(
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
-        return exchange(client, message, descriptors, timeout)
+        return exchange.answer(client, exchange.ask(client, message, descriptors, timeout), bytearray())
 
 
 def handed_over(run_id: str, home: Path) -> dict[str, int]:
@@ -162,10 +155,7 @@ def stop(path: Path) -> bool:
 
 
 def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the socket and the status of each warm server of this user. Removes the sockets of dead ones.
-
-    Raises RunDirectoryError if their directory can't be read.
-    """
+    """Yield each warm server's socket and status, removing sockets of dead ones. Raises RunDirectoryError."""
     if why := why_not_reached(warm_dir()):
         raise RunDirectoryError(f"{warm_dir()} can't be used: {why}.")
     for path in sorted(warm_dir().glob("*.sock")):
@@ -179,7 +169,6 @@ def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock, so that two commands do not start the same server."""
     try:
         make_private(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -190,3 +179,60 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A Python process, with the directories of its own warm servers and of the user's."""
+
+    pid: int
+    directory: Path
+    users: Path
+
+    @classmethod
+    def new(cls) -> Session:
+        """Return this process's session. Creates and opens nothing."""
+        name = f"clusterkit-warm-{token_hex(8)}"
+        return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
+
+    def make_directory(self) -> None:
+        """Create the directory, and check that it is private: `ps` shows its name. Raises WarmServerError."""
+        try:
+            is_ours = control_socket.make_private(self.directory)
+        except OSError as error:
+            raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
+        if not is_ours:
+            raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
+
+    def remove_directory(self) -> None:
+        """Remove the directory when the process ends. Its servers, which notice that, do the same."""
+        with suppress(OSError):
+            for path in self.directory.iterdir():
+                path.unlink(missing_ok=True)
+            self.directory.rmdir()
+
+    @contextmanager
+    def watched(self, lifeline: int) -> Iterator[int | None]:
+        """Open a pidfd of the process, readable once it has ended; None if it has ended already.
+
+        `lifeline`, a pipe to the process, shows that the pid has not been reused.
+        Why not use the pipe: each run has its own, and a server outlives the run. A pipe for the server would have to
+        stay open for the whole life of the process, and be closed in each of its forks.
+        """
+        try:
+            pidfd = os.pidfd_open(self.pid)
+        except OSError:
+            yield None
+            return
+        try:
+            yield pidfd if first_readable((lifeline,), 0) is None else None
+        finally:
+            os.close(pidfd)
+
+
+class ApiRequest(NamedTuple):
+    """A job that a Python process runs. `lifeline` is a pipe to the process, which the run must not outlive."""
+
+    job: Gathered
+    lifeline: int
+    session: Session

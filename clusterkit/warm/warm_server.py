@@ -14,6 +14,7 @@ import resource
 import selectors
 import signal
 import socket
+import struct
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -37,7 +38,7 @@ class WarmServer:
         self.confinement = entry.load("warm/confinement")
         self.listener = listener
         self.options = options
-        self.report: dict[str, Any] = entry.load("warm/importing").prepare(options)
+        self.report: dict[str, Any] = entry.load("warm/fresh").prepare(options)
         self.problem: str | None = self.report["problem"]
         self.imported_files = module_files()
         self.last_used = time.monotonic()
@@ -91,7 +92,6 @@ class WarmServer:
         os._exit(0)
 
     def exit_and_clear(self) -> NoReturn:
-        """Exit because the session has ended, and remove its directory."""
         directory = os.path.dirname(self.options["socket"])
         with suppress(OSError):
             for name in os.listdir(directory):
@@ -116,7 +116,7 @@ class WarmServer:
         continuation, descriptors = None, list[int]()
         # The client may be gone, or have sent an invalid request.
         with client, suppress(OSError, ValueError, TypeError, KeyError, MemoryError):
-            pid, uid = peer_of(client)
+            pid, uid, _ = struct.unpack("iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             request = self.fork_server.receive(client, READ_WITHIN) if uid == os.getuid() else None
             if request is not None:
                 message, descriptors = request
@@ -279,11 +279,6 @@ def exec_role(message: Mapping[str, Any], role: str, kept: list[int], other: int
 def become_subreaper(entry: ModuleType) -> None:
     """Become the parent of orphaned descendants, also after exec."""
     entry.ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-def peer_of(client: socket.socket) -> tuple[int, int]:
-    raw = client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
-    return int.from_bytes(raw[:4], sys.byteorder), int.from_bytes(raw[4:8], sys.byteorder)
 
 
 def send(client: socket.socket, answer: Mapping[str, Any]) -> None:

@@ -20,7 +20,7 @@ from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.task.call import dumps
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from clusterkit.backends.base import Preflight
+from clusterkit.store.cleaning import reap_strays
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, Setup
@@ -257,9 +258,9 @@ class Contract:
         run: Stage = stage("sleep 60 & echo up; wait")
         run.begin(WORKER)
         self.wait_for_output(run, WORKER)  # it has its environment: there is none while it is executed
-        assert run.backend.strays() == {}
+        assert reap_strays() == {}
         run.directory.lock_file.touch()
-        assert run.backend.strays().keys() == {"r-1"}
+        assert reap_strays().keys() == {"r-1"}
         assert run.wait(ev.Exited).exit == Exit(signal=signal.SIGKILL)
 
     @staticmethod

@@ -18,7 +18,7 @@ from clusterkit.backends.local import hang_inspector
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt, report_of
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.process import Child
-from clusterkit.system.sockets import endpoint, established
+from clusterkit.system.procfs import endpoint, established
 from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.events import Inspected, Look, Vitals
 from tests.commands import ROLES, Clusterkit, journal, wait_for

@@ -13,9 +13,8 @@ import pytest
 
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
-from clusterkit.backends.local.preflight import preflight
-from clusterkit.warm.fork_client import ForkServer
-from clusterkit.warm.launching import Launch
+from clusterkit.backends.local.resources import preflight
+from clusterkit.warm.fork_client import ForkServer, Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import Warmth
 from clusterkit.words import actions as ac

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.local.preflight import preflight
+from clusterkit.backends.local.resources import preflight
 from tests.histories import job
 
 

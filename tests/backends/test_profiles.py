@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.local.profiling import begin_profile, end_profile
+from clusterkit.backends.local.backend import send_request
 from clusterkit.backends.local.reports import parse_report
 from clusterkit.views.profiles import Answers
 from clusterkit.words.events import Exited, Profiled, Progressed
@@ -55,12 +55,12 @@ def test_what_a_task_reports_of_its_profile(line: dict[str, object], event: Prof
 def test_requests_go_through_a_pipe_that_somebody_has_open(tmp_path: Path) -> None:
     """Where nobody listens nothing is left in the pipe for a later attempt."""
     pipe = tmp_path / "requests"
-    assert not begin_profile(PurePosixPath(pipe), 1, 20, 30.0)
+    assert not send_request(pipe, do="profile")
     os.mkfifo(pipe)
-    assert not begin_profile(PurePosixPath(pipe), 1, 20, 30.0)
+    assert not send_request(pipe, do="profile")
     listener = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    assert begin_profile(PurePosixPath(pipe), 2, None, 2.5)
-    end_profile(PurePosixPath(pipe), 2)
+    assert send_request(pipe, do="profile", request=2, steps=None, seconds=2.5)
+    send_request(pipe, do="end-profile", request=2)
     assert [json.loads(line) for line in os.read(listener, 4096).splitlines()] == [
         {"do": "profile", "request": 2, "steps": None, "seconds": 2.5},
         {"do": "end-profile", "request": 2},

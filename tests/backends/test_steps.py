@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from clusterkit.backends.local import steps
-from clusterkit.backends.local.steps import StepReader
+from clusterkit.backends.local import logs
+from clusterkit.backends.local.logs import StepReader
 from clusterkit.job.step_regex import problem_of, step_in
 from clusterkit.words.events import Impaired, Progressed
 from tests.histories import task
@@ -100,4 +100,4 @@ def test_a_search_that_takes_too_long_is_the_last_one(monkeypatch: pytest.Monkey
     assert len(told) == 1
     assert "worker:1" in told[0].what
     assert posted.count(Progressed(WORKER, 1, 1)) == 1
-    assert steps.SLOW < 3
+    assert logs.SLOW < 3

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPERS, Child, heed_children, start_helper
+from clusterkit.system.process import Child, Helper, heed_children
 from clusterkit.words.model import Task, TaskType
 from tests.support import wait_until
 
@@ -138,8 +139,7 @@ def test_a_daemon_without_any_mark_is_killed_with_the_task_that_had_begun_before
 def test_a_daemon_without_any_mark_lives_as_long_as_a_task_that_may_have_started_it(family: Family) -> None:
     """To kill it sooner could kill another task's; this process's own helpers are no daemons."""
     before = set(procfs.children(os.getpid()))
-    log = os.open(os.devnull, os.O_WRONLY)
-    helper = start_helper(["sleep", "1000"], log, log, {})
+    helper = Helper(lambda _: ["sleep", "1000"], Path(os.devnull), {})
     other = begun(family, 1, "sleep", "1000")
     messy = ended(family, 0, "sh", "-c", DAEMON)
     wait_until(lambda: daemons(family), 20, "the daemon runs")
@@ -148,10 +148,8 @@ def test_a_daemon_without_any_mark_lives_as_long_as_a_task_that_may_have_started
     assert family.reap_clean([killed(other)]) == [other]
     assert family.sweep(other) == 1
     assert set(procfs.children(os.getpid())) - before == {helper.pid}
-    helper.kill()
-    helper.wait(10)
-    HELPERS.discard(helper.pid)
-    os.close(log)
+    helper.end(0.0)
+    helper.channel.close()
 
 
 def daemons(family: Family) -> list[int]:

@@ -13,7 +13,7 @@ import pytest
 
 from clusterkit.backends.local import watcher
 from clusterkit.backends.local.reports import Report, parse_report
-from clusterkit.backends.local.watcher import ReadPace, Watcher
+from clusterkit.backends.local.watcher import Watcher
 from clusterkit.words.events import Checkpointed, Happened, PhaseChanged, Progressed, Ready
 from clusterkit.words.model import Task
 from tests.histories import task
@@ -58,7 +58,7 @@ def pipe(tmp_path: Path) -> Iterator[Pipe]:
 
 def rest_for_good(pipe: Pipe) -> None:
     """After its next look at the pipe the watcher looks no more, unless it has to hurry."""
-    pipe.watcher._pace = ReadPace(FOR_GOOD, FOR_GOOD, FOR_GOOD)
+    pipe.watcher._rest = pipe.watcher._longest_rest = pipe.watcher._every = FOR_GOOD
     pipe.watcher._channels[WORKER].rest = FOR_GOOD
 
 
@@ -129,7 +129,7 @@ def test_steps_that_others_overtake_are_not_even_read(pipe: Pipe, monkeypatch: p
         return parse_report(task, line)
 
     monkeypatch.setattr(watcher, "parse_report", counting)
-    pipe.watcher._pace = pipe.watcher._pace._replace(every=FOR_GOOD)  # no step is passed on because time has passed
+    pipe.watcher._every = FOR_GOOD  # no step is passed on because time has passed
     pipe.report(step(0))
     pipe.next()
     for n in range(1, 1001, 100):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.companions.process import Companion, Script
+from clusterkit.companions import Companion, Script
 from clusterkit.store.directory import RunDirectory
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.backends.local.gpus import Found, gpus_here, visible
+from clusterkit.backends.local.resources import Found, gpus_here, visible
 from clusterkit.job.devices import all_share_gpus, by_need, computing, crowding, shares_of, too_few, usual_env
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import TaskType

@@ -23,9 +23,9 @@ pytestmark = [
 ]
 REFUSE = """
 import errno, os, socket, sys
-from clusterkit.network.switch import main, netlink
+from clusterkit.network.switch import main, system
 def refuse(*_): raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-if sys.argv[1:]: setattr(netlink.Netlink, sys.argv[1], refuse)
+if sys.argv[1:]: setattr(system.Netlink, sys.argv[1], refuse)
 places = main.make_namespaces(["10.77.0.1", "10.77.0.2"], False)
 print(places.hub is not None, sorted(name for _, name in socket.if_nameindex()))
 """

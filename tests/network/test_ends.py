@@ -85,7 +85,7 @@ def test_nothing_outlives_a_supervisor_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_when_it_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterkit.network.switch_process.END_WITHIN", 0.2)
+    monkeypatch.setattr("clusterkit.network.virtual.END_WITHIN", 0.2)
     task, env = Task.parse("worker:0"), {"CLUSTERKIT_RUN_DIR": str(tmp_path)}
     network = VirtualNetwork(NetworkPlan([task], 1, disk=tmp_path), tmp_path / "log", env)
     assert holders({os.fstat(network.namespaces(task)[-1]).st_ino}, tmp_path) == {os.getpid(), network.pid}

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusterkit.network.switch.flows import checksum
+from clusterkit.network.switch.resets import checksum
 from clusterkit.network.virtual import Layer, NetworkError, VirtualNetwork, why_not
 from clusterkit.words.model import Task
 from tests.guests import DEADLINE, Guest, await_round_trip, connect, round_trip
@@ -170,13 +170,13 @@ def test_what_is_delivered_is_captured(nets: Nets, tmp_path: Path) -> None:
 def test_a_switch_that_is_killed_at_its_end_has_captured_everything(
     nets: Nets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("clusterkit.network.switch_process.END_WITHIN", 0.2)
+    monkeypatch.setattr("clusterkit.network.virtual.END_WITHIN", 0.2)
     network = nets.make(pcap=tmp_path / "all.pcap")
     a, b = nets.enter(network, A), nets.enter(network, B)
     connect(a, b, network.addresses[A])
     a.does("c.sendall(b'the last word')")
     assert b.does("result = c.recv(20).decode()") == "the last word"
-    channel = network._switch._channel
+    channel = network._channel
 
     def close() -> None:
         os.kill(network.pid, signal.SIGSTOP)
@@ -185,7 +185,7 @@ def test_a_switch_that_is_killed_at_its_end_has_captured_everything(
     stopping = SimpleNamespace(
         settimeout=channel.settimeout, sendall=channel.sendall, recvmsg=channel.recvmsg, close=close
     )
-    monkeypatch.setattr(network._switch, "_channel", stopping)
+    monkeypatch.setattr(network, "_channel", stopping)
     network.stop()
     assert any(b"the last word" in packet for packet in captured(tmp_path / "all.pcap"))
 
@@ -236,10 +236,10 @@ def test_the_end_of_the_switch_is_told(network: VirtualNetwork) -> None:
 
 
 def test_a_switch_that_does_not_answer_is_ended(network: VirtualNetwork, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("clusterkit.network.switch_process.END_WITHIN", 0.2)
+    monkeypatch.setattr("clusterkit.network.virtual.END_WITHIN", 0.2)
     os.kill(network.pid, signal.SIGSTOP)
     with monkeypatch.context() as patch:
-        patch.setattr("clusterkit.network.switch_process.ANSWER_WITHIN", 0.2)
+        patch.setattr("clusterkit.network.virtual.ANSWER_WITHIN", 0.2)
         with pytest.raises(NetworkError, match=r"did not answer within 0\.2 s"):
             network.heal(1)
     os.kill(network.pid, signal.SIGCONT)

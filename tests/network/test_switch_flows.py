@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from clusterkit.network.switch.flows import (
+from clusterkit.network.switch.resets import (
     ACK,
     RST,
     SYN,

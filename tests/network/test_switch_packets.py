@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from clusterkit.network.switch.flows import ACK, RST, SYN, checksum, forge, reverse, segment_of
+from clusterkit.network.switch.resets import ACK, RST, SYN, checksum, forge, reverse, segment_of
 
 A, B = socket.inet_aton("10.77.0.1"), socket.inet_aton("10.77.0.2")
 FLOW = A + B + struct.pack("!HH", 40000, 2222)

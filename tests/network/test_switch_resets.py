@@ -8,8 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterkit.network.switch import resets as module
-from clusterkit.network.switch.flows import ACK, SYN, Segment, probe, replies, reverse
-from clusterkit.network.switch.resets import PROBES, Resets
+from clusterkit.network.switch.resets import ACK, PROBES, SYN, Resets, Segment, probe, replies, reverse
 from clusterkit.network.switch.ways import Ways
 
 NAMESPACES = [100, 101, 102]

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from clusterkit.network.switch.cables import Detours, Pair
-from clusterkit.network.switch.flows import forge
+from clusterkit.network.switch.devices import Detours, Pair
 from clusterkit.network.switch.links import Layer
+from clusterkit.network.switch.resets import forge
 from clusterkit.network.switch.ways import Way, Ways
 
 CUT, SLOW = Layer(cut=True), Layer(delay=5)

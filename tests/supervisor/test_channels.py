@@ -17,9 +17,8 @@ import pytest
 
 from clusterkit.backends.local.blocked_threads import main_thread
 from clusterkit.backends.local.hang_inspector import InspectedAttempt, _tell, report_of
-from clusterkit.backends.local.logs import LogPump
+from clusterkit.backends.local.logs import LogPump, StepReader
 from clusterkit.backends.local.stacks import dump_for
-from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.watcher import Watcher
 from clusterkit.job.step_regex import problem_of
 from clusterkit.ledger.ledger import Ledger

@@ -12,7 +12,7 @@ import pytest
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.run import make_and_lock
 from clusterkit.supervisor.up import _early
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.words.errors import RunDirectoryError
 from tests.support import ROOT

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.local.preflight import too_few_descriptors
+from clusterkit.backends.local.resources import too_few_descriptors
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.supervisor.detach import detach
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.lost import FILE, keep_crash
-from clusterkit.system.barrier import crashed
-from clusterkit.system.limits import shortage
+from clusterkit.system.barrier import crashed, shortage
 from clusterkit.system.ports import claim
 from clusterkit.words.errors import OutOfResources, RunDirectoryError
 from tests.histories import job

@@ -16,7 +16,7 @@ from clusterkit.job.plan import BUILTIN_SERVER
 from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 from tests.support import CHILDREN, Command
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(60)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.companions.process import Script
+from clusterkit.companions import Script
 from clusterkit.store.directory import RunDirectory
 from clusterkit.tensorboard.companion import start_tensorboard
 from clusterkit.words.events import TensorBoardLost, TensorBoardReady

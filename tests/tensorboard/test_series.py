@@ -8,7 +8,7 @@ import pytest
 
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.supervisor.prepare import prepare
-from clusterkit.tensorboard.series import Scalar, Series
+from clusterkit.tensorboard.scalars import Scalar, Series
 from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import Exit
@@ -85,7 +85,7 @@ def test_a_restarted_task_goes_on_in_its_series() -> None:
     list(series.take(BEGAN + 1, ev.Changed(WORKER, 1, TaskState.DOWN)))
     assert points(list(series.sample(BEGAN + 2))) == []
     start(series, BEGAN + 3, ev.Spawned(WORKER, 2, "pid 8"))
-    assert series.pids == {WORKER: 8, PS: 7}
+    assert series.status.pids == {WORKER: 8, PS: 7}
     list(series.take(BEGAN + 4, ev.Progressed(WORKER, 2, 51, {"loss": 1.0})))
     assert points(list(series.sample(BEGAN + 5))) == [("worker:0", "task/step", 51, 5)]
 

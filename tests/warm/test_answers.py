@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import queue
+import re
 import socket
 import subprocess
 import threading
@@ -19,9 +20,8 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange, procfs
 from clusterkit.warm import fork_client as warm
 from clusterkit.warm import warm_client
-from clusterkit.warm.fork_client import ForkServer, ForkServerLost, ForkServerReady, NoForkServer
-from clusterkit.warm.launching import Inherited
-from clusterkit.words.events import Crashed
+from clusterkit.warm.fork_client import ForkServer, Inherited, NoForkServer
+from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
@@ -38,13 +38,13 @@ class Stage:
         ours, self.other = socket.socketpair()
         lifeline, self.held = os.pipe2(os.O_CLOEXEC)
         self.process = subprocess.Popen(["sleep", "60"])
-        self.posted = queue.SimpleQueue[ForkServerReady | ForkServerLost | Crashed]()
+        self.posted = queue.SimpleQueue[Noted | Crashed]()
         self.server = ForkServer(Inherited(self.process.pid, ours.detach(), lifeline), self.posted.put)
 
     def ready(self) -> None:
         """Report the end of the imports."""
         os.write(self.held, READY)
-        assert isinstance(self.posted.get(timeout=10), ForkServerReady)
+        assert "is ready" in str(self.posted.get(timeout=10))
 
     def fork(self) -> int:
         """Request a fork for a command."""
@@ -79,9 +79,11 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 def lost(stage: Stage) -> str:
     """Why the server was given up; its process has ended."""
     event = stage.posted.get(timeout=10)
-    assert isinstance(event, ForkServerLost)
+    assert isinstance(event, Noted)
     assert stage.process.wait(10) == -9
-    return event.why
+    why = re.fullmatch(r"The fork server is gone \((.*)\); .*\.", event.text)
+    assert why is not None
+    return why[1]
 
 
 NONSENSE = [

@@ -10,7 +10,7 @@ import pytest
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for, launch_to_share
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.warm_client import SharedServer
 from clusterkit.words.job import JobSpec, Setup, StartMode
 from clusterkit.words.model import Program, ProgramKind

@@ -13,14 +13,14 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from clusterkit.system import exchange, procfs
-from clusterkit.warm import fork_server, importing
+from clusterkit.warm import fork_server, fresh
 
 
 def test_a_process_without_threads_and_devices_can_be_forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """None of the checks finds a problem."""
     monkeypatch.setattr(threading, "active_count", lambda: 1)
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
-    assert importing.why_unsafe() is None
+    assert fresh.why_unsafe() is None
 
 
 @pytest.mark.parametrize("device", ["/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/kfd", "/dev/dri/card0"])
@@ -30,7 +30,7 @@ def test_a_process_with_an_open_gpu_can_not(monkeypatch: pytest.MonkeyPatch, dev
     monkeypatch.delitem(sys.modules, "tensorflow.python.eager.context", raising=False)
     real = os.path.realpath
     monkeypatch.setattr(os.path, "realpath", lambda path: device if path == "/proc/self/fd/0" else real(path))
-    problem = importing.why_unsafe()
+    problem = fresh.why_unsafe()
     assert problem == "a preloaded module has opened a GPU, which can't be used after a fork"
 
 
@@ -39,7 +39,7 @@ def test_a_process_with_a_thread_can_not() -> None:
     ended = threading.Event()
     thread = threading.Thread(target=ended.wait, name="a pool")
     thread.start()
-    problem = importing.why_unsafe()
+    problem = fresh.why_unsafe()
     ended.set()
     thread.join()
     assert problem is not None
@@ -56,7 +56,7 @@ def test_a_process_whose_tensorflow_knows_its_devices_can_not(
     context.__dict__["_context"] = SimpleNamespace(_initialized=initialized)
     monkeypatch.setitem(sys.modules, "tensorflow.python.eager.context", context)
     monkeypatch.setattr(threading, "active_count", lambda: 1)
-    assert (importing.why_unsafe() is None) is can
+    assert (fresh.why_unsafe() is None) is can
 
 
 def test_a_fork_that_fails_leaves_no_descriptor_open(monkeypatch: pytest.MonkeyPatch) -> None:

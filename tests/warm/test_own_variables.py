@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.check.imports import packages_of, program_files, program_of
 from clusterkit.warm.choice import own_variables_of
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.own_variables import OwnVariables
 from clusterkit.warm.servable import Preload
 from clusterkit.words.job import Setup

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusterkit.warm import starter
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import _remove_bytecode
 

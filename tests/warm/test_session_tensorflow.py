@@ -19,8 +19,7 @@ from clusterkit.api.session import session
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
-from clusterkit.warm.session import Session
-from clusterkit.warm.warm_client import SharedServer, ask, handed_over, stop, warm_dir
+from clusterkit.warm.warm_client import Session, SharedServer, ask, handed_over, stop, warm_dir
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
 

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.warm.fork_client import PATIENCE
-from clusterkit.warm.launching import Launch
+from clusterkit.warm.fork_client import PATIENCE, Launch
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.starter import WarmStarter, Warmth
 from clusterkit.words.events import Noted

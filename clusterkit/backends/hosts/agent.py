@@ -1,4 +1,4 @@
-"""The agent: a host's tasks, run for a supervisor elsewhere, until that ends the run or is not heard of any more."""
+"""The agent: runs a host's tasks for a supervisor elsewhere, until the run or the agent's lease ends."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit.backends.hosts.departure import Departure
-from clusterkit.backends.hosts.fitness import Needs, peers_of
-from clusterkit.backends.hosts.restarts import Restarts
-from clusterkit.backends.hosts.sharing import NotShared, seconds_until_seen
+from clusterkit.backends.hosts.fitness import Needs, NotShared, Restarts, peers_of, seconds_until_seen
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.address import own_address
 from clusterkit.backends.link.connection import Connection
@@ -25,7 +23,7 @@ from clusterkit.backends.link.frames import JSON
 from clusterkit.backends.link.spool import Spool
 from clusterkit.backends.link.stream import FileRange
 from clusterkit.backends.local.backend import LocalBackend
-from clusterkit.backends.local.preflight import preflight
+from clusterkit.backends.local.resources import preflight
 from clusterkit.system.inbox import Inbox, Work
 from clusterkit.system.ports import port_of
 from clusterkit.warm.choice import launch_for
@@ -44,9 +42,9 @@ DONE, LOST = 0, 1  # how it exits, beside SUSPENDED and CRASHED: told to end; on
 
 
 class Agent:
-    """Does what the supervisor orders and reports what happens. Its methods are for one thread but where they say so.
+    """Carries out the supervisor's orders and reports events. Its methods are for one thread unless they say otherwise.
 
-    If the connection is cut it reconnects, and the tasks continue; when its lease ends it ends them.
+    After a cut the agent reconnects, and its tasks continue; when its lease ends it ends them.
     """
 
     def __init__(self, address: tuple[str, int], key: Path, host: str, timeout: float) -> None:
@@ -67,7 +65,7 @@ class Agent:
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
     def heed_signals(self) -> None:
-        """Have signals end a wait, so that their handlers run at once. For the main thread, before `run`."""
+        """Let signals end a wait, so that their handlers run at once. For the main thread, before `run`."""
         self._inbox.heed_signals()
 
     def run(self, lifelines: Mapping[int, str]) -> int:
@@ -85,33 +83,27 @@ class Agent:
     # What the dialer calls, in its own thread.
 
     def connected(self, connection: Connection, host: str) -> None:
-        """The supervisor was found."""
         self._connection = connection
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
-        """The supervisor said something."""
         self._inbox.put(partial(self._told, message))
 
     def cut(self, connection: Connection, why: str) -> None:
-        """No connection at present."""
         self._is_cut = True
 
     def resumed(self, connection: Connection) -> None:
-        """There is one again."""
         self._is_cut = False
 
     def unreadable(self, connection: Connection, why: str) -> None:
-        """A part of what is written here is lost, for example since somebody has removed its file."""
         self._inbox.put(ev.StorageFailed(why))
 
     def lost(self, connection: Connection, why: str) -> None:
-        """The session is over."""
         self.is_orphan = self._exit_code is None and self._ended is None
         self._lost.set()
         self._inbox.put(partial(self._finish, LOST, why.rstrip(".")))
 
     def put(self, event: ev.Happened) -> None:
-        """An event from outside, such as a signal."""
+        """Add an event from outside, such as a signal."""
         self._inbox.put(event)
 
     # The agent's thread.
@@ -188,7 +180,7 @@ class Agent:
         backend.open(directory)
         places = (directory.path, *shared)
         self._restarts = Restarts(
-            lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put),
+            lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put).look,
             self._port,
             backend.do,
             self._inbox.put,
@@ -220,7 +212,8 @@ class Agent:
         if self._restarts is None:
             raise ms.BadMessage(TOO_EARLY)
         self._restarts.do(order)
-        if isinstance(order, ac.DumpStacks | ac.BeginProfile | ac.EndProfile) or _writes(order):
+        writes = isinstance(order, ac.Inspect) and order.look is not ev.Look.PACE
+        if isinstance(order, ac.DumpStacks | ac.BeginProfile | ac.EndProfile) or writes:
             self._looks_until = time.monotonic() + LOOK_FOR
 
     @property
@@ -233,7 +226,7 @@ class Agent:
         return time.monotonic() < self._looks_until
 
     def _send(self, message: ms.FromAgent, body: bytes | FileRange = b"") -> None:
-        """Send a message. For any thread."""
+        """For any thread."""
         assert self._connection is not None, "the supervisor speaks first"
         self._connection.send(ms.encode(message), body)
 
@@ -241,7 +234,7 @@ class Agent:
         self._ended = self._ended or (code if self._exit_code is None or code != LOST else self._exit_code, why)
 
     def _end(self, code: int, why: str) -> None:
-        """End the tasks and the threads. What could not be delivered stays, and is named."""
+        """End the tasks and the threads; keep what could not be delivered, and name it."""
         self._stack.close()
         told = self._say_why(why)
         self._dialer.stop()
@@ -257,10 +250,7 @@ class Agent:
             _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
 
     def _say_why(self, why: str) -> bool:
-        """Have the supervisor learn, when no task lives any more, that and why the agent ends; return whether it did.
-
-        Otherwise it would wait for the agent to come back.
-        """
+        """Report why the agent ends, after all its tasks; return whether that arrived. Else the supervisor waits."""
         if self._connection is None or self._lost.is_set():
             return False
         self._connection.close(f"Its agent ended: {why}.")
@@ -268,11 +258,6 @@ class Agent:
 
 
 def _print(text: str) -> None:
-    """For whoever started the agent, if its output still leads anywhere: a connection may be gone by now."""
+    """Print for whoever started the agent, if its output still leads anywhere: a connection may be gone by now."""
     with suppress(OSError):
         sys.stderr.write(text)
-
-
-def _writes(order: ac.Order) -> bool:
-    """Whether tasks write their stacks for this look."""
-    return isinstance(order, ac.Inspect) and order.look is not ev.Look.PACE

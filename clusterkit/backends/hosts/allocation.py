@@ -1,18 +1,22 @@
-"""What a run needs of an engine."""
+"""An allocation: the hosts that one run has of its engine."""
 
 from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from clusterkit.backends.base import Post
+from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import AllocationEnding, Interrupted
 
 KILLED_WITHIN = 5.0  # seconds for a process that was killed; SIGKILL does not end one that waits for a disk
 TAIL = 2000  # bytes of what agents print that are looked at for the reason of a failure
+LOOK_EVERY = 0.25  # seconds between two looks whether the engine has given up
 
 
 class Allocation(Protocol):
@@ -70,3 +74,15 @@ def last_line(file: Path) -> str:
     except OSError:
         return ""
     return lines[-1] if lines else ""
+
+
+def ask(allocation: Allocation, signal: int, answer: Callable[[bool], None], post: Post) -> None:
+    """Answer, in the loop's thread, whether the signal is for that agent alone; tell the run if its allocation ends."""
+
+    def find_out() -> None:
+        ending = allocation.ending(signal, elsewhere=True)
+        post(partial(answer, ending is None))
+        if ending is not None:
+            post(ending)
+
+    start_thread("notice", find_out, post)

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
 
-from clusterkit.backends.base import Receiver
-from clusterkit.backends.hosts.aggregation import Aggregation
-from clusterkit.backends.hosts.allocation import Allocation
-from clusterkit.backends.hosts.collected import Collected, joined
-from clusterkit.backends.hosts.gathering import wait_for_hosts
-from clusterkit.backends.hosts.hosts import Host, Hosts
-from clusterkit.backends.hosts.incoming import IncomingMessages
-from clusterkit.backends.hosts.sharing import SharedDirectories
-from clusterkit.backends.hosts.starts import Starts
-from clusterkit.backends.hosts.telling import ask
+from clusterkit.backends.hosts.allocation import LOOK_EVERY, Allocation, ask
+from clusterkit.backends.hosts.fitness import SharedDirectories
+from clusterkit.backends.hosts.hosts import Aggregation, Host, Hosts
+from clusterkit.backends.hosts.incoming import Collected, IncomingMessages, joined
+from clusterkit.backends.hosts.placements import Starts
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.certificate import write_certificate
 from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.listener import Listener
 from clusterkit.backends.link.session import message_text
 from clusterkit.backends.local.logs import Viewer
-from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory
+from clusterkit.system.inbox import Inbox
 from clusterkit.text.endpoints import endpoint_of, host_in
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
@@ -42,7 +38,7 @@ LATE = 0.5  # seconds after which a host sees a file of the supervisor's, to be 
 class AgentsBackend:
     """Runs tasks on the hosts of an engine. Its methods are for the thread of the loop."""
 
-    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, allocation: Allocation) -> None:
+    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, allocation: Allocation) -> None:
         self._job, self._seed, self._inbox, self._viewer = job, seed, inbox, viewer
         self._allocation = allocation
         self._hosts = Hosts()
@@ -54,7 +50,7 @@ class AgentsBackend:
         self._stack = ExitStack()
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """Have the agents started, and wait for them. Raises NoHosts."""
+        """Start the agents, and wait for them. Raises NoHosts."""
         asked, ending = self._job.hosts, self._stack.callback
         self._directory = directory
         self._collected = Collected(directory, self._inbox.put, self._viewer)
@@ -81,7 +77,6 @@ class AgentsBackend:
         return self._placements.endpoints
 
     def do(self, order: ac.Order) -> None:
-        """See the contract."""
         match order:
             case ac.Spawn():
                 self._starts.spawn(order)
@@ -107,22 +102,17 @@ class AgentsBackend:
             case _:
                 assert_never(order)
 
-    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
-        """Those on this machine; elsewhere the engine ends what an agent leaves."""
-        return reap_strays(spared=spared, own=own)
-
     def leave(self) -> None:
-        """The agents are told that they are needed again."""
         self._over = False
 
     def shut(self) -> None:
-        """End each part, also if another one fails to end."""
+        """End each part, even if another one fails to end."""
         self._stack.close()
 
     # What agents say, as IncomingMessages passes it on.
 
     def arrived(self, connection: Connection, name: str) -> None:
-        """An agent is there."""
+        """Open the run on the agent's host. Turn a second agent away if the first one with its name is alive."""
         if (before := self._hosts.named(name)) is not None:
             if not before.cut:  # its agent lives: in its place, this one would start tasks that run there already
                 self._inbox.put(ev.Noted(f"A second agent with the name {name} was turned away."))
@@ -136,7 +126,6 @@ class AgentsBackend:
         self._tell([host], order)
 
     def said(self, connection: Connection, said: ms.FromAgent) -> None:
-        """An agent said something."""
         if (host := self._hosts.of(connection)) is None:
             return  # it was given up
         match said:
@@ -175,7 +164,7 @@ class AgentsBackend:
                 self._let_go(host)
 
     def _signalled(self, host: Host, signal: int, alone: bool) -> None:
-        """An agent is told to end. If the signal is not for it alone, the run deals with that."""
+        """React to a signal that tells an agent to end. If it is not for that agent alone, the run reacts."""
         if host.lost:
             return
         if not alone:
@@ -188,7 +177,7 @@ class AgentsBackend:
         self._let_go(host)
 
     def _let_go(self, host: Host) -> None:
-        """A host that is to leave does so once it has no task."""
+        """Have a host that is to leave do so once it has no task."""
         if host.leaving and not host.attempts:
             self._tell([host], ms.StopAgent())
 
@@ -203,25 +192,22 @@ class AgentsBackend:
             self._inbox.put(ev.Noted(f"The host {host.name} sees new files after {said.delay:.1f} s."))
 
     def was_cut(self, connection: Connection, why: str) -> None:
-        """There is no connection at present."""
         if (host := self._hosts.of(connection)) is not None:
             host.cut = True
             self._inbox.put(ev.HostCut(host.name, why, self._job.hosts.timeout))
             self._aggregation.cut()
 
     def is_back(self, connection: Connection) -> None:
-        """There is one again."""
         if (host := self._hosts.of(connection)) is not None:
             host.cut = False
             self._inbox.put(ev.HostBack(host.name))
 
     def was_lost(self, connection: Connection, why: str) -> None:
-        """There will be none any more."""
         if (host := self._hosts.of(connection)) is not None:
             self._lose(host, why)
 
     def _lose(self, host: Host, why: str) -> None:
-        """A host is gone: so are its attempts. What came of their output until now is all that will."""
+        """Give up a host and its attempts. Their output is complete with what has arrived."""
         self._hosts.lose(host)
         host.connection.close(why)  # should its agent come back after all, it ends its tasks
         self._ending.discard(host)
@@ -235,13 +221,12 @@ class AgentsBackend:
         self._placements.lose(host)
 
     def _to_attempt(self, order: ac.Order, task: Task, attempt: int) -> bool:
-        """Pass an order on to the host of an attempt; return whether there is one."""
         if (host := self._hosts.of_attempt(task, attempt)) is not None:
             self._tell([host], order)
         return host is not None
 
     def _split(self, order: ac.Inject | ac.BeginProfile | ac.EndProfile) -> list[Host]:
-        """Tell each host what of an order is about its tasks; return those that have any. Without tasks, the first."""
+        """Send each host the part of an order for its tasks; return those hosts. Without tasks, the first one."""
         mine: dict[Host, list[Task]] = {} if order.tasks else {host: [] for host in self._hosts.ready[:1]}
         for task in order.tasks:
             if (host := self._placements.placed.get(task)) is not None and host.ready:
@@ -260,16 +245,21 @@ class AgentsBackend:
         return name and str(self._directory.path / self._collected.name_of(host.name, name))
 
     def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
-        try:
-            wait_for_hosts(
-                done, self._starts.problems, self._allocation, self._inbox, self._job.limits.startup or math.inf
-            )
-        except NoHosts as error:
+        """Wait until it is `done`. Raises NoHosts with all problems as soon as there is one."""
+        limit, problems = self._job.limits.startup or math.inf, self._starts.problems
+        until = time.monotonic() + limit
+        while not done() and not problems and time.monotonic() < until:
+            if (why := self._allocation.failed()) is not None:
+                problems.append(why)
+            if not self._inbox.work_until(lambda: done() or bool(problems), LOOK_EVERY) and self._inbox.is_ending:
+                problems.append("the run was asked to end while it waited for its hosts")
+        if not done():
             hosts = number_of("host", self._job.hosts.count + self._job.hosts.spare)
-            raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {str(error).rstrip('.')}.") from None
+            why = "; ".join(problems) or f"they were waited for for {limit:g} s"
+            raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {why.rstrip('.')}.")
 
     def _end_agents(self) -> None:
-        """Have the agents end what is left, and wait for that, but not for those that are cut off."""
+        """Have the agents end what is left, and wait for those that are not cut off."""
         self._ending = {host for host in self._hosts.present if not host.cut}
         self._tell(self._ending, ms.Shut(self._over))
         self._inbox.work_until(lambda: not self._ending, GONE_WITHIN, True)

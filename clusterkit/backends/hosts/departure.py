@@ -1,4 +1,4 @@
-"""How an agent leaves that a signal asks to end: it asks the supervisor, has its tasks end in time, and goes."""
+"""The departure of an agent that a signal asks to end: it asks the supervisor, ends its tasks in time, and leaves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGINT, SIGTERM = 2, 15
 
 
 class Departure:
-    """Pure: `now` is an argument, and what is to be done is called.
+    """Pure: `now` is an argument, and each action is a call.
 
     An engine may send a signal to agent and guardian alike, so that it comes twice; only a second Ctrl-C is in a hurry.
     A supervisor that does not answer is gone or told to end, too: then the agent passes SIGTERM on by itself.
@@ -35,7 +35,6 @@ class Departure:
         self.grace: float | None = None  # of the run's tasks; None before there is a run
 
     def signalled(self, signal: int, now: float) -> None:
-        """A signal asks the agent to end."""
         if self._signal is not None:
             if signal == SIGINT:
                 self._go()
@@ -48,7 +47,7 @@ class Departure:
         self._ask(SignalReceived(signal))
 
     def answered(self, answer: KeepRunning | Drain | StopAgent, now: float) -> None:
-        """The supervisor says what the signal means."""
+        """Take the supervisor's decision about the signal."""
         match answer:
             case KeepRunning():
                 self._signal = self.due = None
@@ -59,7 +58,7 @@ class Departure:
                 self._go()
 
     def note(self, event: Happened) -> None:
-        """Keep track of the tasks that live."""
+        """Keep track of the live tasks."""
         if isinstance(event, Spawned):
             self._live.add((event.task, event.attempt))
         elif isinstance(event, Exited):
@@ -68,7 +67,6 @@ class Departure:
                 self._go()
 
     def turn(self, now: float) -> None:
-        """Do what is due."""
         if self.due is None or now < self.due:
             return
         if self._drains or not self._live:

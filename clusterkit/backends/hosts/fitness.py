@@ -1,13 +1,14 @@
-"""Fitness: whether a host still has what the start of an attempt needs, looked at before each restart."""
+"""Fitness: whether a host has what attempts need: the shared directories of the run, disk, memory, and peers."""
 
 from __future__ import annotations
 
 import errno
 import os
+import secrets
 import selectors
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +17,12 @@ import psutil
 
 from clusterkit.backends.base import Post
 from clusterkit.backends.link.address import family_of
+from clusterkit.system import procfs
 from clusterkit.system.barrier import start_thread
 from clusterkit.text.endpoints import split
+from clusterkit.words.actions import Order, Signal, Spawn
+from clusterkit.words.errors import CannotLook
+from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task
 
 MB = 1 << 20
@@ -28,11 +33,14 @@ DISK_WITHIN = 10.0  # seconds for a file system
 MOST_PEERS = 32  # hosts that are asked
 _ANSWERS = frozenset({0, errno.ECONNREFUSED, errno.ECONNRESET, errno.EISCONN})
 _NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN, errno.EHOSTDOWN})
+SEEN_WITHIN = 40.0  # seconds: NFS shows other hosts a new file up to half a minute late
+_PREFIX = ".clusterkit-shared-"
+WaitUntil = Callable[[Callable[[], bool], float], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """Why no attempt can start here, as a clause. `unreached` are the peers that did not answer, if that is it."""
+    """Why no attempt can start here, as a clause. `unreached` are the peers that did not answer."""
 
     why: str
     unreached: tuple[Task, ...] = ()
@@ -40,10 +48,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a start needs here: directories to write to, and peers, each with its endpoint.
-
-    `post` gets what goes wrong in a thread.
-    """
+    """The needs of a start: writable directories, and peers by endpoint. `post` gets the crash of a thread."""
 
     directories: Sequence[Path]
     peers: Mapping[Task, str]
@@ -57,10 +62,7 @@ class Needs:
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
-    """One task for each other host, beginning with those after this one; no more than are asked.
-
-    So in a job with many hosts each is asked by some.
-    """
+    """Return one task of each other host, from the next host on, so that in a large job each is asked by some."""
     hosts: dict[str, tuple[Task, str]] = {}
     for task, end in sorted(endpoints.items()):
         hosts.setdefault(split(end)[0], (task, end))
@@ -75,7 +77,7 @@ def _of_memory() -> str | None:
 
 
 def _of_disks(directories: Sequence[Path], post: Post) -> str | None:
-    """In a thread of its own: a network file system whose server is gone blocks whoever looks at it."""
+    """Check in a thread of its own: a network file system whose server is gone blocks whoever looks at it."""
     found: list[str] = []
     seen = list[Path]()
 
@@ -105,7 +107,7 @@ def _of_disk(directory: Path) -> str | None:
 
 
 def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
-    """Connect to each. Who refuses is there: its task need not listen yet."""
+    """Connect to each peer. One that refuses is reached: its task need not listen yet."""
     waiting: dict[socket.socket, Task] = {}
     silent = list[Task]()
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
@@ -137,3 +139,108 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
         return None
     names = ", ".join(f"{task} ({split(peers[task])[0]})" for task in sorted(silent))
     return Unfit(f"it does not reach the host of {names}", tuple(sorted(silent)))
+
+
+class Restarts:
+    """Starts attempts after the first once a look, one for all that are pending, has found their needs met."""
+
+    def __init__(
+        self,
+        needs: Callable[[], Callable[[], Unfit | None]],
+        port: Callable[[Task], int | None],
+        start: Callable[[Order], None],
+        post: Post,
+    ) -> None:
+        """`needs` returns what to call in a thread of its own; `port` returns a task's own port."""
+        self._needs, self._port, self._start, self._post = needs, port, start, post
+        self._held: dict[Task, Spawn] = {}
+        self._looking = False
+
+    def do(self, order: Order) -> None:
+        """Carry out an order, a restart only after a look."""
+        match order:
+            case Spawn(task, attempt) if attempt > 1:
+                self._held[task] = order
+                self._look()
+            case Signal(task, attempt) if (held := self._held.get(task)) is not None and held.attempt == attempt:
+                del self._held[task]
+                self._post(SpawnFailed(task, attempt, NEVER_STARTED))
+            case _:
+                self._start(order)
+
+    def stop(self) -> None:
+        self._held.clear()
+
+    def _look(self) -> None:
+        if self._looking:
+            return
+        self._looking, find_out = True, self._needs()
+
+        def look() -> None:
+            found = find_out()
+            self._post(lambda: self._looked(found))
+
+        start_thread("fitness", look, self._post)
+
+    def _looked(self, found: Unfit | None) -> None:
+        self._looking = False
+        held, self._held = self._held, {}
+        taken = frozenset[int]()
+        with suppress(CannotLook):  # then a start on a port that is taken fails by itself
+            if held and found is None:
+                taken = procfs.listening_ports()
+        for task, order in held.items():
+            port = self._port(task)
+            if found is not None:
+                self._post(SpawnFailed(task, order.attempt, found.why, unfit=True, unreached=found.unreached))
+            elif port in taken:
+                what = f"another process listens on its port {port}"
+                self._post(SpawnFailed(task, order.attempt, what, unfit=True))
+            else:
+                self._start(order)
+
+
+class NotShared(Exception):
+    """A host does not see a directory of the run, or can't write to it; the message is a sentence."""
+
+
+class SharedDirectories:
+    """Directories, and the file in each by which they are recognized. For the supervisor. Raises OSError."""
+
+    def __init__(self, directories: Sequence[Path]) -> None:
+        self.token = secrets.token_hex(8)
+        self._files = [_file(directory, self.token) for directory in directories]
+        for file in self._files:
+            file.touch(mode=0o600)
+
+    def clear(self) -> None:
+        for file in self._files:
+            file.unlink(missing_ok=True)
+
+
+def seconds_until_seen(directory: Path, token: str, wait: WaitUntil) -> float:
+    """Wait for the supervisor's file, and try to write beside it; return how long it took. Raises NotShared."""
+    begun = time.monotonic()
+    if not wait(lambda: _is_seen(directory, token), SEEN_WITHIN):
+        raise NotShared(
+            f"It does not see in {directory} what the supervisor wrote there {SEEN_WITHIN:g} s ago. All hosts have to "
+            "share this directory: choose another with --checkpoint-dir, or set CLUSTERKIT_HOME."
+        )
+    seen = time.monotonic() - begun
+    own = directory / f"{_PREFIX}{token}-{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        own.touch(mode=0o600)
+        own.unlink()
+    except OSError as error:
+        raise NotShared(f"It can't write to {directory}: {error.strerror}.") from None
+    return seen
+
+
+def _is_seen(directory: Path, token: str) -> bool:
+    with suppress(OSError):
+        list(directory.iterdir())  # listing it makes a network file system look again
+    return _file(directory, token).exists()
+
+
+def _file(directory: Path, token: str) -> Path:
+    return directory / f"{_PREFIX}{token}"

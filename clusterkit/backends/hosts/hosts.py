@@ -1,20 +1,22 @@
-"""The hosts of a run, as the supervisor knows them."""
+"""The hosts of a run, as the supervisor knows them, and the joint answers of several hosts to one order."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 
 from clusterkit.backends.link.connection import Connection
-from clusterkit.words.events import Drained, Exited, Happened, Spawned, SpawnFailed, Swept
+from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit
+
+Post = Callable[[ev.Inspected | ev.FaultTook], None]
 
 
 @dataclass(slots=True)
 class Attempt:
-    """What has come of an attempt that was ordered."""
+    """The reported state of an attempt that was ordered."""
 
     started: bool = False
     ended: bool = False
@@ -24,33 +26,24 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """A host, and what of the run is there.
-
-    | field | meaning |
-    | --- | --- |
-    | address | its own, as the other hosts reach it; None until its agent is ready |
-    | ports | those that it holds for tasks; an evaluator has none |
-    | attempts | those that were ordered, and of which something is still to come |
-    | leaving | its agent was told to end: it gets no task any more, and goes when it has none |
-    """
+    """A host, and the tasks of the run there."""
 
     name: str
     connection: Connection
-    address: str | None = None
+    address: str | None = None  # as the other hosts reach it; None until its agent is ready
     cut: bool = False
     lost: bool = False
-    leaving: bool = False
-    ports: dict[Task, int | None] = field(default_factory=dict)
-    attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)
+    leaving: bool = False  # its agent was told to end: it gets no new task, and goes when it has none
+    ports: dict[Task, int | None] = field(default_factory=dict)  # held for tasks; an evaluator has none
+    attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)  # ordered ones that are not over
 
     @property
     def ready(self) -> bool:
-        """Whether tasks can run there."""
         return self.address is not None and not self.lost
 
     @property
     def usable(self) -> bool:
-        """Whether it is to get tasks."""
+        """Whether new tasks can be placed there."""
         return self.ready and not self.leaving
 
     @property
@@ -58,29 +51,29 @@ class Host:
         """The attempts that have a process there."""
         return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
 
-    def last_events(self) -> Iterator[SpawnFailed | Exited | Swept]:
-        """What becomes of its attempts when it is lost; the end of their output is another matter."""
+    def last_events(self) -> Iterator[ev.SpawnFailed | ev.Exited | ev.Swept]:
+        """Yield the last events of its attempts when the host is lost, except for the end of their output."""
         for (task, number), attempt in sorted(self.attempts.items()):
             if not attempt.started:
-                yield SpawnFailed(task, number, "its host was lost", self.name)
+                yield ev.SpawnFailed(task, number, "its host was lost", self.name)
                 continue
             if not attempt.ended:
-                yield Exited(task, number, Exit(host=self.name))
+                yield ev.Exited(task, number, Exit(host=self.name))
             if not attempt.swept:  # without being asked, so that all of it is over when the host's loss is known
-                yield Swept(task, number)
+                yield ev.Swept(task, number)
 
-    def note(self, event: Happened) -> None:
-        """Keep track of an attempt by what is reported of it."""
+    def note(self, event: ev.Happened) -> None:
+        """Update an attempt by what is reported of it."""
         match event:
-            case Spawned(task, number):
+            case ev.Spawned(task, number):
                 self._change(task, number, started=True)
-            case SpawnFailed(task, number):
+            case ev.SpawnFailed(task, number):
                 self.attempts.pop((task, number), None)
-            case Exited(task, number):
+            case ev.Exited(task, number):
                 self._change(task, number, ended=True)
-            case Swept(task, number):
+            case ev.Swept(task, number):
                 self._change(task, number, swept=True)
-            case Drained(task, number):
+            case ev.Drained(task, number):
                 self._change(task, number, drained=True)
 
     def _change(self, task: Task, number: int, **changes: bool) -> None:
@@ -91,10 +84,7 @@ class Host:
 
 
 class Hosts:
-    """Every host that ever had an agent in this run, in the order of their names, as far as they came together.
-
-    What is asked for each message or task is looked up, however many hosts there are.
-    """
+    """All hosts that ever had an agent in this run. Lookups per message or task do not depend on their number."""
 
     def __init__(self) -> None:
         self._all: list[Host] = []
@@ -104,72 +94,142 @@ class Hosts:
         self.ready_count = 0
 
     def add(self, host: Host) -> None:
-        """A new one has come."""
         self._all.append(host)
         self._by_name[host.name] = self._by_connection[host.connection] = host
 
     def opened(self, host: Host, address: str) -> None:
-        """Tasks can be placed on it."""
         host.address = address
         self.ready_count += 1
 
     def lose(self, host: Host) -> None:
-        """It is gone."""
         self.ready_count -= host.usable
         host.lost = True
         del self._by_name[host.name], self._by_connection[host.connection]
 
     def leave(self, host: Host) -> None:
-        """It is about to go."""
         self.ready_count -= host.usable
         host.leaving = True
 
     def order(self, host: Host, task: Task, number: int) -> None:
-        """An attempt is ordered there. Every earlier one of the task is over."""
+        """Record that an attempt is ordered there. Every earlier one of the task is over."""
         host.attempts[task, number] = Attempt()
         self._last[task] = host
 
     def of_attempt(self, task: Task, number: int) -> Host | None:
-        """Where something of the attempt is still to come, unless that host is lost."""
+        """Return the host of an attempt that is not over, unless that host is lost."""
         host = self._last.get(task)
         return host if host is not None and not host.lost and (task, number) in host.attempts else None
 
     def settle(self) -> None:
-        """Those that are there are the first ones: from now on their order is that of their names."""
+        """Sort the hosts that have come so far by name."""
         self._all.sort(key=lambda host: in_order(host.name))
 
     @property
     def ready(self) -> list[Host]:
-        """Those on which tasks can run."""
+        """The hosts on which tasks can run."""
         return [host for host in self._all if host.ready]
 
     @property
     def usable(self) -> list[Host]:
-        """Those on which tasks can be placed."""
+        """The hosts on which new tasks can be placed."""
         return [host for host in self._all if host.usable]
 
     @property
     def present(self) -> list[Host]:
-        """Those that are not lost, ready or not."""
+        """The hosts that are not lost, ready or not."""
         return [host for host in self._all if not host.lost]
 
     @property
     def names(self) -> list[str]:
-        """All names, also of those that are lost, each once."""
+        """All names, also of lost hosts, each once."""
         return list(dict.fromkeys(host.name for host in self._all))
 
     def named(self, name: str) -> Host | None:
-        """The host of that name which is not lost."""
         return self._by_name.get(name)
 
     def of(self, connection: Connection) -> Host | None:
-        """The host at the other end, unless it is lost."""
         return self._by_connection.get(connection)
-
-    def __iter__(self) -> Iterator[Host]:
-        return iter(self._all)
 
 
 def in_order(name: str) -> list[str | int]:
-    """What names are sorted by: `n10` comes after `n9`. Words and numbers alternate, a word first."""
+    """Return the key to sort names by: `n10` comes after `n9`. Words and numbers alternate, a word first."""
     return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]
+
+
+@dataclass(slots=True)
+class OpenLook:
+    """A look at all tasks, posted without the hosts that are cut off, and kept until those have answered it."""
+
+    waiting: set[Host]
+    look: ev.Look
+    told: bool = False
+    vitals: dict[Task, ev.Vitals] = field(default_factory=dict)
+    reports: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class OpenFault:
+    """An injection, and the answers so far."""
+
+    waiting: set[Host]
+    done: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+
+class Aggregation:
+    """The pending answers. `join` makes one report of several. For the thread of the loop."""
+
+    def __init__(
+        self, post: Callable[[ev.Inspected | ev.FaultTook], None], join: Callable[[list[str]], str | None]
+    ) -> None:
+        self._post, self._join = post, join
+        self._looks: list[OpenLook] = []
+        self._faults: dict[int, OpenFault] = {}
+
+    def look(self, look: ev.Look, hosts: Collection[Host]) -> None:
+        """Expect an answer to a look from each of these hosts."""
+        self._looks.append(OpenLook(set(hosts), look))
+        self._settle()
+
+    def fault(self, number: int, hosts: Collection[Host]) -> None:
+        """Expect an answer to an injection from each of these hosts."""
+        self._faults[number] = OpenFault(set(hosts))
+        self._settle()
+
+    def looked(self, host: Host, answer: ev.Inspected, report: str | None) -> None:
+        """Take a host's answer; its report is at the path `report`."""
+        for one in self._looks:
+            if one.look is answer.look and host in one.waiting:
+                one.waiting.remove(host)
+                if not one.told:
+                    one.vitals |= answer.vitals
+                    one.reports += [report] if report else []
+                break
+        self._settle()
+
+    def took(self, host: Host, answer: ev.FaultTook) -> None:
+        one = self._faults.get(answer.number)
+        if one is not None and host in one.waiting:
+            one.waiting.remove(host)
+            (one.done if answer.done else one.failed).append(answer.detail)
+        self._settle()
+
+    def cut(self) -> None:
+        """Look without the hosts that are cut off. A fault waits for them: they inject it, at the latest when back."""
+        self._settle()
+
+    def lost(self, host: Host) -> None:
+        """Expect nothing of this host any more."""
+        for waiting in (*(look.waiting for look in self._looks), *(fault.waiting for fault in self._faults.values())):
+            waiting.discard(host)
+        self._settle()
+
+    def _settle(self) -> None:
+        for look in [one for one in self._looks if not one.told and all(host.cut for host in one.waiting)]:
+            look.told = True
+            self._post(ev.Inspected(look.vitals, look.look, self._join(look.reports)))
+        self._looks = [one for one in self._looks if one.waiting or not one.told]
+        for number, fault in [(number, one) for number, one in self._faults.items() if not one.waiting]:
+            del self._faults[number]
+            told = fault.done or fault.failed or ["its hosts are lost"]
+            self._post(ev.FaultTook(number, "; ".join(dict.fromkeys(told)), bool(fault.done)))

@@ -1,51 +1,134 @@
-"""What agents send, in the listener's thread: output is written right there, the rest becomes work for the loop."""
+"""What agents send: output and files are written in the listener's thread; the rest becomes work for the loop."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
 
-from clusterkit.backends.hosts.collected import Collected
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.frames import JSON
+from clusterkit.backends.link.messages import BadMessage, Output, Written
+from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, last_words
+from clusterkit.store.directory import RunDirectory
 from clusterkit.system.inbox import Work
+from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+
+if TYPE_CHECKING:
+    from clusterkit.backends.hosts.backend import AgentsBackend
+
+# What an agent may send: stack dumps and reports, and what functions returned.
+_STACKS = re.compile(r"stacks/((?:chief|worker|ps|evaluator):\d+\.attempt-\d+\.txt)")
+_REPORT = re.compile(r"stacks/([a-z]+-\d+\.txt)")
+_RETURNED = re.compile(r"tasks/((?:chief|worker|ps|evaluator):\d+)/return-\d+\.pkl")
+_UNFIT = re.compile(r"[^\w.-]")
+LONGEST = 1 << 40  # bytes of a file that an agent sends
+MOST_OPEN = 256  # logs; a process may have 1,024 descriptors, and each host's connection is one
+Post = Callable[[Drained | StorageFailed | Crashed], None]
 
 
-class Addressee(Protocol):
-    """Who learns of it, in the thread of the loop."""
+class Collected:
+    """The logs of all hosts' tasks, and their other files. For the thread in which messages arrive."""
 
-    def arrived(self, connection: Connection, name: str) -> None:
-        """An agent is there."""
+    def __init__(self, directory: RunDirectory, post: Post, viewer: Viewer) -> None:
+        self._directory, self._post, self._viewer = directory, post, viewer
+        self._arrivals = ArrivalsWriter(directory.arrivals)
+        self._logs: dict[tuple[Task, int], BinaryIO] = {}  # the one that was written last is the last one
+        self._full = False
 
-    def said(self, connection: Connection, said: ms.FromAgent) -> None:
-        """An agent said something."""
+    def output(self, part: Output, data: bytes) -> None:
+        try:
+            log = self._log(part.task, part.attempt)
+            log.write(data)
+            self._arrivals.add(part.at, str(part.task).encode(), part.attempt, log.tell())
+            self._arrivals.write()
+        except OSError as error:
+            if not self._full:
+                self._full = True
+                self._post(StorageFailed(f"the log of {part.task} could not be written: {error.strerror}"))
+        self._viewer(part.task, part.attempt, data)
 
-    def was_cut(self, connection: Connection, why: str) -> None:
-        """There is no connection at present."""
+    def written(self, host: str, part: Written, data: bytes) -> None:
+        """Write a part of another file. Raises BadMessage for a name that no agent sends."""
+        path = self._directory.path / self.name_of(host, part.name)
+        if not 0 <= part.offset < LONGEST:
+            raise BadMessage(f"{part.offset} is no place in a file.")
+        with suppress(OSError):  # a disk that is full shows in the logs
+            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.pwrite(descriptor, data, part.offset)
+            finally:
+                os.close(descriptor)
 
-    def is_back(self, connection: Connection) -> None:
-        """There is one again."""
+    def name_of(self, host: str, name: str) -> str:
+        """Return a file's place in the run directory; two hosts may have reports of the same name."""
+        if _STACKS.fullmatch(name) or _RETURNED.fullmatch(name):
+            return name
+        if (report := _REPORT.fullmatch(name)) is not None:
+            return f"stacks/{_UNFIT.sub('_', host)}-{report[1]}"
+        raise BadMessage(f"{name!r:.80} is not a file that an agent sends.")
 
-    def was_lost(self, connection: Connection, why: str) -> None:
-        """There will be none any more."""
+    def ended(self, drained: Drained) -> None:
+        """Close the attempt's log, whose output is complete, and pass the event on."""
+        if (log := self._logs.pop((drained.task, drained.attempt), None)) is not None:
+            log.close()
+        self._viewer(drained.task, drained.attempt, b"")
+        self._post(drained)
+
+    def cut_off(self, task: Task, attempt: int) -> None:
+        """End the output of an attempt whose host is lost."""
+        with suppress(OSError):
+            with self._directory.log(task, attempt).open("rb") as log:
+                words = last_words(log.fileno(), os.fstat(log.fileno()).st_size)
+            self.ended(Drained(task, attempt, *words))
+            return
+        self.ended(Drained(task, attempt))  # it wrote nothing that came
+
+    def stop(self) -> None:
+        for log in self._logs.values():
+            log.close()
+        self._arrivals.close()
+
+    def _log(self, task: Task, attempt: int) -> BinaryIO:
+        log = self._logs.pop((task, attempt), None)
+        if log is None:
+            if len(self._logs) >= MOST_OPEN:
+                self._logs.pop(next(iter(self._logs))).close()
+            # Without a buffer: who follows the log sees at once what has come.
+            log = self._directory.log(task, attempt).open("ab", buffering=0)
+        self._logs[task, attempt] = log  # the last one now
+        return log
+
+
+def joined(reports: list[str]) -> str | None:
+    """Join several hosts' reports in the first one's file; return its path."""
+    if len(reports) < 2:
+        return next(iter(reports), None)
+    with suppress(OSError):
+        texts = [Path(report).read_text(errors="replace") for report in reports]
+        Path(reports[0]).write_text("\n".join(texts))
+    return reports[0]
 
 
 class IncomingMessages:
-    """The listener's AgentEvents."""
+    """The listener's AgentEvents: passes them on to the backend, in the loop's thread."""
 
-    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: Collected, to: Addressee) -> None:
+    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: Collected, to: AgentsBackend) -> None:
         self._tasks = frozenset(job.tasks)
         self._put, self._collected, self._to = put, collected, to
 
     def connected(self, connection: Connection, host: str) -> None:
-        """The session has begun."""
         self._put(partial(self._to.arrived, connection, host))
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
-        """An agent said something. One that says what no agent says is given up."""
+        """Pass a message on; give an agent up that sends an invalid one."""
         try:
             said = ms.from_agent(message)
             task = getattr(said, "task", None)
@@ -61,16 +144,13 @@ class IncomingMessages:
             connection.close(f"The agent on {connection.host} said what no agent says: {error}")
 
     def cut(self, connection: Connection, why: str) -> None:
-        """There is no connection at present."""
         self._put(partial(self._to.was_cut, connection, why))
 
     def resumed(self, connection: Connection) -> None:
-        """There is one again."""
         self._put(partial(self._to.is_back, connection))
 
     def unreadable(self, connection: Connection, why: str) -> None:
         """The supervisor sends no files."""
 
     def lost(self, connection: Connection, why: str) -> None:
-        """There will be none any more."""
         self._put(partial(self._to.was_lost, connection, why))

@@ -1,25 +1,34 @@
-"""Placements: puts tasks on hosts, has their ports held there, and lets every host know where all of them are."""
+"""Placements: puts tasks on hosts, and starts each attempt there once all are placed, or once a host is left."""
 
 from __future__ import annotations
 
+import math
+import threading
+import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from clusterkit.backends.base import Post
+from clusterkit.backends.hosts.allocation import LOOK_EVERY, Allocation
 from clusterkit.backends.hosts.hosts import Host, Hosts
 from clusterkit.backends.link import messages as ms
 from clusterkit.machine.placement import Rule, hosts_of, place, preferred
+from clusterkit.system.barrier import start_thread
 from clusterkit.text.endpoints import endpoint_of
+from clusterkit.words import events as ev
+from clusterkit.words.actions import Spawn
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 
 Tell = Callable[[Collection[Host], ms.ToAgent], None]
+NO_HOST = "no host is left"
 
 
 class Placements:
-    """Where the tasks are, after `begin`. Nothing of the job may run before one of these is called.
+    """The hosts of the tasks, after `begin`. Nothing of the job may run before one of these is called.
 
-    `settled` is: every host knows where all tasks are, and `endpoints` has where each task of the cluster listens.
-    `failed` is: hosts can't take their tasks, for these reasons; for none, where no host is left.
+    `settled`: every host has the `endpoints`.
+    `failed`: hosts can't take their tasks, or, without reasons, no host is left.
     """
 
     def __init__(
@@ -39,7 +48,7 @@ class Placements:
         self.is_settled = False  # tasks can start
 
     def begin(self) -> None:
-        """Place every task anew. Not while it is open: an answer to the question before is none to this one."""
+        """Place every task anew. Not while it is open: hosts would still answer the request before."""
         ready = self._hosts.usable
         connected = [host for host in ready if not host.cut] or ready
         names = {host.name: host for host in connected}
@@ -62,12 +71,12 @@ class Placements:
         self._go_on()
 
     def leave_out(self, given_up: tuple[Task, ...]) -> None:
-        """These get no place any more when the tasks are placed anew."""
+        """Give these tasks no place when tasks are placed anew."""
         if self._job.given_up != given_up:
             self._job = replace(self._job, given_up=given_up)
 
     def claimed(self, host: Host, answer: ms.Claimed) -> None:
-        """A host holds the ports, or can't."""
+        """Take a host's answer: it holds the ports, or can't."""
         tasks = self._asked.pop(host, frozenset())
         if answer.problem is None:
             host.ports |= {task: answer.ports.get(task) for task in tasks}
@@ -79,17 +88,18 @@ class Placements:
         """Place no task on these hosts the next time, if there are others."""
         for name in set(names) - self._avoided:
             if (host := self._hosts.named(name)) is not None:
-                self._leave(host)
+                self.leave(host)
         self._avoided, self._readmits = frozenset(names), False
 
     def leave(self, host: Host) -> None:
-        """A host is about to go. It still answers what it was asked."""
-        self._leave(host)
+        """Place the tasks of a host that is to leave anew. The host still answers pending requests."""
+        if host in self._seats:
+            self.is_settled, self._is_outdated = False, True
 
     def lose(self, host: Host) -> None:
-        """A host is lost. Where tasks were placed on it, they have to be placed anew."""
+        """Place the tasks of a lost host anew."""
         self._asked.pop(host, None)
-        self._leave(host)
+        self.leave(host)
         self._go_on()
 
     def readmit(self) -> list[str]:
@@ -100,20 +110,15 @@ class Placements:
 
     @property
     def readmitted(self) -> tuple[str, ...]:
-        """The hosts that were to be avoided and have tasks all the same."""
+        """The avoided hosts that have tasks all the same."""
         return tuple(sorted(self._avoided.intersection(host.name for host in self.placed.values())))
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The hosts that have no task."""
         return tuple(host.name for host in self._hosts.usable if host not in self._seats)
 
-    def _leave(self, host: Host) -> None:
-        if host in self._seats:
-            self.is_settled, self._is_outdated = False, True
-
     def _go_on(self) -> None:
-        """Once all have answered."""
+        """Continue once all hosts have answered."""
         if not self.is_open or self._asked:
             return
         if self._is_outdated:
@@ -127,3 +132,98 @@ class Placements:
         self.endpoints = {task: endpoint_of(address, port) for task, address, port in ends if port is not None}
         self._tell(self._seats, ms.Endpoints(self.endpoints))
         self._settled()
+
+
+class Starts:
+    """The pending starts, and why tasks could not be placed. For the thread of the loop."""
+
+    def __init__(
+        self,
+        job: JobSpec,
+        hosts: Hosts,
+        allocation: Allocation,
+        tell: Callable[[Collection[Host], ms.ToAgent], None],
+        post: Post,
+    ) -> None:
+        self._hosts, self._allocation, self._tell, self._post = hosts, allocation, tell, post
+        self._patience = job.limits.startup or math.inf
+        self._waiting: list[Spawn] = []
+        self._found: threading.Event | None = None  # while there is no host: set when that is over
+        self._until = math.inf
+        self.placements = Placements(job, hosts, tell, self._were_placed, self._failed_to_place)
+        self.problems: list[str] = []
+
+    def spawn(self, order: Spawn) -> None:
+        self.placements.leave_out(order.given_up)
+        if self.placements.is_settled:
+            host = self.placements.placed[order.task]
+            self._hosts.order(host, order.task, order.attempt)
+            self._tell([host], order)
+            return
+        self._waiting.append(order)
+        if not self.placements.is_open and self._found is None:
+            self.placements.begin()
+
+    def withdraw(self, task: Task, attempt: int) -> bool:
+        """Forget an attempt that is to end; return whether it was waiting."""
+        found = [order for order in self._waiting if (order.task, order.attempt) == (task, attempt)]
+        for order in found:
+            self._waiting.remove(order)
+            self._post(ev.SpawnFailed(task, attempt, ev.NEVER_STARTED))
+        return bool(found)
+
+    def joined(self) -> None:
+        """Place the tasks that wait for a host, now that one has come."""
+        if self._found is not None:
+            self.stop()
+            if self._waiting:
+                self.placements.begin()
+
+    def stop(self) -> None:
+        if self._found is not None:
+            self._found.set()
+            self._found = None
+
+    def _were_placed(self) -> None:
+        hosts = {task: host.name for task, host in self.placements.placed.items()}
+        placements = self.placements
+        self._post(ev.Placed(hosts, placements.endpoints, placements.others, placements.readmitted))
+        waiting, self._waiting = self._waiting, []
+        for order in waiting:
+            self.spawn(order)
+
+    def _failed_to_place(self, problems: list[str]) -> None:
+        """React to hosts that can't take their tasks, or to none being left: avoided hosts have to take them."""
+        if problems and (names := self.placements.readmit()):
+            self._post(ev.Noted(f"{problems[0]} So tasks are placed on {', '.join(names)} again."))
+            self.placements.begin()
+        elif problems or not self._waiting or self._allocation.failed() is not None:
+            self._fail(problems)
+        else:
+            self._wait_for_a_host()
+
+    def _fail(self, problems: list[str]) -> None:
+        why = problems[0] if problems else NO_HOST
+        self.problems += problems or [why]
+        waiting, self._waiting = self._waiting, []
+        for order in waiting:
+            self._post(ev.SpawnFailed(order.task, order.attempt, why, crowded=bool(problems)))
+
+    def _wait_for_a_host(self) -> None:
+        """Wait, since somebody, such as Kubernetes, may start an agent in place of one that has left."""
+        limit = "" if self._patience == math.inf else f", for up to {self._patience:g} s"
+        self._post(ev.Noted(f"No host is left. The tasks wait for an agent to connect{limit}."))
+        self._until = time.monotonic() + self._patience
+        found = self._found = threading.Event()
+
+        def look() -> None:
+            while not found.wait(LOOK_EVERY):
+                self._post(lambda: self._look(found))
+
+        start_thread("hosts", look, self._post)
+
+    def _look(self, found: threading.Event) -> None:
+        over = time.monotonic() >= self._until or self._allocation.failed() is not None
+        if self._found is found and (over or not self._waiting):
+            self.stop()
+            self._fail([])

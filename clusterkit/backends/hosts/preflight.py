@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from clusterkit.backends.base import Preflight
-from clusterkit.backends.hosts.collected import MOST_OPEN
+from clusterkit.backends.hosts.incoming import MOST_OPEN
 from clusterkit.backends.link.certificate import CertificateError, server_context
 from clusterkit.machine.placement import Rule
 from clusterkit.text.endpoints import split
@@ -23,24 +23,17 @@ LONGEST_ENDPOINT = len('"255.255.255.255:65535", ')
 
 
 def preflight(job: JobSpec) -> Preflight:
-    """See the contract. What a host has is found out there, when its agent has come."""
-    return Preflight(
-        job,
-        [*_of_network(job), *_of_placement(job), *_of_agents(job)],
-        [*_of_variables(job), *_of_descriptors(job)],
-    )
+    """Check a job that runs on several hosts. Each host's resources are checked when its agent has come."""
+    return Preflight(job, list(_problems(job)), list(_warnings(job)))
 
 
-def _of_variables(job: JobSpec) -> Iterator[str]:
+def _warnings(job: JobSpec) -> Iterator[str]:
     size = LONGEST_ENDPOINT * len(job.cluster)
     if job.shape is not Shape.SINGLE and size > LONGEST_VARIABLE:
         yield (
             f"TF_CONFIG of {len(job.cluster)} tasks may have {size >> 10} KiB, and Linux starts no program with a "
             f"variable of more than {LONGEST_VARIABLE >> 10}: tasks have to start warm, and can't start programs."
         )
-
-
-def _of_descriptors(job: JobSpec) -> Iterator[str]:
     hosts = job.hosts.count + job.hosts.spare
     needed, (soft, _) = hosts + MOST_OPEN + DESCRIPTORS_OWN, resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and needed > soft:
@@ -50,15 +43,12 @@ def _of_descriptors(job: JobSpec) -> Iterator[str]:
         )
 
 
-def _of_network(job: JobSpec) -> Iterator[str]:
+def _problems(job: JobSpec) -> Iterator[str]:
     if job.network is Network.VIRTUAL:
         yield "--network virtual is for tasks on one machine: hosts have a network of their own. Leave out --hosts."
     for fault in job.faults:
         if fault.action in ON_NETWORK or fault.action is FaultAction.DISK_FULL:
             yield f"The fault {fault} is for tasks on one machine, with a network or a disk of their own."
-
-
-def _of_placement(job: JobSpec) -> Iterator[str]:
     for text in job.hosts.place:
         try:
             rule = Rule.parse(text)
@@ -67,9 +57,6 @@ def _of_placement(job: JobSpec) -> Iterator[str]:
             continue
         if not any(rule.covers(task) for task in job.tasks):
             yield f"--place {text}: the job has no {rule.tasks}."
-
-
-def _of_agents(job: JobSpec) -> Iterator[str]:
     if job.hosts.listen is not None:
         try:
             split(job.hosts.listen)

@@ -1,26 +1,30 @@
-"""Addresses of this host, as others reach it."""
+"""Addresses: this host's own, as others reach it, and those of the supervisor's name."""
 
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable
 from ipaddress import ip_address
+from typing import NamedTuple
 
 import psutil
 
+from clusterkit.system.barrier import start_thread
 from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.events import Crashed
 
 
 class NoInterface(ClusterkitError):
-    """The interface that was asked for is not there, or has no address."""
+    """The requested interface does not exist, or has no address."""
 
 
 def family_of(host: str) -> socket.AddressFamily:
-    """That of an address; a name counts as IPv4."""
+    """Return the family of an address; a name counts as IPv4."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
-    """This host's address on the interface, or else on the way to `peer`. Raises NoInterface, OSError."""
+    """Return this host's address on the interface, or else towards `peer`. Raises NoInterface, OSError."""
     if interface is not None:
         return address_on(interface)
     family, _, _, _, address = socket.getaddrinfo(*peer, type=socket.SOCK_DGRAM)[0]
@@ -36,10 +40,7 @@ def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
 
 
 def address_on(interface: str) -> str:
-    """This host's address on the interface: an IPv4 one, or else one of IPv6 that is not link-local.
-
-    Raises NoInterface.
-    """
+    """Return the interface's address: IPv4, or else IPv6 that is not link-local. Raises NoInterface."""
     interfaces = psutil.net_if_addrs()
     every = [one for one in interfaces.get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6)]
     found = {one.family: one.address for one in reversed(every) if not _is_link_local(one.address)}
@@ -52,3 +53,51 @@ def address_on(interface: str) -> str:
 
 def _is_link_local(address: str) -> bool:
     return ":" in address and ip_address(address).is_link_local
+
+
+class Address(NamedTuple):
+    """An address of a name, as a socket takes it."""
+
+    family: int
+    where: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+
+
+class Resolver:
+    """Resolves a name anew each time, and calls `answer` with addresses or a reason. For the thread of `do`."""
+
+    def __init__(
+        self,
+        name: tuple[str, int],
+        do: Callable[[Callable[[], None]], None],
+        answer: Callable[[list[Address], str], None],
+        post: Callable[[Crashed], None],
+    ) -> None:
+        self._name, self._do, self._answer, self._post = name, do, answer, post
+        self.is_busy = False
+
+    def begin(self) -> None:
+        """Resolve the name. A numeric address is answered at once."""
+        try:
+            self._answer(look_up(self._name, socket.AI_NUMERICHOST), "")
+        except (OSError, UnicodeError):
+            self.is_busy = True
+            start_thread("resolver", self._resolve, self._post)
+
+    def _resolve(self) -> None:
+        found, why = list[Address](), ""
+        try:
+            found = look_up(self._name)
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or str(error)
+            why = f"its name does not resolve ({reason.rstrip('.')})"
+        self._do(lambda: self._resolved(found, why))
+
+    def _resolved(self, found: list[Address], why: str) -> None:
+        self.is_busy = False
+        self._answer(found, why)
+
+
+def look_up(name: tuple[str, int], flags: int = 0) -> list[Address]:
+    """Raises OSError, UnicodeError."""
+    found = socket.getaddrinfo(*name, type=socket.SOCK_STREAM, flags=flags)
+    return [Address(family, where) for family, _, _, _, where in found]

@@ -89,16 +89,13 @@ class Peer:
         self._began = False
 
     def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
-        """Send a message."""
         text = message_text(message, body)
         self._do(lambda: self._put(text, body))
 
     def send_text(self, text: bytes) -> None:
-        """Send a message without a body, which is text already."""
         self._do(lambda: self._put(text, b""))
 
     def close(self, why: str) -> None:
-        """End the session."""
         self._do(lambda: self._close(why))
 
     def begin(self, link: Link, greeting: bytes = b"") -> None:
@@ -118,7 +115,6 @@ class Peer:
             link.pump()
 
     def end(self, why: str, last: bytes = b"") -> None:
-        """The session is over."""
         if self.why_over is not None:
             return
         self.why_over = why
@@ -146,7 +142,6 @@ class Peer:
         """A link is open before it is a session's."""
 
     def received(self, link: Link, frame: Frame) -> None:
-        """Take a frame in."""
         delivered = self._session.receive(frame, self._clock())
         if isinstance(delivered, Message):
             self._events.message(self, delivered.content, delivered.body)
@@ -155,7 +150,6 @@ class Peer:
         self._end_if_closed()
 
     def next_frame(self) -> bytes | None:
-        """What to send now."""
         try:
             return self._session.next_frame(read_range)
         except OSError as error:
@@ -166,7 +160,6 @@ class Peer:
             return self._session.skip()
 
     def ended(self, link: Link, why: str) -> None:
-        """The link is gone."""
         self._link = None
         self._events.cut(self, why)
         self._end_if_closed()

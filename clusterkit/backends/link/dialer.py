@@ -11,14 +11,12 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
-from clusterkit.backends.link.certificate import client_context, pinned
+from clusterkit.backends.link.address import Address, Resolver
+from clusterkit.backends.link.certificate import Tls, client_context, pinned
 from clusterkit.backends.link.connection import AgentEvents, Peer
-from clusterkit.backends.link.frames import Frame
-from clusterkit.backends.link.hello import Refused
+from clusterkit.backends.link.frames import Frame, Refused
 from clusterkit.backends.link.link import Link, reason
-from clusterkit.backends.link.resolver import Address, Resolver
 from clusterkit.backends.link.session import AgentSession
-from clusterkit.backends.link.tls import Tls
 from clusterkit.system.poller import Poller
 from clusterkit.text.endpoints import endpoint_of
 from clusterkit.words.events import Crashed
@@ -29,7 +27,7 @@ WELCOME_WITHIN = 2.0  # seconds at least, from the start of the attempt; a third
 
 
 class Dialer:
-    """An agent's connection to its supervisor."""
+    """An agent's connection to its supervisor. Raises CertificateError, OSError."""
 
     def __init__(
         self,
@@ -40,7 +38,6 @@ class Dialer:
         post: Callable[[Crashed], None],
         events: AgentEvents,
     ) -> None:
-        """Start connecting. Raises CertificateError, OSError."""
         self._context, self._certificate = client_context(pem), pinned(pem)
         self._addresses = deque[Address]()  # those to be tried before the name is resolved anew
         self.address = address  # from the welcome on the very one of the supervisor: its name may have others
@@ -61,11 +58,9 @@ class Dialer:
         self._poller.stop()
 
     def opened(self, link: Link) -> None:
-        """Greet the supervisor, which has the run's key."""
         link.send(self._session.hello(_now()))
 
     def received(self, link: Link, frame: Frame) -> None:
-        """Take the supervisor's answer."""
         try:
             self._session.welcome(frame)
         except Refused as error:
@@ -79,15 +74,13 @@ class Dialer:
         self._peer.begin(link)
 
     def next_frame(self) -> bytes | None:
-        """Nothing before the welcome."""
         return None
 
     def ended(self, link: Link, why: str) -> None:
-        """Remember why an attempt failed."""
         self._trouble = why
 
     def _turn(self) -> float | None:
-        """Do what is due; return the seconds until something is."""
+        """Do what is due; return the seconds until the next deadline."""
         if self._peer.why_over is not None:
             return None
         now = _now()
@@ -121,7 +114,6 @@ class Dialer:
             self._pause_from(now)
 
     def _pause_from(self, now: float) -> None:
-        """Try the next address some time later."""
         if self._addresses:
             self._addresses.popleft()
         self._dial_at = now + self._pause * random.uniform(0.5, 1.0)
@@ -139,17 +131,8 @@ class Dialer:
         if not self._addresses:
             self._trouble = "its name is not resolved yet"
             self._resolver.begin()
-        if self._addresses:
-            self._connect(now)
-
-    def _resolved(self, found: list[Address], why: str) -> None:
-        """Go on with the addresses that the name has now, in the next turn; or pause where it has none."""
-        self._addresses.extend(found)
-        if not found:
-            self._trouble = why
-            self._pause_from(_now())
-
-    def _connect(self, now: float) -> None:
+        if not self._addresses:
+            return
         try:
             sock = _connecting(self._addresses[0])
         except OSError as error:
@@ -160,9 +143,14 @@ class Dialer:
         tls.receive(b"")
         self._link = Link(self._poller, sock, tls, self, _now)
 
+    def _resolved(self, found: list[Address], why: str) -> None:
+        self._addresses.extend(found)
+        if not found:
+            self._trouble = why
+            self._pause_from(_now())
+
     def _give_up(self) -> None:
-        if self._link is not None:
-            self._link.close()
+        self._drop()
         why = f"The supervisor at {self._name} was not reached for {self._session.timeout:g} s: {self._trouble}."
         self._peer.end(self._session.why_closed or why)
 
@@ -186,6 +174,4 @@ def _connecting(address: Address) -> socket.socket:
 
 
 def _now() -> float:
-    return time.clock_gettime(
-        time.CLOCK_BOOTTIME
-    )  # unlike monotonic time, it includes the time that the host is suspended
+    return time.clock_gettime(time.CLOCK_BOOTTIME)  # unlike monotonic time, it includes that of a suspended host

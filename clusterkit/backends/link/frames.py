@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NoReturn, TypeAlias
 
+from clusterkit import __version__
+from clusterkit.words.errors import ClusterkitError
+
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
 LONGEST_HEADER = 1 << 20  # bytes, without the end of the line
 LONGEST_BODY = 1 << 20
+PROTOCOL = 2  # grows with each change of a frame; those of "refused", and of a hello's version, must not change
+_SESSION = re.compile("[0-9a-f]{32}")
+_LONGEST_NAME = 255
 
 
 class BadFrame(ValueError):
-    """The other side sent what this protocol does not have."""
+    """The other side sent an invalid frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,37 +35,33 @@ class Frame:
 
     @property
     def kind(self) -> str:
-        """What the frame is for."""
         return self.text("kind")
 
     def text(self, name: str) -> str:
-        """A field that is a string."""
         if isinstance(value := self.header.get(name), str):
             return value
         raise self._bad(name)
 
     def number(self, name: str) -> int:
-        """A field that counts something, from 0 on."""
+        """Return a count, from 0 on."""
         value = self.header.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
         raise self._bad(name)
 
     def seconds(self, name: str) -> float:
-        """A field that is a time or a duration, not below 0."""
+        """Return a time or a duration, not below 0."""
         value = self.header.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
             return float(value)
         raise self._bad(name)
 
     def truth(self, name: str) -> bool:
-        """A field that is true or false."""
         if isinstance(value := self.header.get(name), bool):
             return value
         raise self._bad(name)
 
     def object(self, name: str) -> Mapping[str, JSON]:
-        """A field that is an object."""
         if isinstance(value := self.header.get(name), dict):
             return value
         raise self._bad(name)
@@ -109,17 +113,17 @@ class FrameParser:
 
 
 def frame(header: Mapping[str, JSON]) -> bytes:
-    """A frame without a body, as bytes."""
+    """Return a frame without a body, as bytes."""
     return as_text({**header, "size": 0}) + b"\n"
 
 
 def numbered(number: int, acknowledged: int, text: bytes, body: bytes) -> bytes:
-    """A frame of the stream, as bytes; `text` is the rest of its header, which `as_text` made earlier."""
+    """Return a frame of the stream; `text` is the rest of its header, which `as_text` made earlier."""
     return b'{"seq":%d,"ack":%d,"size":%d,%b\n%b' % (number, acknowledged, len(body), text[1:], body)
 
 
 def as_text(header: Mapping[str, JSON]) -> bytes:
-    """A header as JSON. Raises TypeError or ValueError if it can't be."""
+    """Return a header as JSON. Raises TypeError or ValueError if it has no JSON form."""
     return json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -141,3 +145,72 @@ def _finite(text: str) -> float:
     if math.isfinite(value := float(text)):
         return value
     raise ValueError(text)
+
+
+class Refused(ClusterkitError):
+    """The supervisor refuses an agent; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """An agent's greeting."""
+
+    host: str
+    session: str  # chosen by the agent: a hello that is repeated because no answer came must not be a second agent
+    welcomed: bool  # whether the supervisor has answered in this session
+    attempt: int  # counts the agent's connections, so that an old one that arrives late is recognized
+    received: int  # the number of the last message received
+    time: float  # the agent's, as in a heartbeat
+    protocol: int = PROTOCOL
+    version: str = __version__
+
+    def encode(self) -> bytes:
+        return frame({"kind": "hello", **dataclasses.asdict(self)})
+
+
+@dataclass(frozen=True, slots=True)
+class Welcome:
+    """The supervisor's answer."""
+
+    received: int
+    time: float  # that of the hello
+    timeout: float  # seconds, the supervisor's, so that both sides have the same
+
+    def encode(self) -> bytes:
+        return frame({"kind": "welcome", **dataclasses.asdict(self)})
+
+
+def parse_hello(greeting: Frame) -> Hello:
+    """Read an agent's greeting. Raises BadFrame, and Refused if the agent speaks another protocol."""
+    if greeting.kind != "hello":
+        raise BadFrame(f"{greeting.kind!r:.40} instead of a hello")
+    protocol, version = greeting.number("protocol"), greeting.text("version")
+    host = greeting.text("host")
+    if not (host + version).isprintable() or not 0 < len(host) <= _LONGEST_NAME:
+        raise BadFrame("a hello with a name that can't be printed")
+    if protocol != PROTOCOL:
+        raise Refused(
+            f"The agent on {host} is clusterkit {version:.40} (protocol {protocol}), the supervisor is clusterkit "
+            f"{__version__} (protocol {PROTOCOL}): install the same version on both."
+        )
+    session = greeting.text("session")
+    if not _SESSION.fullmatch(session):
+        raise BadFrame("a hello without a session")
+    attempt, received = greeting.number("attempt"), greeting.number("received")
+    return Hello(host, session, greeting.truth("welcomed"), attempt, received, greeting.seconds("time"))
+
+
+def parse_welcome(answer: Frame) -> Welcome:
+    """Raises BadFrame, and Refused."""
+    if answer.kind == "refused":
+        raise Refused(answer.text("why"))
+    if answer.kind != "welcome":
+        raise BadFrame(f"{answer.kind!r:.40} instead of a welcome")
+    timeout = answer.seconds("timeout")
+    if timeout <= 0:
+        raise BadFrame("a welcome without a timeout")
+    return Welcome(answer.number("received"), answer.seconds("time"), timeout)
+
+
+def refusal(why: str) -> bytes:
+    return frame({"kind": "refused", "why": why})

@@ -7,15 +7,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from clusterkit.backends.link.certificate import CHUNK, Tls, Untrusted
 from clusterkit.backends.link.frames import BadFrame, Frame, FrameParser
-from clusterkit.backends.link.tls import CHUNK, Tls, Untrusted
 from clusterkit.system.poller import READABLE, WRITABLE, Poller
 
 BATCH = 1 << 14  # bytes of small frames that are sent together
 
 
 class User(Protocol):
-    """Who has a link; it can change. All calls are in the poller's thread."""
+    """The owner of a link, which can change. All calls are in the poller's thread."""
 
     def opened(self, link: Link) -> None:
         """The other side has proved that it has the run's key."""
@@ -24,7 +24,7 @@ class User(Protocol):
         """A frame has arrived. May raise BadFrame, which ends the link."""
 
     def next_frame(self) -> bytes | None:
-        """What to send next. Asked for when there is room."""
+        """Return the next frame to send, if any. Called when there is room."""
 
     def ended(self, link: Link, why: str) -> None:
         """The connection is gone, for a reason given as a clause; not called where the user closed it."""
@@ -34,7 +34,7 @@ class Link:
     """One connection. Its methods are for the poller's thread."""
 
     def __init__(self, poller: Poller, sock: socket.socket, tls: Tls, user: User, clock: Callable[[], float]) -> None:
-        """Take over a socket that does not block; it may still be connecting."""
+        """Take over a socket that does not block, and may still be connecting."""
         self.user = user
         self.heard = clock()  # when something was received
         self.is_connected = False  # as far as TCP goes
@@ -51,7 +51,7 @@ class Link:
         self.pump()
 
     def pump(self) -> None:
-        """Send what the user has, as far as the network takes it."""
+        """Send the user's frames, as far as the network takes them."""
         while not self.is_closed and self._flush() and self._tls.is_open and (frames := self._next_frames()):
             self._tls.send(frames)
 
@@ -114,7 +114,7 @@ class Link:
         return bytes(frames)
 
     def _flush(self) -> bool:
-        """Send what is left; return whether it is all gone."""
+        """Send the pending bytes; return whether all are sent."""
         try:
             self._write()
         except OSError as error:
@@ -134,5 +134,5 @@ class Link:
 
 
 def reason(error: OSError) -> str:
-    """Why something failed, as a clause."""
+    """Return the reason of a failure as a clause."""
     return (error.strerror or type(error).__name__).lower()

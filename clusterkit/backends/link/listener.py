@@ -10,13 +10,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.backends.link.address import family_of
-from clusterkit.backends.link.certificate import pinned, server_context
+from clusterkit.backends.link.certificate import Tls, pinned, server_context
 from clusterkit.backends.link.connection import AgentEvents, Peer
-from clusterkit.backends.link.frames import Frame
-from clusterkit.backends.link.hello import Hello, Refused, parse_hello, refusal
+from clusterkit.backends.link.frames import Frame, Hello, Refused, parse_hello, refusal
 from clusterkit.backends.link.link import Link
 from clusterkit.backends.link.session import SupervisorSession
-from clusterkit.backends.link.tls import Tls
 from clusterkit.system.poller import READABLE, Poller
 from clusterkit.text.endpoints import split
 from clusterkit.words.errors import BadJob
@@ -68,11 +66,11 @@ class Listener:
         """Wait for the agent's hello."""
 
     def received(self, link: Link, frame: Frame) -> None:
-        """Take an agent's hello."""
         try:
             hello = parse_hello(frame)
             agent = self._agents.get(hello.session) or self._new(hello)
-            _check(hello, agent)
+            if agent.peer.why_over is not None:
+                raise Refused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.why_over}")
         except Refused as error:
             self._forget(link)
             link.close(refusal(str(error)))
@@ -84,11 +82,9 @@ class Listener:
         agent.peer.begin(link, greeting)
 
     def next_frame(self) -> bytes | None:
-        """Nothing before the welcome."""
         return None
 
     def ended(self, link: Link, why: str) -> None:
-        """A stranger has gone."""
         self._forget(link)
 
     def _new(self, hello: Hello) -> Agent:
@@ -104,7 +100,7 @@ class Listener:
         self.refused += 1
 
     def _accept(self, _: int) -> None:
-        """Take one connection in; the next after a turn, so that those that are there get on first."""
+        """Accept one connection per turn of the loop, so that established ones come first."""
         try:
             sock, _address = self._socket.accept()
         except (BlockingIOError, ConnectionAbortedError):
@@ -131,7 +127,7 @@ class Listener:
         return None if self._look_at == math.inf else max(0.0, self._look_at - time.monotonic())
 
     def _look(self, now: float) -> None:
-        """Look at all that has a deadline. Deadlines move into the future only, so the next look is at the earliest."""
+        """Act on expired deadlines. They only move into the future, so the next look is at the earliest one."""
         if now >= self._deaf_until:
             self._deaf_until = math.inf
             self._poller.rearm(self._socket.fileno(), READABLE)
@@ -143,7 +139,8 @@ class Listener:
                 peer.end(f"Nothing was received from {peer.host} for {now - session.heard:.1f} s.")
             elif session.silent_at <= now:  # after a cut in the network TCP may say nothing for minutes
                 peer.cut(f"nothing was received for {now - session.heard:.1f} s")
-        due = (_due(agent) for agent in present if agent.peer.why_over is None)
+        alive = [(peer, session) for peer, session in present if peer.why_over is None]
+        due = (session.silent_at if peer.is_linked else session.lost_at for peer, session in alive)
         self._look_at = min(self._deaf_until, *self._strangers.values(), *due, math.inf)
 
     def _drop(self) -> None:
@@ -163,13 +160,3 @@ def _listening(address: str) -> socket.socket:
         why = str(error.strerror).partition(" (")[0]  # Python adds the address
         instead = "Choose an address of this host, and a free port, with --listen."
         raise BadJob([f"The supervisor can't listen at {address}: {why}. {instead}"]) from None
-
-
-def _due(agent: Agent) -> float:
-    """When the agent has to be looked at again."""
-    return agent.session.silent_at if agent.peer.is_linked else agent.session.lost_at
-
-
-def _check(hello: Hello, agent: Agent) -> None:
-    if agent.peer.why_over is not None:
-        raise Refused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.why_over}")

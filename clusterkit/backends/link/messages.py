@@ -1,4 +1,4 @@
-"""What supervisor and agent say to each other: orders and events as they are, and what concerns the host itself."""
+"""The messages between supervisor and agent: orders and events as they are, and messages about the host itself."""
 
 from __future__ import annotations
 
@@ -21,20 +21,17 @@ class Open:
     run_directory: str
     checkpoints: str
     cwd: str
-    token: str  # of the file by which an agent recognizes the directories: see sharing.py
+    token: str  # of the file by which an agent recognizes the directories: see fitness.py
     seed: int
     job: JobSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Hold ports for these tasks, none of which runs; answered by Claimed.
-
-    The host is to have room for all that are `here`; for these tasks alone, if it is not said who is.
-    """
+    """Hold ports for these tasks, none of which runs; answered by Claimed."""
 
     tasks: tuple[Task, ...]
-    here: tuple[Task, ...] = ()
+    here: tuple[Task, ...] = ()  # all for which the host needs room; if empty, `tasks`
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +68,11 @@ class StopAgent:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The host is ready, or has these problems.
-
-    `address` is its own on the way to the supervisor; `delay` is how many seconds it took to see a file of the
-    supervisor's.
-    """
+    """The host is ready, or has problems."""
 
     problems: tuple[str, ...]
-    address: str = ""
-    delay: float = 0.0
+    address: str = ""  # its own on the way to the supervisor
+    delay: float = 0.0  # seconds until it saw a file of the supervisor's
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,22 +123,22 @@ _FROM_AGENT = {kind.__name__: kind for kind in typing.get_args(FromAgent)}
 
 
 class BadMessage(ValueError):
-    """The other side said what it can't say."""
+    """The other side sent an invalid message."""
 
 
 def encode(message: ToAgent | FromAgent) -> dict[str, typing.Any]:
-    """A message as JSON: `{"is": "Spawn", "task": "worker:1", …}`."""
+    """Return a message as JSON: `{"is": "Spawn", "task": "worker:1", …}`."""
     return {"is": type(message).__name__, **wire.encode(message)}
 
 
 def for_agent(message: Mapping[str, typing.Any]) -> ToAgent:
-    """Read what the supervisor says. Raises BadMessage."""
+    """Parse a message from the supervisor. Raises BadMessage."""
     decoded: ToAgent = _decoded(_TO_AGENT, message)
     return decoded
 
 
 def from_agent(message: Mapping[str, typing.Any]) -> FromAgent:
-    """Read what an agent says. Raises BadMessage."""
+    """Parse a message from an agent. Raises BadMessage."""
     decoded: FromAgent = _decoded(_FROM_AGENT, message)
     return decoded
 

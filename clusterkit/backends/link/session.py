@@ -11,27 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from clusterkit.backends.link.frames import (
-    JSON,
-    LONGEST_BODY,
-    LONGEST_HEADER,
-    BadFrame,
-    Frame,
-    as_text,
-    frame,
-    numbered,
-)
-from clusterkit.backends.link.hello import Hello, Welcome, parse_welcome
+from clusterkit.backends.link import frames
+from clusterkit.backends.link.frames import JSON, BadFrame, Frame
 from clusterkit.backends.link.stream import FileRange, Stream, size_of
 
 BEATS = 5  # heartbeats in a timeout
 MARGIN = 2.0  # seconds at least, from the end of the agent's lease until the supervisor counts it lost
-LONGEST_MESSAGE = LONGEST_HEADER - 128  # bytes of JSON; the stream adds some
+LONGEST_MESSAGE = frames.LONGEST_HEADER - 128  # bytes of JSON; the stream adds some
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message of the other side's."""
+    """A message from the other side."""
 
     content: Mapping[str, JSON]
     body: bytes
@@ -45,7 +36,7 @@ class Closed:
 
 
 class Session:
-    """What both sides have in common."""
+    """The part of a session that both sides have in common."""
 
     def __init__(self) -> None:
         self.why_closed: str | None = None  # by this side
@@ -61,7 +52,7 @@ class Session:
         """Send a last message, which closes the session; the messages before it are delivered first."""
         if self.why_closed is None:
             self.why_closed = why
-            self._stream.put(as_text({"kind": "close", "why": why}), b"")
+            self._stream.put(frames.as_text({"kind": "close", "why": why}), b"")
 
     @property
     def is_closed(self) -> bool:
@@ -69,30 +60,29 @@ class Session:
         return self.why_closed is not None and self._stream.is_empty
 
     def forget(self) -> None:
-        """Drop what was not sent or acknowledged: the session is over."""
         self._stream.forget()
 
     def next_frame(self, read: Callable[[FileRange], bytes]) -> bytes | None:
-        """What is to be sent now, in the connection that there is. Raises OSError if it can't be read."""
+        """Return the frame to send now. Raises OSError if its file can't be read."""
         if self._pulse is not None:
             (kind, time), self._pulse = self._pulse, None
-            return frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
+            return frames.frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
         if (kept := self._stream.next()) is not None:
             body = read(kept.body) if isinstance(kept.body, FileRange) else kept.body
-            return numbered(kept.number, self._stream.acknowledgment(), kept.text, body)
+            return frames.numbered(kept.number, self._stream.acknowledgment(), kept.text, body)
         return self.acknowledgment() if self._stream.owes_acknowledgment else None
 
     def skip(self) -> bytes:
-        """The frame to send in place of the message that `next_frame` could not read."""
-        kept = self._stream.skip(as_text({"kind": "gap"}))
-        return numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
+        """Return the frame to send in place of a message that `next_frame` could not read."""
+        kept = self._stream.skip(frames.as_text({"kind": "gap"}))
+        return frames.numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
 
     def acknowledgment(self) -> bytes:
-        """A frame that acknowledges what was received, and nothing else."""
-        return frame({"kind": "ack", "ack": self._stream.acknowledgment()})
+        """Return a frame that only acknowledges."""
+        return frames.frame({"kind": "ack", "ack": self._stream.acknowledgment()})
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        """Take a frame in; return what it delivers. Raises BadFrame."""
+        """Return what a frame delivers. Raises BadFrame."""
         kind = received.kind
         self._stream.acknowledge(received.number("ack"))
         if kind == "message":
@@ -128,15 +118,14 @@ class AgentSession(Session):
         self._beat_at = now
 
     def hello(self, now: float) -> bytes:
-        """The first frame of a new connection."""
         self._attempts += 1
         self._beat_at = now
         received = self._stream.acknowledgment()
-        return Hello(self._host, self._session, self._welcomed, self._attempts, received, now).encode()
+        return frames.Hello(self._host, self._session, self._welcomed, self._attempts, received, now).encode()
 
     def welcome(self, answer: Frame) -> None:
-        """Take the answer in, with which the connection begins. Raises BadFrame, Refused."""
-        welcome = parse_welcome(answer)
+        """Raises BadFrame, Refused."""
+        welcome = frames.parse_welcome(answer)
         self._begin(welcome.received)
         if not self._welcomed:  # until now, the lease was the time to find the supervisor
             self._welcomed, self.lease = True, 0.0
@@ -145,16 +134,14 @@ class AgentSession(Session):
 
     @property
     def next_beat(self) -> float:
-        """When the next heartbeat is due."""
         return self._beat_at + self.timeout / BEATS
 
     def beat(self, now: float) -> None:
-        """Send a heartbeat, before anything else."""
+        """Send a heartbeat before anything else."""
         self._beat_at = now
         self._pulse = ("beat", now)
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        """Take a frame in; an echo extends the lease."""
         if received.kind != "echo":
             return super().receive(received, now)
         self._stream.acknowledge(received.number("ack"))
@@ -178,24 +165,22 @@ class SupervisorSession(Session):
 
     @property
     def silent_at(self) -> float:
-        """When a connection that is there counts as cut; the agent gives it up after the same time."""
+        """When an open connection counts as cut; the agent gives it up after the same time."""
         return self.heard + self._timeout / 2
 
     @property
     def lost_at(self) -> float:
-        """When the agent counts as lost."""
         return self.heard + self._timeout + max(MARGIN, self._timeout / BEATS)
 
-    def welcome(self, hello: Hello, now: float) -> bytes:
+    def welcome(self, hello: frames.Hello, now: float) -> bytes:
         """Begin a connection of the agent's; return the answer. Raises BadFrame if a newer one has begun already."""
         if hello.attempt <= self._attempt:
             raise BadFrame("the hello of an older connection")
         self._begin(hello.received)
         self._attempt, self.heard = hello.attempt, now
-        return Welcome(self._stream.acknowledgment(), hello.time, self._timeout).encode()
+        return frames.Welcome(self._stream.acknowledgment(), hello.time, self._timeout).encode()
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        """Take a frame in; a heartbeat is answered."""
         self.heard = now
         if received.kind != "beat":
             return super().receive(received, now)
@@ -206,9 +191,9 @@ class SupervisorSession(Session):
 
 def message_text(message: Mapping[str, JSON], body: bytes | FileRange) -> bytes:
     """A message as the session keeps it. Raises TypeError or ValueError if it can't be sent."""
-    text = as_text({"kind": "message", "message": message})
+    text = frames.as_text({"kind": "message", "message": message})
     if len(text) > LONGEST_MESSAGE:
         raise ValueError(f"A message of {len(text)} bytes is too long; the limit is {LONGEST_MESSAGE}.")
-    if size_of(body) > LONGEST_BODY:
-        raise ValueError(f"A body of {size_of(body)} bytes is too long; the limit is {LONGEST_BODY}.")
+    if size_of(body) > frames.LONGEST_BODY:
+        raise ValueError(f"A body of {size_of(body)} bytes is too long; the limit is {frames.LONGEST_BODY}.")
     return text

@@ -1,4 +1,4 @@
-"""The spool: an agent's own run directory, and what of it the supervisor has been sent."""
+"""The spool: an agent's own run directory, and how much of it was sent to the supervisor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Send = Callable[[ms.FromAgent, bytes | FileRange], None]
 
 
 class Spool:
-    """Keeps a host's logs on its own disk, and sends what is written there; what is on its way takes no memory."""
+    """Keeps a host's logs on its own disk, and sends what is written there, without keeping it in memory."""
 
     def __init__(self, order: ms.Open, send: Send) -> None:
         """Create the directory below the temporary one. Raises RunDirectoryError, OSError."""
@@ -36,10 +36,14 @@ class Spool:
         self.directory.make()
         self.directory.lock()  # so that nobody on this host takes the tasks for strays
         for name in SHARED:
-            self._share(name, Path(order.run_directory))
+            own, shared = self.directory.path / name, Path(order.run_directory, name)
+            shared.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileNotFoundError):
+                own.rmdir()
+            own.symlink_to(shared)
 
     def view(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Send what an attempt wrote, which is in its log by now; of that, a disk that is full has taken a part."""
+        """Send what an attempt wrote, as far as it is in its log: a full disk has taken only a part."""
         log = self.directory.log(task, attempt)
         try:
             size = log.stat().st_size
@@ -55,30 +59,19 @@ class Spool:
                 self._send_rest(path, path.stat().st_size, partial(ms.Written, name))
 
     def remove(self) -> None:
-        """Delete the directory: the supervisor has everything."""
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _send_rest(self, path: Path, size: int, message: Callable[[int], ms.FromAgent]) -> None:
-        """Send what a file of that size has beyond what was sent of it; each part's message is told its offset."""
+        """Send the rest of a file of that size; `message` makes the message for a part from its offset."""
         offset = self._sent.get(path, 0)
         while offset < size:
             part = min(LONGEST_PART, size - offset)
             self._send(message(offset), FileRange(path, offset, part, grows=True))
             self._sent[path] = offset = offset + part
 
-    def _share(self, name: str, shared: Path) -> None:
-        own = self.directory.path / name
-        (shared / name).mkdir(mode=0o700, exist_ok=True)
-        with suppress(FileNotFoundError):
-            own.rmdir()
-        own.symlink_to(shared / name)
-
 
 def remove_orphans(before: float) -> None:
-    """Delete this user's spools that have no agent and were last changed before this wall time.
-
-    An agent deletes its own spool, unless it is killed together with its guardian.
-    """
+    """Delete this user's spools of agents that were killed with their guardians, last changed before this wall time."""
     for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             seen = place.lstat()

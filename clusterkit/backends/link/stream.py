@@ -16,31 +16,25 @@ ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer are acknowledged togeth
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """A part of a file. It is read when it is sent, maybe more than once, so it must not change until then.
-
-    `grows`: what follows in the file may be sent in the same message, with the header of this part.
-    """
+    """A part of a file. It is read when it is sent, maybe more than once, so it must not change until then."""
 
     path: PurePath
     offset: int
     size: int
-    grows: bool = False
+    grows: bool = False  # whether later parts of the file may be sent in the same message, with this one's header
 
 
 @dataclass(slots=True, eq=False)
 class Kept:
-    """A message that the other side has not acknowledged. `text` is its header, without what the stream adds.
-
-    The part of a file that is its body may grow until it is sent for the first time.
-    """
+    """A message that the other side has not acknowledged."""
 
     number: int
-    text: bytes
-    body: bytes | FileRange
+    text: bytes  # its header, without what the stream adds
+    body: bytes | FileRange  # a range may grow until it is sent for the first time
 
     @property
     def size(self) -> int:
-        """Roughly the bytes that it takes."""
+        """Roughly its bytes."""
         return len(self.text) + size_of(self.body)
 
 
@@ -72,7 +66,7 @@ class Stream:
             self._growing[body.path] = kept
 
     def next(self) -> Kept | None:
-        """The message to send now; None if there is none or too much is on its way."""
+        """Return the message to send now; None if none waits or too much is on its way."""
         if not self._unsent or self._on_way >= WINDOW:
             return None
         kept = self._unsent.popleft()
@@ -84,7 +78,7 @@ class Stream:
         return kept
 
     def skip(self, text: bytes) -> Kept:
-        """The last message can't be read: send this text in its place, without a body."""
+        """Send this text in place of the last message, which can't be read."""
         kept = self._sent[-1]
         self._on_way -= kept.size
         kept.text, kept.body = text, b""
@@ -112,7 +106,6 @@ class Stream:
         self._acknowledged = number
 
     def forget(self) -> None:
-        """Drop every message that is kept."""
         self._sent.clear()
         self._unsent.clear()
         self._growing.clear()
@@ -128,18 +121,16 @@ class Stream:
         return True
 
     def acknowledgment(self) -> int:
-        """What a frame that is sent now acknowledges."""
+        """Return the number that a frame sent now acknowledges."""
         self._owed = 0
         return self.received
 
     @property
     def owes_acknowledgment(self) -> bool:
-        """Whether enough was received that it is to be acknowledged now."""
         return self._owed >= ACKNOWLEDGE_AFTER
 
     @property
     def is_empty(self) -> bool:
-        """Whether everything was acknowledged."""
         return not self._sent and not self._unsent
 
     def _joins(self, more: FileRange) -> bool:
@@ -155,5 +146,4 @@ class Stream:
 
 
 def size_of(body: bytes | FileRange) -> int:
-    """The bytes of a body."""
     return body.size if isinstance(body, FileRange) else len(body)

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
+from pathlib import PurePath
 from typing import assert_never
 
-from clusterkit.backends.base import Receiver
 from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
 from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
-from clusterkit.backends.local.logs import LogPump, Viewer
+from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
-from clusterkit.backends.local.profiling import NOBODY, begin_profile, end_profile
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.spawner import Means, Plans, Spawner
 from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
-from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
 from clusterkit.faults.injector import Injector
-from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
+from clusterkit.system.inbox import Inbox
 from clusterkit.system.ports import listening
 from clusterkit.system.process import Child, heed_children
 from clusterkit.system.sweep import WillNotDie
@@ -37,12 +37,16 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
 END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
+NOBODY = (
+    "its program does not use clusterkit.training (report, serve, Checkpointer or ReportProgress), "
+    "or has not come so far yet"
+)
 
 
 class LocalBackend:
     """Runs tasks as children of the calling thread, which has to outlive the run. Faults use `seed`."""
 
-    def __init__(self, job: JobSpec, seed: int, inbox: Receiver, viewer: Viewer, warmth: Warmth) -> None:
+    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: Warmth) -> None:
         self._job = job
         self._seed = seed
         self._inbox = inbox
@@ -56,7 +60,6 @@ class LocalBackend:
         self._stack = ExitStack()
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """See the contract: all tasks are here."""
         self.open(directory)
         endpoints = self.claim(self._job.tasks)
         self.plan(endpoints)
@@ -66,9 +69,8 @@ class LocalBackend:
         """Create the network, start the fork server and the threads. They end in reverse order."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        self._starts = WarmStarter(
-            self._warmth, post, lambda: post(lambda: self._spawner.start_waiting())
-        )  # it takes the longest
+        # First, since it takes the longest.
+        self._starts = WarmStarter(self._warmth, post, lambda: post(lambda: self._spawner.start_waiting()))
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
         if self._network is not None:
@@ -114,7 +116,6 @@ class LocalBackend:
         self._spawner.plans = Plans(self._job, endpoints, self._directory, self._here)
 
     def do(self, order: ac.Order) -> None:
-        """See the contract."""
         if isinstance(order, ac.Spawn):
             if order.attempt > 1:
                 self._watcher.begin_line(order.task)
@@ -136,7 +137,7 @@ class LocalBackend:
                 self._begin_profile(order)
             case ac.EndProfile(request, tasks):
                 for task in tasks:
-                    end_profile(self._directory.requests(task), request)
+                    send_request(self._directory.requests(task), do="end-profile", request=request)
             case ac.Inject(number, fault, tasks, others):
                 self._injector.inject(number, fault, tasks, others)
             case ac.Heal(number):
@@ -152,10 +153,6 @@ class LocalBackend:
             case _:
                 assert_never(order)
 
-    def strays(self, spared: Collection[int] = (), own: str = "") -> Mapping[str, int]:
-        """Kill processes of all runs of this state directory that have lost their supervisor."""
-        return reap_strays(spared=spared, own=own)
-
     def leave(self) -> None:
         """Do nothing: no process comes back in another allocation."""
 
@@ -164,7 +161,6 @@ class LocalBackend:
         self._stack.close()
 
     def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
-        """Watch an attempt that was started at `moment`, in seconds since the epoch."""
         task, attempt = order.task, order.attempt
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
@@ -214,7 +210,8 @@ class LocalBackend:
     def _begin_profile(self, order: ac.BeginProfile) -> None:
         for task in order.tasks:
             pipe = self._directory.requests(task)
-            asked = begin_profile(pipe, order.request, order.steps, order.seconds)
+            wanted = {"request": order.request, "steps": order.steps, "seconds": order.seconds}
+            asked = send_request(pipe, do="profile", **wanted)
             if not asked and task in self._children:
                 self._post(Profiled(task, self._children[task][0], order.request, None, why=NOBODY))
 
@@ -242,3 +239,19 @@ class LocalBackend:
     def _child(self, task: Task, attempt: int) -> Child | None:
         known, child = self._children.get(task, (0, None))
         return child if known == attempt else None
+
+
+def send_request(pipe: PurePath, **request: object) -> bool:
+    """Send a request through the named pipe that the training library reads; return whether the task has it open."""
+    try:
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # fails if the task has not opened it
+    except OSError:
+        return False
+    try:
+        os.write(descriptor, json.dumps(request).encode() + b"\n")
+    except OSError:  # the task is stopped, and its pipe full of requests
+        return False
+    else:
+        return True
+    finally:
+        os.close(descriptor)

@@ -1,4 +1,4 @@
-"""The family: the first processes of all attempts, and the processes that they leave behind."""
+"""The family: the first processes of all attempts, and the orphans, processes that attempts have left behind."""
 
 from __future__ import annotations
 
@@ -7,21 +7,85 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from clusterkit.backends.local.orphans import Adopted, Orphans, Sign
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import Child, reap
+from clusterkit.system.process import HELPERS, Child, first_readable, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
+Sign = int | str  # a process id, or the name of a pipe or of a task
 PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is started
+
+
+class Adopted(NamedTuple):
+    """A living child of this process that this process has not started."""
+
+    pid: int
+    group: int
+    session: int
+
+
+class Orphans:
+    """Attributes adopted processes to attempts by their group, session, open pipes and environment.
+
+    A daemon may share none of these with its task: it leads a session of its own, has closed the inherited descriptors
+    and has an empty environment. Any attempt that started before the daemon may have left it, so it is attributed to
+    all of those attempts, once all of them have ended.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # by pid and start: possible leaders
+
+    def living(self, leaders: Mapping[int, Child]) -> Iterator[Adopted]:
+        """Yield the living adopted processes, and reap the others. `leaders` are the first processes of attempts."""
+        session = os.getsid(0)
+        for pid in procfs.children(os.getpid()):
+            # One in this process's session was started by it: tasks and helpers lead sessions of their own.
+            if pid in leaders or pid in HELPERS or (seen := procfs.stat(pid)) is None or seen[2] == session:
+                continue
+            if seen[0] not in "ZX" or not _reaped(pid):
+                yield Adopted(pid, *seen[1:])
+
+    def signs(self, leaders: Mapping[int, Child]) -> dict[int, set[Sign]]:
+        """Return the signs of each adopted process's origin: pids and pipes of leaders, or a task's name."""
+        found = dict[int, set[Sign]]()
+        marks = {mark for child in leaders.values() for mark in (child.pid, child.pipe)}
+        before, self._unmarked = self._unmarked, {}
+        for one in self.living(leaders):
+            signs: set[Sign] = {one.group, one.session, *procfs.links(one.pid)}
+            found[one.pid] = signs
+            if task := self._task(one.pid):
+                signs.add(task)
+            elif marks.isdisjoint(signs) and (start := procfs.start_of(one.pid)) is not None:
+                key = one.pid, start
+                self._unmarked[key] = maybe = before.get(key) or _begun_before(start, leaders)
+                if all(first_readable((leaders[leader].pidfd,), 0) for leader in maybe & leaders.keys()):
+                    signs |= maybe
+        return found
+
+    def _task(self, pid: int) -> str | None:
+        env = procfs.environ(pid)
+        return env.get("CLUSTERKIT_TASK") if env.get("CLUSTERKIT_RUN_ID") == self._run_id else None
+
+
+def _begun_before(start: int, leaders: Mapping[int, Child]) -> frozenset[int]:
+    begun = {pid: procfs.start_of(pid) for pid in leaders}
+    return frozenset(pid for pid, at in begun.items() if at is not None and at <= start)
+
+
+def _reaped(pid: int) -> bool:
+    """Reap a process if it has ended, and not only its first thread; return whether it had."""
+    with suppress(ChildProcessError):
+        return os.waitpid(pid, os.WNOHANG)[0] != 0
+    return True
 
 
 class AttemptProcess(NamedTuple):
@@ -56,10 +120,7 @@ class Family:
         self._lock = threading.RLock()  # `begin` takes it, and `finish` releases it in the same thread
 
     def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
-        """Begin to start an attempt, forked from the server if it answers. Raises OSError.
-
-        The caller has to call `finish` for each start, in the same order and thread.
-        """
+        """Begin to start an attempt; `finish` has to follow, in the same order and thread. Raises OSError."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:
@@ -90,10 +151,7 @@ class Family:
             self._lock.release()
 
     def reap_clean(self, ended: Collection[AttemptProcess]) -> list[AttemptProcess]:
-        """Reap the first processes of attempts that left nothing behind; return the others.
-
-        Lists all children once, and not for each attempt.
-        """
+        """Reap the first processes of attempts that left nothing behind, listing children once; return the others."""
         left = []
         with self._lock:
             signs = {sign for of_one in self._orphans.signs(self._leaders).values() for sign in of_one}
@@ -105,10 +163,7 @@ class Family:
         return left
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill every process that an attempt left behind, then reap its first one. Raises WillNotDie.
-
-        Processes that left the group were adopted by this process. Returns how many had to be killed.
-        """
+        """Kill what an attempt left behind, and reap its first process; return the number killed. Raises WillNotDie."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
@@ -158,10 +213,7 @@ class Family:
 
 
 def spawn(start: Start) -> subprocess.Popen[bytes]:
-    """Start an attempt with a fresh interpreter. Raises OSError.
-
-    Call it from the thread that lives as long as the supervisor: the parent-death signal is tied to the thread.
-    """
+    """Start an attempt with a fresh interpreter. It ends with the calling thread. Raises OSError."""
     with _held_back():
         return subprocess.Popen(
             _argv(start),
@@ -177,10 +229,7 @@ def spawn(start: Start) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """Block signals until the entry runs: SIGINT, which would raise an exception, and all that this process ignores.
-
-    A new interpreter would lose the latter.
-    """
+    """Block SIGINT, which would raise, and the ignored signals, which a new interpreter would not ignore."""
     ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ignored})
     try:

@@ -11,17 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 
-from clusterkit.backends.local.blocked_threads import Doing, Frame, doing, main_thread
+from clusterkit.backends.local.blocked_threads import Frame, doing, main_thread
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
 from clusterkit.machine.stall import halted
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.process import Child
-from clusterkit.system.procfs import Meter
-from clusterkit.system.sockets import Connection, established
+from clusterkit.system.procfs import Connection, Meter, established
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
@@ -45,7 +43,6 @@ class InspectedAttempt:
     dump: Dump | None = None
     cpu: float | None = None  # percent of one core
     connections: list[Connection] = field(default_factory=list)
-    doing: Doing | None = None
 
 
 class HangInspector:
@@ -58,10 +55,7 @@ class HangInspector:
         self._threads: list[threading.Thread] = []
 
     def begin(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
-        """Begin to inspect live attempts, which must not be reaped before this returns; posts Inspected at the end.
-
-        Raises OSError if no thread can be started.
-        """
+        """Inspect live attempts, which are not reaped before this returns; posts Inspected. Raises OSError."""
         for subject in subjects:
             subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
             ask(subject.dump, subject.child.pid)
@@ -81,7 +75,10 @@ class HangInspector:
                 self._watch(subjects)
             _tell(subjects)
             with suppress(OSError):
-                report = str(_write(self._run.all_stacks, look, report_of(why, subjects)))
+                number = len(list(self._run.all_stacks.glob(f"{look.value}-*.txt"))) + 1
+                path = self._run.all_stacks / f"{look.value}-{number}.txt"
+                path.write_text(report_of(why, subjects))
+                report = str(path)
         finally:  # the machine waits for the answer
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
@@ -104,12 +101,10 @@ class HangInspector:
 
 
 def _tell(subjects: Sequence[InspectedAttempt]) -> None:
-    """Derive what each task does from its main thread's stack."""
     for subject in subjects:
         frames = main_thread(subject.dump.text) if subject.dump else ()
         source = _source_of(frames[0]) if frames else ""
         if told := doing(frames, source):
-            subject.doing = told
             subject.vitals = replace(subject.vitals, doing=told.text, own=told.own)
     linecache.clearcache()
 
@@ -155,11 +150,3 @@ def _peers(connections: Sequence[Connection], ends: Mapping[str, Task]) -> str:
     return (
         ", ".join(name + (f" ({n})" if (n := names.count(name)) > 1 else "") for name in sorted(set(names))) or "none"
     )
-
-
-def _write(directory: Path, look: Look, text: str) -> Path:
-    """Write the next report of its kind. Raises OSError."""
-    number = len(list(directory.glob(f"{look.value}-*.txt"))) + 1
-    path = directory / f"{look.value}-{number}.txt"
-    path.write_text(text)
-    return path

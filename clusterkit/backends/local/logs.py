@@ -1,9 +1,10 @@
-"""Logs: copies every byte that tasks write to their attempts' files, and then to viewers."""
+"""Logs: copies every byte that tasks write to their attempts' files and then to viewers, and finds steps in it."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -12,11 +13,13 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import PurePath
 
+from clusterkit.backends.local.watcher import EVERY
+from clusterkit.job.step_regex import step_in
 from clusterkit.store.directory import unusable
 from clusterkit.system.poller import Poller
-from clusterkit.text.lines import last_exception
+from clusterkit.text.lines import LineSplitter, last_exception
 from clusterkit.text.redraws import TerminalLines
-from clusterkit.words.events import Crashed, Drained, StorageFailed
+from clusterkit.words.events import Crashed, Drained, Impaired, Progressed, StorageFailed
 from clusterkit.words.model import Task
 
 CHUNK = 1 << 19
@@ -28,13 +31,17 @@ TAIL_BYTES = 1 << 16
 TAIL_LINES = 60
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # an empty chunk is the end of the attempt's output
+SLOW = 2.0  # seconds of CPU time for one chunk of output (512 KiB at most): the searches delay the supervisor
+_GIVEN_UP = (
+    "Searching the output of {} with --progress-regex takes too long ({:.0f} s for one piece of it), so no steps are "
+    "read from the logs any more. Start the run again with a simpler regular expression."
+)
 
 
 class ArrivalsWriter:
-    """Records the order in which output arrived, by which `logs` merges the tasks' files."""
+    """Records the order in which output arrived, by which `logs` merges the tasks' files. Raises RunDirectoryError."""
 
     def __init__(self, path: PurePath) -> None:
-        """Create the file. Raises RunDirectoryError."""
         self._lines: list[bytes] = []
         try:
             self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -52,7 +59,6 @@ class ArrivalsWriter:
             os.write(self._file, b"".join(lines))
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self._file)
 
 
@@ -100,13 +106,8 @@ class LogPump:
         self._poller.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
-        """End the thread, and save the rest of the pipes, in case the thread has failed."""
+        """End the thread, and save the rest of the pipes, in case the thread has failed. No task writes any more."""
         self._poller.stop()
-        self._keep_the_rest()
-        self._arrivals.close()
-
-    def _keep_the_rest(self) -> None:
-        """Save the contents of the pipes, to which no living task can write any more."""
         for stream in self._streams.values():
             with suppress(OSError):
                 for _ in range(READS):
@@ -115,6 +116,7 @@ class LogPump:
             os.close(stream.file)
         with suppress(OSError):
             self._note()
+        self._arrivals.close()
 
     def _add(self, stream: OutputStream) -> None:
         self._streams[stream.task, stream.attempt] = stream
@@ -147,7 +149,6 @@ class LogPump:
         self._arrivals.add(time.time(), stream.name, stream.attempt, stream.written)
 
     def _note(self) -> None:
-        """Write the order of the output that arrived since the last wait."""
         try:
             self._arrivals.write()
         except OSError as error:
@@ -187,3 +188,43 @@ def _make_fast() -> None:
     # glibc returns freed memory beyond twice the largest block that was ever freed to the kernel, and would get it back
     # for the next chunk with a fault for each page. So a large block is freed once.
     bytes(KEPT)
+
+
+class StepReader:
+    """Searches output for steps, and posts the newest one of each task at most every `every` seconds."""
+
+    def __init__(self, regex: str, post: Callable[[Progressed | Impaired], None], every: float = EVERY) -> None:
+        self._regex = re.compile(regex)
+        self._every = every
+        self._post = post
+        self._splitters: dict[tuple[Task, int], LineSplitter] = {}
+        self._last: dict[tuple[Task, int], float] = {}
+        self._pending: dict[tuple[Task, int], int] = {}
+        self._given_up = False
+
+    def feed(self, task: Task, attempt: int, chunk: bytes) -> None:
+        """Search a chunk of an attempt's output; an empty chunk is its end."""
+        if self._given_up:
+            return
+        key = (task, attempt)
+        splitter = self._splitters.setdefault(key, LineSplitter())
+        lines = splitter.feed(chunk) if chunk else splitter.flush()
+        self._search(key, [line for line, _ in lines])
+        due = not chunk or key not in self._last or time.monotonic() - self._last[key] >= self._every
+        if due and (step := self._pending.pop(key, None)) is not None:
+            self._last[key] = time.monotonic()
+            self._post(Progressed(task, attempt, step))
+        if not chunk:
+            del self._splitters[key]
+            self._last.pop(key, None)
+
+    def _search(self, key: tuple[Task, int], lines: list[str]) -> None:
+        began = time.thread_time()
+        for line in lines:
+            if (step := step_in(self._regex, line)) is not None:
+                self._pending[key] = step
+            # A search can't be interrupted, but no further one is begun.
+            if (took := time.thread_time() - began) > SLOW:
+                self._given_up = True
+                self._post(Impaired(_GIVEN_UP.format(key[0], took)))
+                return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -55,19 +55,16 @@ class PaceInspector:
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Begin a look at these tasks, given their attempts and first processes; posts Inspected at the end.
-
-        Raises OSError if no thread can be started.
-        """
+        """Look at these tasks, given by attempt and first pid; posts Inspected. Raises OSError."""
         if self._looking:
             self._post(Inspected({}, Look.PACE))
             return
         known = self._subjects
         self._subjects = {}
         for task, (attempt, pid) in live.items():
-            old = known.get(task)
-            fits = old is not None and (old.attempt, old.pid) == (attempt, pid)
-            self._subjects[task] = old if fits and old is not None else PacedAttempt(attempt, pid)
+            new = PacedAttempt(attempt, pid)
+            old = known.get(task, new)
+            self._subjects[task] = old if (old.attempt, old.pid) == (attempt, pid) else new
         self._looking = True
         try:
             self._thread = start_thread("pace", partial(self._look, dict(self._subjects)), self._post)
@@ -76,7 +73,6 @@ class PaceInspector:
             raise
 
     def stop(self) -> None:
-        """End the current look early."""
         self._ended.set()
         if self._thread is not None:
             join(self._thread)
@@ -124,7 +120,7 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
     subject.measured_at = now
     known = {process for process, _ in before} or {subject.pid}  # the usage of others may have begun before that
     used = {
-        thread: _less(times, before.get(thread, (0, 0)))
+        thread: [max(0, now - then) for now, then in zip(times, before.get(thread, (0, 0)), strict=True)]
         for thread, times in subject.times.items()
         if thread[0] in known
     }
@@ -141,16 +137,8 @@ def _times(subject: PacedAttempt) -> tuple[Times, float]:
     """Return the times of the attempt's threads, and when they were read; tries again if reading took too long."""
     for _ in range(TRIES):
         now = time.monotonic()
-        times = dict(_read(subject))
+        processes = (subject.pid, *subject.below)
+        times = {(pid, thread): used for pid in processes for thread, used in procfs.thread_times(pid).items()}
         if time.monotonic() - now < AT_ONCE:
             break
     return times, now
-
-
-def _read(subject: PacedAttempt) -> Iterator[tuple[tuple[int, int], tuple[int, int]]]:
-    for process in (subject.pid, *subject.below):
-        yield from (((process, thread), times) for thread, times in procfs.thread_times(process).items())
-
-
-def _less(now: tuple[int, int], before: tuple[int, int]) -> tuple[int, int]:
-    return max(0, now[0] - before[0]), max(0, now[1] - before[1])

@@ -6,33 +6,17 @@ import json
 import math
 from typing import Any
 
+from clusterkit.words import reports as ev
 from clusterkit.words.distribution import Training
 from clusterkit.words.job import LOOPBACK
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.reports import (
-    Checkpointed,
-    EditorAwaited,
-    InDebugger,
-    LeftDebugger,
-    PhaseChanged,
-    Profiled,
-    ProgramEnds,
-    Progressed,
-    Reached,
-    Ready,
-    Resumed,
-    SigtermHandled,
-    StepsTimed,
-    StepTimes,
-    TrainsWith,
-)
 from clusterkit.words.startup import Stage
 
 Report = (
-    Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | Profiled | SigtermHandled
-    | StepsTimed | TrainsWith | InDebugger | LeftDebugger | EditorAwaited
+    ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
+    | ev.Profiled | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger
+    | ev.EditorAwaited
 )  # fmt: skip
-
 LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
 MOST = 1 << 63  # steps, attempts and requests are below it
 LONGEST_PATH = 4096  # characters; the kernel's own limit, in bytes
@@ -44,7 +28,7 @@ MOST_STRATEGIES = 8
 
 
 def parse_report(task: Task, line: bytes) -> Report | None:
-    """Parse a line of the progress channel; return None if it is not a valid report."""
+    """Parse a line of the progress channel; return None if it is invalid."""
     if len(line) > LONGEST:
         return None
     try:
@@ -55,51 +39,52 @@ def parse_report(task: Task, line: bytes) -> Report | None:
 
 
 def _report(task: Task, message: dict[str, Any]) -> Report | None:
-    """Raises ValueError or KeyError if a field is missing or out of bounds."""
     kind, attempt = message["kind"], _count(message["attempt"])
     if kind == "progress":
         metrics = _metrics(message.get("metrics", {}))
-        return Progressed(task, attempt, _count(message["step"]), metrics, _count_or_none(message, "total"))
+        return ev.Progressed(task, attempt, _count(message["step"]), metrics, _count_or_none(message, "total"))
     if kind == "checkpoint":
-        return Checkpointed(task, attempt, _count(message["step"]), _text(message["path"], LONGEST_PATH))
+        return ev.Checkpointed(task, attempt, _count(message["step"]), _text(message["path"], LONGEST_PATH))
     if kind == "resumed":
-        return Resumed(task, attempt, _count(message["step"]), _path(message))
+        return ev.Resumed(task, attempt, _count(message["step"]), _path(message))
     if kind == "phase":
-        return PhaseChanged(task, attempt, _text(message["phase"], LONGEST_NAME), message["begun"] is True)
+        return ev.PhaseChanged(task, attempt, _text(message["phase"], LONGEST_NAME), message["begun"] is True)
     if kind == "end":
-        return ProgramEnds(task, attempt, message["begun"] is True)
+        return ev.ProgramEnds(task, attempt, message["begun"] is True)
     if kind == "profiled":
         why = _text(message.get("why", ""), LONGEST)[:LONGEST_REASON]
         steps = _count_or_none(message, "steps")
-        return Profiled(task, attempt, _count(message["request"]), _path(message), steps, why)
+        return ev.Profiled(task, attempt, _count(message["request"]), _path(message), steps, why)
     if kind == "stage":
-        return Reached(task, attempt, Stage(message["stage"]))
+        return ev.Reached(task, attempt, Stage(message["stage"]))
     if kind == "sigterm":
-        return SigtermHandled(task, attempt, message["handled"] is True)
+        return ev.SigtermHandled(task, attempt, message["handled"] is True)
     if kind == "workers":
-        return StepsTimed(task, attempt, _workers(message["workers"]))
+        return ev.StepsTimed(task, attempt, _workers(message["workers"]))
     if kind == "strategy":
         distributed, training = message["distributed"] is True, Training(message["training"])
-        return TrainsWith(
+        return ev.TrainsWith(
             task, attempt, _names(message["strategies"]), _count(message["cluster"]), distributed, training
         )
     if kind in ("debugger", "editor"):
         return _debugging(task, attempt, message)
-    return Ready(task, attempt) if kind == "ready" else None
+    return ev.Ready(task, attempt) if kind == "ready" else None
 
 
-def _debugging(task: Task, attempt: int, message: dict[str, Any]) -> InDebugger | LeftDebugger | EditorAwaited:
+def _debugging(task: Task, attempt: int, message: dict[str, Any]) -> ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited:
     if message["kind"] == "editor":
         port = _count(message["port"])
         if not 0 < port < 1 << 16:
             raise ValueError(port)
-        return EditorAwaited(task, attempt, f"{LOOPBACK}:{port}", message["waits"] is True)
+        return ev.EditorAwaited(task, attempt, f"{LOOPBACK}:{port}", message["waits"] is True)
     if message["held"] is not True:
-        return LeftDebugger(task, attempt)
+        return ev.LeftDebugger(task, attempt)
     if message.get("editor") is True:
-        return InDebugger(task, attempt, editor=True)
+        return ev.InDebugger(task, attempt, editor=True)
     file, function = _text(message["file"], LONGEST_PATH), _text(message["function"], LONGEST_NAME)
-    return InDebugger(task, attempt, file, _count(message["line"]), function, _text(message["error"], LONGEST_REASON))
+    return ev.InDebugger(
+        task, attempt, file, _count(message["line"]), function, _text(message["error"], LONGEST_REASON)
+    )
 
 
 def _count(value: object) -> int:
@@ -114,10 +99,7 @@ def _count_or_none(message: dict[str, Any], name: str) -> int | None:
 
 
 def _text(value: object, longest: int) -> str:
-    """Return a string with characters that UTF-8 can't encode replaced.
-
-    Raises ValueError if it is too long, contains NUL, or is not a string.
-    """
+    """Return a bounded string without NUL, its characters that UTF-8 can't encode replaced. Raises ValueError."""
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         raise ValueError(value)
     return value.encode(errors="replace").decode()
@@ -144,7 +126,6 @@ def _number(value: object) -> float | None:
 
 
 def _names(value: object) -> tuple[str, ...]:
-    """Return a few names of classes."""
     if not isinstance(value, list) or len(value) > MOST_STRATEGIES:
         raise ValueError(value)
     if not all(isinstance(name, str) and name.isidentifier() and len(name) <= LONGEST_NAME for name in value):
@@ -152,7 +133,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _workers(value: object) -> dict[Task, StepTimes]:
+def _workers(value: object) -> dict[Task, ev.StepTimes]:
     """Return the steps of workers, given as `[count, seconds]` by index."""
     if not isinstance(value, dict) or len(value) > MOST_WORKERS:
         raise ValueError(value)
@@ -165,10 +146,10 @@ def _index(value: str) -> int:
     return int(value)
 
 
-def _times(value: object) -> StepTimes:
+def _times(value: object) -> ev.StepTimes:
     if not isinstance(value, list) or len(value) != 2:
         raise ValueError(value)
     seconds = _number(value[1])
     if seconds is None or seconds < 0:
         raise ValueError(value)
-    return StepTimes(_count(value[0]), seconds)
+    return ev.StepTimes(_count(value[0]), seconds)

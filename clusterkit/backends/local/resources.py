@@ -1,21 +1,42 @@
-"""The resources of this machine that a run holds: ports, or a virtual network."""
+"""The resources of this machine: which a job gets, which are missing or will be short, and which a run holds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import resource
+import shutil
+import subprocess
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
+from typing import NamedTuple
 
+import psutil
+
+from clusterkit.backends.base import Preflight
 from clusterkit.faults.aim import needs_disk
-from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of, endpoints_of
+from clusterkit.job.devices import GPUS, all_share_gpus, crowding, too_few
+from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of, endpoints_of, why_not
 from clusterkit.store.directory import RunDirectory
-from clusterkit.system.ports import Ports
+from clusterkit.system.files import why_not_reached
+from clusterkit.system.ports import HOST, claim
 from clusterkit.warm.choice import marks
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
 from clusterkit.words.resources import Network
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
+TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
+ANSWER_WITHIN = 20.0  # seconds; without nvidia-persistenced the driver first has to wake up the GPUs
+# A process that has imported TensorFlow has 554 MB resident, of which four together share all but 330 MB each;
+# a small model and its data come on top. Measured on TensorFlow 2.21, Linux.
+TASK_MEMORY = 400 << 20
+DESCRIPTORS = 6  # of the supervisor, for each task: port, pipe, log, progress, pidfd, and one while it starts
+DESCRIPTORS_OWN = 40
+LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the least with which a run succeeds; measured with the smallest jobs
+GB = 1 << 30
 
 
 def addresses(job: JobSpec) -> dict[Task, str]:
@@ -27,16 +48,14 @@ def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> di
     """Return the endpoints of those tasks that are in the cluster. The stack holds their ports. Raises NoPorts."""
     if _is_virtual(job):
         return endpoints_of(job.tasks)
-    ports = Ports([task for task in tasks if task in job.cluster])
-    stack.callback(ports.release)
-    return ports.endpoints
+    with ExitStack() as ports:
+        held = {task: ports.enter_context(claim()) for task in tasks if task in job.cluster}
+        stack.push(ports.pop_all())  # for the whole run; an error above releases them at once
+    return {task: f"{HOST}:{port.getsockname()[1]}" for task, port in held.items()}
 
 
 def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:
-    """Create the job's virtual network, with a disk that can be full, or that disk alone; None for neither.
-
-    Raises NetworkError.
-    """
+    """Create the job's virtual network, its disk that can be full, or both; None for neither. Raises NetworkError."""
     if not _is_virtual(job) and not needs_disk(job.faults):
         return None
     pcap = None if job.pcap is None else Path(job.pcap)
@@ -47,3 +66,117 @@ def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetw
 
 def _is_virtual(job: JobSpec) -> bool:
     return job.network is Network.VIRTUAL
+
+
+class Found(NamedTuple):
+    """The GPUs, by the names that CUDA_VISIBLE_DEVICES takes; without any, the reason."""
+
+    names: tuple[str, ...]
+    why_none: str | None = None
+
+
+def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
+    """Return the GPUs that this process may use, by UUID, since CUDA may number them differently from the tool."""
+    if (named := env.get(GPUS)) is not None:
+        names = visible(named)
+        return Found(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
+    tool = TOOL[0]
+    if shutil.which(tool, path=env.get("PATH")) is None:  # saves a process on most machines
+        return Found((), f"{tool}, which lists GPUs, was not found")
+    try:
+        asked = subprocess.run(
+            TOOL, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_WITHIN, env=dict(env)
+        )
+    except OSError as error:
+        return Found((), f"{tool} can't be run: {error.strerror}")
+    except subprocess.TimeoutExpired:
+        return Found((), f"{tool} did not answer within {ANSWER_WITHIN:g} s")
+    said = asked.stdout.decode(errors="replace").strip()
+    if asked.returncode != 0:
+        said = (said or asked.stderr.decode(errors="replace").strip()).partition("\n")[0]
+        return Found((), f"{tool} ends with code {asked.returncode}" + (f" ({said.rstrip('.')})" if said else ""))
+    rows = [line.split(",") for line in said.splitlines()]
+    names = tuple(row[1].strip() for row in rows if len(row) == 2 and row[0].strip().isdecimal())
+    return Found(names, None if names else f"{tool} lists no GPU")
+
+
+def visible(named: str) -> tuple[str, ...]:
+    """Return the GPUs that CUDA finds in CUDA_VISIBLE_DEVICES: those before the first invalid one, each once."""
+    valid = takewhile(lambda name: name and not name.startswith("-"), map(str.strip, named.split(",")))
+    return tuple(dict.fromkeys(valid))
+
+
+def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> list[str]:
+    """Return a sentence if the limit of open files is too low for the tasks `here`, None: for all tasks."""
+    tasks = len(job.tasks) if here is None else len(here)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= tasks * LEAST_DESCRIPTORS + LEAST_OWN:
+        return []
+    needed = tasks * DESCRIPTORS + DESCRIPTORS_OWN
+    what = f"The limit of open files is {soft}, and {number_of('task', tasks)} may need {needed}."
+    return [f"{what} Raise it with: ulimit -n {needed}"]
+
+
+def shortages(job: JobSpec) -> list[str]:
+    """Return a sentence for each resource of which the tasks are estimated to need more than is available."""
+    tasks = len(job.tasks)
+    found = []
+    memory, there = tasks * TASK_MEMORY, psutil.virtual_memory().available
+    if job.program.kind is not ProgramKind.COMMAND and memory > there:
+        found.append(
+            f"{tasks} TensorFlow tasks need about {memory / GB:.1f} GB of memory, and {there / GB:.1f} GB are free. "
+            f"The kernel may kill some of them."
+        )
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    descriptors = tasks * DESCRIPTORS + DESCRIPTORS_OWN
+    if soft != resource.RLIM_INFINITY and descriptors > soft:
+        found.append(
+            f"Supervising {tasks} tasks takes about {descriptors} descriptors, and the limit is {soft}. "
+            f"Raise it with: ulimit -n {descriptors}"
+        )
+    cores = len(os.sched_getaffinity(0))
+    # A coordinator and its parameter servers mostly wait.
+    busy = job.counts[TaskType.WORKER] if job.shape is Shape.PARAMETER_SERVER else len(job.training)
+    if (crowded := crowding(job)) is not None:
+        found.append(crowded)
+    elif job.program.kind is not ProgramKind.COMMAND and busy > cores:
+        found.append(
+            f"{busy} training tasks share {cores} cores, so a step takes about {busy / cores:.1f} times as long."
+        )
+    if job.program.kind is not ProgramKind.COMMAND and len(job.tasks) > 1 and job.devices.gpus is None:
+        shared = all_share_gpus(job, gpus_here().names, os.environ)
+        found += [] if shared is None else [shared]
+    return found
+
+
+def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
+    """Check the job, and assign cores and GPUs of this machine. `here` are the tasks of this host, None: all tasks."""
+    asked = job.devices
+    cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
+    found = gpus_here() if asked.gpus else Found(())
+    job = replace(job, devices=replace(asked, cores=cores, names=found.names))
+    problems = [*_network_problems(job), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
+    return Preflight(job, problems, [] if problems or here is not None else shortages(job))
+
+
+def _network_problems(job: JobSpec) -> list[str]:
+    problems = []
+    if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
+        problems.append(f"--network virtual is not supported here: {why}.")
+    if needs_disk(job.faults) and (why := why_not(network=False, disk=True)):
+        problems.append(f"The fault disk-full is not supported here: {why}.")
+    if job.pcap is not None and (why := _why_not_written(Path(job.pcap).absolute())):
+        problems.append(f"--pcap {job.pcap} can't be written: {why}.")
+    return problems
+
+
+def _why_not_written(path: Path) -> str:
+    """Return why a file can't be created or written, as a clause; empty if it can."""
+    if why := why_not_reached(path):
+        return why
+    if path.is_dir():
+        return "it is a directory"
+    if path.exists():
+        return "" if os.access(path, os.W_OK) else "permission denied"
+    is_open = os.access(path.parent, os.W_OK | os.X_OK)
+    return "" if is_open and path.parent.is_dir() else "its directory does not exist, or can't be written"

@@ -34,6 +34,7 @@ OF_HOST = frozenset({
 AT_ONCE = 4  # attempts that may be starting at a time
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
 Started = Callable[[Spawn, float, Child], None]
+Starting = tuple[Spawn, float, StartedSpawn]  # an attempt that has begun to start at that wall time
 
 
 class Plans:
@@ -45,7 +46,6 @@ class Plans:
         self._without: tuple[Task, ...] | None = None  # the workers that the plans leave out; None: not planned yet
 
     def of(self, order: Spawn) -> TaskPlan:
-        """Return the plan of the task to start."""
         if self._without != order.given_up:
             job = replace(self._job, given_up=order.given_up)
             self._plans = plan_tasks(job, self._endpoints, self._paths, sys.executable, self._here)
@@ -61,14 +61,6 @@ class Means(NamedTuple):
     servers: WarmStarter
     family: Family
     network: VirtualNetwork | None
-
-
-class Starting(NamedTuple):
-    """An attempt that has begun to start, at `moment` (seconds since the epoch)."""
-
-    order: Spawn
-    moment: float
-    begun: StartedSpawn
 
 
 class Spawner:
@@ -89,7 +81,6 @@ class Spawner:
         self.plans: Plans
 
     def spawn(self, order: Spawn) -> None:
-        """Start an attempt, maybe later."""
         if (starting := self._begin(order)) is None:
             return
         if not self._begun:
@@ -104,7 +95,7 @@ class Spawner:
             self._finish(self._begun.popleft())
 
     def start_waiting(self) -> None:
-        """The fork server is ready, or gone."""
+        """Start the attempts that wait for the fork server, which is ready or gone."""
         self._means.servers.replace_lost()
         waiting, self._waiting = self._waiting, {}
         for order in waiting.values():
@@ -130,7 +121,10 @@ class Spawner:
         try:
             output = means.logs.open(task, attempt, means.directory.log(task, attempt))
         except OSError as error:
-            self._no_log(order, error)
+            what = f"its log could not be made: {_why(error)}"
+            if not self._on_hosts:  # a host's own disk is full, but another host's may not be
+                self._post(StorageFailed(f"{task}: {what}"))
+            self._post(SpawnFailed(task, attempt, what, unfit=True))
             return None
         opened = [output]
         try:
@@ -144,23 +138,18 @@ class Spawner:
         except OSError as error:
             self._failed(order, error, opened)
             return None
-        return Starting(order, moment, begun)
+        return order, moment, begun
 
     def _finish(self, starting: Starting) -> None:
-        opened = [starting.begun.start.output, starting.begun.start.stacks]
+        order, moment, begun = starting
+        opened = [begun.start.output, begun.start.stacks]
         try:
-            child = self._means.family.finish(starting.begun)
+            child = self._means.family.finish(begun)
         except OSError as error:
-            self._failed(starting.order, error, opened)
+            self._failed(order, error, opened)
             return
         _close(opened)
-        self._started(starting.order, starting.moment, child)
-
-    def _no_log(self, order: Spawn, error: OSError) -> None:
-        what = f"its log could not be made: {_why(error)}"
-        if not self._on_hosts:  # a host's own disk is full, but another host's may not be
-            self._post(StorageFailed(f"{order.task}: {what}"))
-        self._post(SpawnFailed(order.task, order.attempt, what, unfit=True))
+        self._started(order, moment, child)
 
     def _failed(self, order: Spawn, error: OSError, opened: Iterable[int]) -> None:
         _close(opened)

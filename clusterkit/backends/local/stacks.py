@@ -27,16 +27,13 @@ _LAST = (" in <module>", "<no Python frame>", "...")
 
 @dataclass(slots=True)
 class Dump:
-    """The stacks that are requested of an attempt. `asked`: whether the request, the header, reached the file.
-
-    `remote`: the task is on a host, whose agent sends the header together with the stacks.
-    """
+    """The stacks that are requested of an attempt."""
 
     path: Path
     header: bytes
-    remote: bool = False
+    remote: bool = False  # whether the task is on a host, whose agent sends the header together with the stacks
     text: str = ""
-    asked: bool = False
+    asked: bool = False  # whether the request, the header, reached the file
     grew_at: float = field(default_factory=time.monotonic)
 
     def look(self) -> bool:
@@ -65,7 +62,6 @@ class Dump:
 
 
 def dumps_of(run: RunDirectory, attempts: Iterable[tuple[Task, int]], request: int) -> dict[Task, Dump]:
-    """Return the dumps for the request with this number."""
     info = run.info()
     remote = info is not None and info.job.hosts.count > 0
     return {task: dump_for(run, task, attempt, f"request {request}", remote) for task, attempt in attempts}

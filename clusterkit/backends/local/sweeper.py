@@ -10,9 +10,8 @@ from functools import partial
 
 from clusterkit.backends.local.family import AttemptProcess, Family
 from clusterkit.system.barrier import start_thread
-from clusterkit.system.poller import Poller
+from clusterkit.system.poller import Bell, Poller
 from clusterkit.system.sweep import WillNotDie
-from clusterkit.system.wakeup import Bell
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
@@ -30,10 +29,7 @@ class Sweeper:
         self._family = family
         self._post = post
         self._ended: list[AttemptProcess] = []  # since the last turn; for the thread
-        self._reap_at, self._may_reap_at = (
-            math.inf,
-            0.0,
-        )  # when to look for orphans, and the earliest time
+        self._reap_at, self._may_reap_at = math.inf, 0.0  # when to look for orphans, and the earliest time
         self.child_ended = Bell()
         self._poller = Poller("sweeper", post, self._turn)
         self._poller.watch(self.child_ended.fileno(), lambda _: self._expect_orphan())
@@ -53,7 +49,6 @@ class Sweeper:
         self._reap_at = self._may_reap_at
 
     def _turn(self) -> float | None:
-        """Reap and sweep what is due; return the seconds until the next turn."""
         self._sweep()
         now = time.monotonic()
         if self._reap_at <= now:
@@ -65,24 +60,18 @@ class Sweeper:
 
     def _sweep(self) -> None:
         batch, self._ended = self._ended, []
-        left = self._left_of(batch) if batch else ()
+        left: Collection[AttemptProcess] = batch
+        if batch:
+            with suppress(CannotLook):  # `_end` tries each one again for a while
+                left = self._family.reap_clean(batch)
         for ended in batch:
-            if ended in left:  # its processes may die slowly, and other attempts must not wait
-                self._end_apart(ended)
-            else:
+            if ended not in left:
                 self._post(Swept(ended.task, ended.attempt))
-
-    def _end_apart(self, ended: AttemptProcess) -> None:
-        try:
-            start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
-        except OSError:
-            self._end(ended)
-
-    def _left_of(self, batch: Collection[AttemptProcess]) -> Collection[AttemptProcess]:
-        try:
-            return self._family.reap_clean(batch)
-        except CannotLook:  # `_end` tries each one again for a while
-            return batch
+                continue
+            try:  # its processes may die slowly, and other attempts must not wait
+                start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
+            except OSError:
+                self._end(ended)
 
     def _end(self, ended: AttemptProcess) -> None:
         try:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import NamedTuple
 
 from clusterkit.backends.local.family import AttemptProcess
 from clusterkit.backends.local.reports import LONGEST, parse_report
@@ -27,14 +26,6 @@ CHUNK = 1 << 16
 MOST_CHUNKS = 16  # of one look at a pipe, as much as it can hold, since a task may write without end
 HURRIED = 0.0078125  # seconds that a pipe rests while a fault waits for a step
 Post = Callable[[Happened], None]
-
-
-class ReadPace(NamedTuple):
-    """Seconds for which pipes rest, at first and at most, and between two posted steps."""
-
-    rest: float
-    longest: float
-    every: float
 
 
 @dataclass(slots=True)
@@ -64,7 +55,7 @@ class Watcher:
         self._known: dict[int, Channel | AttemptProcess] = {}
         self._channels: dict[Task, Channel] = {}
         self._resting: dict[int, float] = {}
-        self._pace = ReadPace(REST, LONGEST_REST, EVERY)
+        self._rest, self._longest_rest, self._every = REST, LONGEST_REST, EVERY
         self._poller.start()
 
     def listen(self, task: Task, path: PurePath) -> None:
@@ -88,7 +79,6 @@ class Watcher:
         self._poller.do(self._hurry)
 
     def stop(self) -> None:
-        """End the thread and close the pipes."""
         self._poller.stop()
         for channel in self._channels.values():
             os.close(channel.fd)
@@ -105,12 +95,12 @@ class Watcher:
             self._look(known, now)
 
     def _hurry(self) -> None:
-        self._pace = ReadPace(HURRIED, HURRIED, 0.0)
+        self._rest, self._longest_rest, self._every = HURRIED, HURRIED, 0.0
         self._resting = dict.fromkeys(self._resting, 0.0)
 
     def _look_at_rested(self) -> float | None:
         """Read the pipes whose rest is over; return the seconds until the next one, None if no pipe rests."""
-        now, rest = time.monotonic(), self._pace.rest
+        now, rest = time.monotonic(), self._rest
         moment = now // rest * rest  # when they were due, so that steps are posted at regular times
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
@@ -122,7 +112,7 @@ class Watcher:
         if not size and channel.pending is None:
             self._poller.rearm(channel.fd, READABLE | ONCE)
             return
-        channel.rest = self._pace.rest if size >= FULL else min(2 * channel.rest, self._pace.longest)
+        channel.rest = self._rest if size >= FULL else min(2 * channel.rest, self._longest_rest)
         self._resting[channel.fd] = (now // channel.rest + 1) * channel.rest
 
     def _ended(self, fd: int, waiting: AttemptProcess) -> None:
@@ -138,11 +128,10 @@ class Watcher:
         now = time.monotonic()
         self._read(channel, now)  # its reports come before its end
         self._pass_on(channel, now)
-        channel.rest = self._pace.rest
+        channel.rest = self._rest
         self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
 
     def _read(self, channel: Channel, now: float) -> int:
-        """Read the pipe empty; return the number of bytes."""
         data = b""
         with suppress(BlockingIOError):
             for _ in range(MOST_CHUNKS):
@@ -155,7 +144,7 @@ class Watcher:
             for line, following in zip(lines, [*lines[1:], b""], strict=False):  # without a whole line: none
                 if not _is_overtaken(channel, line, following):
                     self._message(channel, line, now)
-        if channel.pending and now - channel.passed_at >= self._pace.every:
+        if channel.pending and now - channel.passed_at >= self._every:
             self._pass_on(channel, now)
         return len(data)
 

@@ -17,10 +17,7 @@ _RECORD = struct.Struct("=IIII")
 
 
 class Capture:
-    """A pcap file. If writing fails, the capture stops and the file is truncated to its last whole packet.
-
-    Raises OSError if the file can't be created.
-    """
+    """A pcap file, truncated to its last whole packet if writing fails, which ends the capture. Raises OSError."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -42,7 +39,6 @@ class Capture:
             self.flush()
 
     def wait(self, now: float) -> float | None:
-        """Return the seconds until `flush` is due; None if nothing is buffered."""
         return None if self._due is None else max(0.0, self._due - now)
 
     def flush(self) -> None:

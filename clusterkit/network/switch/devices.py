@@ -7,14 +7,16 @@ import fcntl
 import os
 import socket
 import struct
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from clusterkit.network.switch.cables import CABLE, TUN, Hub
-from clusterkit.network.switch.netlink import MTU
-from clusterkit.network.switch.system import NotPossible, new_network, reason_of
+from clusterkit.network.switch.system import MTU, Netlink, NotPossible, enter, new_network, reason_of
 
+CABLE, TUN = "eth0", "tun0"  # device names inside a host
+Pair = tuple[int, int]
 NETMASK = "255.0.0.0"
 _TUN = "/dev/net/tun"
 _TUNSETIFF, _TUNSETPERSIST, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 0x400454CB, 0x0001, 0x1000
@@ -22,9 +24,68 @@ _SIOCSIFADDR, _SIOCSIFNETMASK, _SIOCSIFMTU, _SIOCSIFFLAGS = 0x8916, 0x891C, 0x89
 _UP = 0x1 | 0x40 | 0x80  # IFF_UP, IFF_RUNNING, IFF_NOARP
 
 
-class Host(NamedTuple):
-    """Descriptors of a task's network namespace and of its TUN device."""
+class Hub:
+    """The namespace in which all cables end. The kernel removes both when this process ends."""
 
+    def __init__(self) -> None:
+        """Create and enter the namespace. Raises NotPossible, also if the kernel does not support veth pairs."""
+        self._namespace = new_network()
+        self._cables = 0
+        self._kernel = Netlink()
+        try:  # a trial cable that leads nowhere: with a hub, every host has to have a cable
+            self._kernel.lay("trial0", "trial1", self._namespace)
+            self._kernel.forward(self._kernel.index("trial0"))
+        except OSError as error:
+            raise NotPossible(f"a veth pair can't be created: {reason_of(error)}") from None
+
+    def connect(self, address: bytes) -> None:
+        """Lay a cable to the host whose namespace this process is in, and route its address there. Raises OSError."""
+        name, self._cables = f"host{self._cables}", self._cables + 1
+        with Netlink() as there:
+            there.lay(CABLE, name, self._namespace)
+        device = self._kernel.index(name)
+        self._kernel.forward(device)
+        self._kernel.route(address, device)
+
+
+@dataclass(slots=True)
+class Detours:
+    """Switches pairs of hosts, given by index, between their cables and the switch."""
+
+    namespaces: Sequence[int]
+    addresses: Sequence[bytes]
+
+    def make(self, pairs: Iterable[Pair]) -> None:
+        """Route all packets between the hosts of each pair through the switch. Raises NotPossible."""
+        for host, others in _by_host(pairs).items():
+            enter(self.namespaces[host])
+            try:
+                with Netlink() as kernel:
+                    tun = kernel.index(TUN)
+                    for other in others:
+                        kernel.route(self.addresses[other], tun, self.addresses[host])
+            except OSError as error:  # a task with rights in its namespace may have deleted its device
+                raise NotPossible(f"a task's packets can't be routed to its TUN device: {reason_of(error)}") from None
+
+    def end(self, pairs: Iterable[Pair]) -> None:
+        for host, others in _by_host(pairs).items():
+            with suppress(NotPossible, OSError):
+                enter(self.namespaces[host])
+                with Netlink() as kernel:
+                    tun = kernel.index(TUN)
+                    for other in others:
+                        kernel.unroute(self.addresses[other], tun)
+
+
+def _by_host(pairs: Iterable[Pair]) -> dict[int, list[int]]:
+    found = defaultdict[int, list[int]](list)
+    for a, b in pairs:
+        found[a].append(b)
+        found[b].append(a)
+    return found
+
+
+class Host(NamedTuple):
     namespace: int
     device: int
 

@@ -13,16 +13,12 @@ _SIZE = "size=64k,nr_inodes=16"  # of the overlay's upper layer, which is filled
 
 
 class FullDisk:
-    """A directory that can be filled.
-
-    `scratch` is an empty directory, a mount point while the overlay is built. `in_user_namespace` says whether this
-    process has created a user namespace and is in it.
-    """
+    """A directory that can be filled. `scratch` is an empty directory, a mount point while the overlay is built."""
 
     def __init__(self, path: str, scratch: str, in_user_namespace: bool) -> None:
         self._path = path
         self._scratch = scratch
-        self._in_user_namespace = in_user_namespace
+        self._in_user_namespace = in_user_namespace  # whether this process has created one and is in it
         self._numbers: set[int] = set()
 
     def fill(self, number: int) -> None:

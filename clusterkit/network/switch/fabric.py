@@ -11,11 +11,10 @@ import select
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from clusterkit.network.switch.cables import Pair
 from clusterkit.network.switch.capture import Capture
-from clusterkit.network.switch.flows import LONGEST, replies, segment_of
+from clusterkit.network.switch.devices import Pair
 from clusterkit.network.switch.links import Layer
-from clusterkit.network.switch.resets import Resets
+from clusterkit.network.switch.resets import LONGEST, Resets, replies, segment_of
 from clusterkit.network.switch.ways import Way, Ways
 
 LONGEST_WAIT = 86400.0  # seconds; epoll takes no more than 24 days
@@ -39,7 +38,6 @@ class Fabric:
             self.listen(device, functools.partial(self._drain, index))
 
     def listen(self, descriptor: int, handler: Callable[[], None]) -> None:
-        """Call `handler` whenever the descriptor is readable."""
         self._handlers[descriptor] = handler
         self._epoll.register(descriptor, select.EPOLLIN)
 
@@ -64,7 +62,7 @@ class Fabric:
             self._capture.flush()
 
     def impair(self, number: int, pairs: Iterable[Pair], layer: Layer) -> None:
-        """Add a layer to both ways of each pair. Raises NotPossible."""
+        """Raises NotPossible."""
         now, ways = time.monotonic(), self._ways.both_ways(pairs)
         for way in ways:
             way.link.impair(number, layer, now)
@@ -72,7 +70,6 @@ class Fabric:
         self._ways.update_routes(ways)
 
     def heal(self, number: int) -> None:
-        """Remove the layer with that number from all ways that have it."""
         now, ways = time.monotonic(), list(self._ways)
         for way in ways:
             way.link.heal(number, now)
@@ -80,7 +77,6 @@ class Fabric:
         self._ways.update_routes(ways)
 
     def _drain(self, source: int) -> None:
-        """Carry at most BURST packets that a host has sent."""
         device, clear = self.devices[source], self._ways.clear[source]
         try:
             for _ in range(BURST):
@@ -111,13 +107,11 @@ class Fabric:
         self._deliver_and_reroute(way, now)
 
     def _deliver_and_reroute(self, way: Way, now: float) -> None:
-        """Deliver what is due on a way; update its route if the way is clear then."""
         self._deliver(way, now)
         if way.is_clear:
             self._ways.update_routes([way])
 
     def _deliver(self, way: Way, now: float) -> None:
-        """Deliver what is due on a way, and set a timer for the rest."""
         for packet in way.link.due(now):
             self._write(way.device, packet)
         following = way.link.next
@@ -140,7 +134,6 @@ class Fabric:
         return min([LONGEST_WAIT, *(wait for wait in waits if wait is not None)])
 
     def _inject(self, packet: bytes) -> None:
-        """Deliver a packet that no host has sent."""
         self._write(self._ways.device_of(packet[16:20]), packet)
 
     def _write(self, device: int, packet: bytes) -> None:

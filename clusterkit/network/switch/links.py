@@ -14,24 +14,17 @@ MOST_WAITING = 64 << 20  # bytes that may wait on one link
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one fault does to the packets between two tasks.
-
-    `delay` is in seconds for one direction, plus or minus up to `jitter`; `loss` is the probability that a packet is
-    lost; `rate` is in bytes per second, 0 for no limit.
-    """
+    """What one fault does to the packets between two tasks."""
 
     cut: bool = False
-    delay: float = 0.0
-    jitter: float = 0.0
-    loss: float = 0.0
-    rate: float = 0.0
+    delay: float = 0.0  # seconds in one direction
+    jitter: float = 0.0  # seconds at most, more or less than the delay
+    loss: float = 0.0  # the probability that a packet is lost
+    rate: float = 0.0  # bytes per second; 0 for no limit
 
 
 class Link:
-    """The layers between two hosts in one direction, and the packets that wait to be delivered, in order.
-
-    `now` is in seconds of any monotonic clock.
-    """
+    """The layers between two hosts in one direction, and the waiting packets in order. `now` is monotonic."""
 
     def __init__(self, seed: int, source: str, destination: str) -> None:
         self._seed = seed
@@ -45,12 +38,10 @@ class Link:
 
     @property
     def is_clear(self) -> bool:
-        """Whether nothing impairs the link and no packet waits."""
         return not self._layers and not self._waiting
 
     @property
     def next(self) -> float | None:
-        """When the next packet is due; None if none waits."""
         return self._waiting[0][0] if self._waiting else None
 
     def impair(self, number: int, layer: Layer, now: float) -> None:
@@ -59,7 +50,6 @@ class Link:
         self._reschedule(now)
 
     def heal(self, number: int, now: float) -> None:
-        """Remove the layer with that number, if any."""
         if self._layers.pop(number, None) is not None:
             self._reschedule(now)
 
@@ -74,13 +64,13 @@ class Link:
                 lost |= drawn < layer.loss
                 delay += layer.jitter * (2 * (drawn - layer.loss) / (1 - layer.loss) - 1) if not lost else 0.0
         size = len(packet)
-        if lost or self._bytes + size > MOST_WAITING or self._is_full(size, now):
+        waits = (self._free - now) * self._rate + size  # bytes that the rate limit would hold back
+        if lost or self._bytes + size > MOST_WAITING or waits > max(BACKLOG, self._rate * BACKLOG_SECONDS):
             return False
         self._enqueue(packet, max(now, self._time_past_rate(size, now) + delay))
         return True
 
     def due(self, now: float) -> Iterator[bytes]:
-        """Remove and yield the packets that are due."""
         while self._waiting and self._waiting[0][0] <= now:
             packet = self._waiting.popleft()[1]
             self._bytes -= len(packet)
@@ -91,13 +81,7 @@ class Link:
         self._waiting.append((self._last, packet))
         self._bytes += len(packet)
 
-    def _is_full(self, size: int, now: float) -> bool:
-        if not self._rate:
-            return False
-        return (self._free - now) * self._rate + size > max(BACKLOG, self._rate * BACKLOG_SECONDS)
-
     def _time_past_rate(self, size: int, now: float) -> float:
-        """Return when a packet of that size has passed the rate limit."""
         if not self._rate:
             return now
         self._free = max(self._free, now - BURST / self._rate) + size / self._rate

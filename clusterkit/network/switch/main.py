@@ -6,6 +6,7 @@ python -c ... check [network] [disk]  print why this machine does not support th
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import socket
@@ -15,26 +16,23 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from clusterkit.network.switch import system
-from clusterkit.network.switch.cables import Detours, Hub
 from clusterkit.network.switch.capture import Capture
-from clusterkit.network.switch.control import Control, send
-from clusterkit.network.switch.devices import Host, new_host, release
+from clusterkit.network.switch.devices import Detours, Host, Hub, new_host, release
 from clusterkit.network.switch.disk import FullDisk, try_full_disk
 from clusterkit.network.switch.fabric import Fabric
+from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.system import NotPossible
 from clusterkit.network.switch.ways import Ways
 
 NICENESS = -10  # a network does not get slower because the computers in it are busy
 DESCRIPTORS_PER_MESSAGE = 200  # the kernel allows 253
+CHUNK = 1 << 16
 
 
 class Namespaces(NamedTuple):
-    """All tasks join the `shared` ones, in that order; each of `hosts` is for one task.
+    """The namespaces that tasks join: all of them the `shared` ones, in that order, and each one of `hosts`."""
 
-    `in_user_namespace` says whether this process has created a user namespace, for lack of rights, and is in it.
-    """
-
-    in_user_namespace: bool
+    in_user_namespace: bool  # whether this process, for lack of rights, has created a user namespace and is in it
     shared: Sequence[int]
     hosts: Sequence[Host]
     hub: Hub | None
@@ -64,7 +62,10 @@ def main() -> None:
 def build(plan: dict[str, Any], channel: socket.socket) -> Fabric:
     """Create the namespaces and the fabric, and send the namespaces to the supervisor. Raises NotPossible."""
     names, addresses = plan["names"], plan["addresses"]
-    capture = None if plan["pcap"] is None else _capture(plan["pcap"])
+    try:
+        capture = None if plan["pcap"] is None else Capture(plan["pcap"])
+    except OSError as error:
+        raise NotPossible(f"{plan['pcap']} can't be written: {system.reason_of(error)}") from None
     # A capture excludes cables, since it sees only what passes the switch.
     made = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
     disk = None
@@ -91,7 +92,10 @@ def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bo
     if with_mounts:
         shared.append(system.new_namespace(system.CLONE_NEWNS))
         system.keep_mounts_to_itself()
-    hub = _hub() if addresses and with_cables else None
+    hub = None
+    if addresses and with_cables:
+        with suppress(NotPossible):  # without cables, the switch carries everything
+            hub = Hub()
     return Namespaces(in_user_namespace, shared, [new_host(address, hub) for address in addresses], hub)
 
 
@@ -106,16 +110,56 @@ def why_not(network: bool, disk: bool) -> str | None:
     return None
 
 
-def _hub() -> Hub | None:
-    """Enter a hub; None if the kernel supports no cables, in which case the switch carries everything."""
-    try:
-        return Hub()
-    except NotPossible:
+class Control:
+    """The switch's end of the channel to the supervisor. When the other end closes, the switch stops."""
+
+    def __init__(self, channel: socket.socket, fabric: Fabric, disk: FullDisk | None) -> None:
+        self._channel = channel
+        self._fabric = fabric
+        self._disk = disk
+        self._partial_line = b""
+        fabric.listen(channel.fileno(), self._read)
+
+    def _read(self) -> None:
+        try:
+            data = self._channel.recv(CHUNK)
+        except OSError:
+            data = b""
+        if not data:
+            self._fabric.stop()
+            return
+        *lines, self._partial_line = (self._partial_line + data).split(b"\n")
+        for line in lines:
+            send(self._channel, self._answer(json.loads(line)))
+
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        number = request.pop("id")
+        try:
+            return {"id": number, "result": self._do(**request)}
+        except NotPossible as error:
+            return {"id": number, "error": str(error)}
+
+    def _do(self, do: str, number: int = 0, a: Sequence[int] = (), b: Sequence[int] = (), **layer: Any) -> int | None:
+        pairs = [pair for pair in itertools.product(a, b) if pair[0] != pair[1]]
+        match do:
+            case "impair":
+                self._fabric.impair(number, pairs, Layer(**layer))
+            case "reset":
+                return self._fabric.resets.begin(pairs)
+            case "fill":
+                if self._disk is None:
+                    raise NotPossible("the switch was started without a disk")
+                self._disk.fill(number)
+            case "heal":
+                self._fabric.heal(number)
+                if self._disk is not None:
+                    self._disk.free(number)
+            case "flush":
+                self._fabric.flush()
         return None
 
 
-def _capture(path: str) -> Capture:
-    try:
-        return Capture(path)
-    except OSError as error:
-        raise NotPossible(f"{path} can't be written: {system.reason_of(error)}") from None
+def send(channel: socket.socket, message: dict[str, Any]) -> None:
+    """Send a line of JSON. If the channel is closed, the next read notices."""
+    with suppress(OSError):
+        channel.sendall(json.dumps(message).encode() + b"\n")

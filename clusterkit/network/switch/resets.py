@@ -4,20 +4,121 @@ from __future__ import annotations
 
 import functools
 import itertools
+import struct
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
-from clusterkit.network.switch.cables import Pair
-from clusterkit.network.switch.flows import local_flows, probe, reverse
+from clusterkit.network.switch.devices import Pair
 from clusterkit.network.switch.system import enter
 from clusterkit.network.switch.ways import Ways
 
+LONGEST = 65535  # bytes of an IPv4 packet
+PLAIN_HEADER = 0x45  # the first byte of an IPv4 header without options
+TCP = 6
+SYN, RST, ACK = 0x02, 0x04, 0x10
+TABLES = ("tcp", "tcp6")  # an IPv6 listener accepts IPv4 too, and the kernel lists those connections in tcp6
+# States in which a connection may still carry data: established, SYN received, closed by one of the two ends.
+_LIVE = frozenset(("01", "03", "04", "05", "08"))
+_MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
+_FRAGMENT_OFFSET = 0x1FFF
+_IP, _TCP = struct.Struct("!BBHHHBBH8s"), struct.Struct("!4s4s4sBBHHH")
+_DO_NOT_FRAGMENT, _TTL = 0x4000, 64
 PROBE_EVERY = 0.6  # seconds; the kernel answers such probes at most twice a second
 PROBES = 3
 Flows = Mapping[Pair, set[bytes]]
 
 
+class Segment(NamedTuple):
+    flow: bytes
+    flags: int
+    ack: bytes
+
+
+def segment_of(packet: bytes) -> Segment | None:
+    """Parse the TCP header of a packet; None if it has no complete one."""
+    if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != TCP:
+        return None
+    start = (packet[0] & 15) * 4
+    if start < 20 or len(packet) < start + 20 or int.from_bytes(packet[6:8]) & _FRAGMENT_OFFSET:
+        return None
+    return Segment(packet[12:20] + packet[start : start + 4], packet[start + 13], packet[start + 8 : start + 12])
+
+
+def reverse(flow: bytes) -> bytes:
+    return flow[4:8] + flow[:4] + flow[10:12] + flow[8:10]
+
+
+def forge(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
+    """Make a packet of that flow: a TCP segment without data."""
+    segment = _TCP.pack(flow[8:12], sequence, bytes(4), 5 << 4, flags, 0, 0, 0)
+    pseudo_header = flow[:8] + struct.pack("!HH", TCP, len(segment))
+    segment = segment[:16] + checksum(pseudo_header + segment).to_bytes(2) + segment[18:]
+    header = _IP.pack(PLAIN_HEADER, 0, 20 + len(segment), 0, _DO_NOT_FRAGMENT, _TTL, TCP, 0, flow[:8])
+    return header[:10] + checksum(header).to_bytes(2) + header[12:] + segment
+
+
+def checksum(data: bytes) -> int:
+    """Compute the internet checksum (RFC 1071); it is 0 over data that includes its correct checksum."""
+    data += bytes(len(data) % 2)
+    total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def local_flows() -> set[bytes]:
+    """Return the incoming flow of each connection in this process's network namespace. Takes up to 10 ms."""
+    found = set[bytes]()
+    for table in TABLES:
+        path = Path("/proc/self/net", table)
+        if path.exists():  # a kernel without IPv6 has no tcp6
+            found.update(parse_table(path.read_text()))
+    return found
+
+
+def parse_table(table: str) -> Iterator[bytes]:
+    """Yield the incoming flow of each live connection in the text of /proc/net/tcp or tcp6 (man 5 proc)."""
+    for line in table.splitlines()[1:]:
+        _, here, there, state, *_ = line.split()
+        if state in _LIVE:
+            local, port = _endpoint(here)
+            remote, from_port = _endpoint(there)
+            if len(local) == len(remote) == 4:
+                yield remote + local + from_port + port
+
+
+def probe(flow: bytes) -> bytes:
+    """Make a packet to which an end replies with the sequence number that it expects: a SYN (RFC 5961, 4.2)."""
+    return forge(flow, SYN)
+
+
+def replies(segment: Segment, doomed: set[bytes]) -> list[bytes] | None:
+    """Return the packets that reset the segment's sender, if its flow is in `doomed`; None if the segment may pass.
+
+    A SYN that opens a new connection on the same ports removes both flows from `doomed`.
+    """
+    flow = segment.flow
+    if flow not in doomed:
+        return None
+    if segment.flags & SYN and not segment.flags & ACK:
+        doomed -= {flow, reverse(flow)}
+        return None
+    # With the exact number that the sender expects: it merely acknowledges any other in the window (RFC 5961, 3.2).
+    return [] if segment.flags & RST else [forge(reverse(flow), RST, segment.ack)]
+
+
+def _endpoint(text: str) -> tuple[bytes, bytes]:
+    """Parse address and port into network byte order; the kernel prints addresses as words in the host's order."""
+    address, port = text.split(":")
+    words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
+    return struct.pack(f"={len(words)}I", *words).removeprefix(_MAPPED), int(port, 16).to_bytes(2)
+
+
+@dataclass(slots=True)
 class Resets:
     """The resets in progress. Their flows are `doomed` in `ways`: an end that sends anything gets a reset back.
 
@@ -25,23 +126,16 @@ class Resets:
     reset makes the reset's sequence number stale. An end that is closed by then only replies with a reset.
     """
 
-    def __init__(
-        self,
-        namespaces: Sequence[int],
-        ways: Ways,
-        inject: Callable[[bytes], None],
-        call_at: Callable[[float, Callable[[float], None]], None],
-    ) -> None:
-        self._namespaces = namespaces
-        self._ways = ways
-        self._inject = inject
-        self._call_at = call_at
+    namespaces: Sequence[int]
+    ways: Ways
+    inject: Callable[[bytes], None]
+    call_at: Callable[[float, Callable[[float], None]], None]
 
     def begin(self, pairs: Iterable[Pair]) -> int:
         """Reset all TCP connections between the hosts of each pair; return their number. Raises NotPossible."""
         begun = dict[Pair, set[bytes]]()
         for pair, flows in self._flows({(min(pair), max(pair)) for pair in pairs}).items():
-            doomed = self._ways.way(*pair).doomed
+            doomed = self.ways.way(*pair).doomed
             if new := flows - doomed:
                 begun[pair] = new
                 doomed |= new
@@ -51,14 +145,14 @@ class Resets:
 
     def _probe(self, begun: Flows, left: int, now: float) -> None:
         if left:
-            self._call_at(now + PROBE_EVERY, functools.partial(self._probe, begun, left - 1))
+            self.call_at(now + PROBE_EVERY, functools.partial(self._probe, begun, left - 1))
         else:
             for pair, flows in begun.items():
-                self._ways.way(*pair).doomed.difference_update(flows)
-        self._ways.update_routes(self._ways.both_ways(begun))
+                self.ways.way(*pair).doomed.difference_update(flows)
+        self.ways.update_routes(self.ways.both_ways(begun))
         for pair, flows in begun.items():
-            for flow in flows & self._ways.way(*pair).doomed:  # not those whose ports have a new connection
-                self._inject(probe(flow))
+            for flow in flows & self.ways.way(*pair).doomed:  # not those whose ports have a new connection
+                self.inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:
         """Return both flows of each connection between the hosts of each pair, from the list of one of the two."""
@@ -66,12 +160,12 @@ class Resets:
         listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
         found = defaultdict[bytes, set[bytes]](set)
         for host in set(listed.values()):
-            enter(self._namespaces[host])
+            enter(self.namespaces[host])
             for flow in local_flows():
                 found[flow[:8]].add(flow)
         return {pair: self._between(*pair, found) for pair in sorted(pairs)}
 
     def _between(self, a: int, b: int, found: Mapping[bytes, set[bytes]]) -> set[bytes]:
-        here, there = self._ways.addresses[a], self._ways.addresses[b]
+        here, there = self.ways.addresses[a], self.ways.addresses[b]
         one_way = found.get(here + there, set()) | found.get(there + here, set())
         return {flow for each in one_way for flow in (each, reverse(each))}

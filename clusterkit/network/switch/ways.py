@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from clusterkit.network.switch.cables import Detours, Pair
+from clusterkit.network.switch.devices import Detours, Pair
 from clusterkit.network.switch.links import Link
 
 
@@ -24,15 +24,11 @@ class Way:
 
     @property
     def is_clear(self) -> bool:
-        """Whether packets pass without delay, loss or inspection."""
         return self.link.is_clear and not self.doomed
 
 
 class Ways:
-    """All ways between hosts, which are given by index.
-
-    With `detours`, packets take a cable unless their way or the way back is not clear.
-    """
+    """All ways between hosts, given by index. With `detours`, packets take a cable if both directions are clear."""
 
     detours: Detours | None = None
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from clusterkit.backends.hosts.aggregation import Aggregation
-from clusterkit.backends.hosts.hosts import Host
+from clusterkit.backends.hosts.hosts import Aggregation, Host
 from clusterkit.words.events import FaultTook, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.hosts.collected import LONGEST, Collected
+from clusterkit.backends.hosts.incoming import LONGEST, Collected
 from clusterkit.backends.link.messages import BadMessage, Written
 from clusterkit.store.directory import RunDirectory
 

@@ -16,6 +16,7 @@ from clusterkit.backends.hosts.backend import AgentsBackend
 from clusterkit.backends.hosts.preflight import preflight
 from clusterkit.backends.link.connection import Peer
 from clusterkit.engines.local.engine import Processes
+from clusterkit.store.cleaning import reap_strays
 from clusterkit.system import procfs
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
@@ -77,7 +78,7 @@ class TestAgents(Contract):
         run.begin(WORKER)
         run.wait(ev.Spawned)
         run.directory.lock_file.touch()
-        assert run.backend.strays() == {}
+        assert reap_strays() == {}
 
     def test_a_host_whose_agent_is_killed_is_lost_with_its_attempts(self, stage: Any) -> None:
         """What they wrote is there, nothing of them runs, and the other host's tasks are not concerned."""

@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from clusterkit.backends.hosts import fitness
-from clusterkit.backends.hosts.fitness import Needs, Unfit, peers_of
-from clusterkit.backends.hosts.restarts import Restarts
+from clusterkit.backends.hosts.fitness import Needs, Restarts, Unfit, peers_of
 from clusterkit.words.actions import Order, Signal, Spawn
 from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task
@@ -188,7 +187,7 @@ class Host:
         self.port: int | None = None
         self.started: list[Order] = []
         self.posted: list[Any] = []
-        self.restarts = Restarts(lambda: self, lambda _: self.port, self.started.append, self.posted.append)
+        self.restarts = Restarts(lambda: self.look, lambda _: self.port, self.started.append, self.posted.append)
 
     def look(self) -> Unfit | None:
         """As the real one, which may take a while."""

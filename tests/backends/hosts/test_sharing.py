@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.hosts.sharing import NotShared, SharedDirectories, seconds_until_seen
+from clusterkit.backends.hosts.fitness import NotShared, SharedDirectories, seconds_until_seen
 
 
 def soon(done: Callable[[], bool], within: float) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.hosts import collected
+from clusterkit.backends.hosts import incoming
 from clusterkit.backends.link import messages as ms
 from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
@@ -33,7 +33,7 @@ def test_all_tasks_of_twenty_hosts_start_again_when_one_is_lost(
     shape: Callable[[int], JobSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On the hosts that are left and the spare one; every log is whole, with few of them open at a time."""
-    monkeypatch.setattr(collected, "MOST_OPEN", 16)
+    monkeypatch.setattr(incoming, "MOST_OPEN", 16)
     run = SimulatedRun(tmp_path, shape(HOSTS))
     result = run.play(life(STEPS))
     assert (result.state, result.exit_code, result.restarts) == (RunState.SUCCEEDED, 0, 1)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.certificate import client_context
-from clusterkit.backends.link.frames import numbered
-from clusterkit.backends.link.hello import Hello
+from clusterkit.backends.link.frames import Hello, numbered
 from clusterkit.backends.link.session import message_text
 from clusterkit.words.events import Crashed
 from tests.backends.link.wires import says

@@ -15,13 +15,14 @@ from cryptography.hazmat.primitives import serialization
 
 from clusterkit.backends.link.certificate import (
     CertificateError,
+    Tls,
+    Untrusted,
     client_context,
     make_certificate,
     pinned,
     server_context,
     write_certificate,
 )
-from clusterkit.backends.link.tls import Tls, Untrusted
 from tests.strangers import STRANGER
 
 NOW = datetime.datetime.now(datetime.UTC)

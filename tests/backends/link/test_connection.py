@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from clusterkit.backends.link import dialer
-from clusterkit.backends.link.certificate import write_certificate
+from clusterkit.backends.link.certificate import Tls, write_certificate
 from clusterkit.backends.link.connection import Connection, Peer
 from clusterkit.backends.link.frames import JSON
 from clusterkit.backends.link.link import Link, User
 from clusterkit.backends.link.listener import Listener
 from clusterkit.backends.link.stream import FileRange
-from clusterkit.backends.link.tls import Tls
 from clusterkit.system.poller import Poller
 from clusterkit.words.errors import BadJob
 from tests.backends.link.wires import LOOPBACK, Ends, Records, both_ends

@@ -7,9 +7,12 @@ from collections.abc import Mapping
 import pytest
 
 from clusterkit import __version__
-from clusterkit.backends.link.frames import JSON, BadFrame, Frame, FrameParser
-from clusterkit.backends.link.hello import (
+from clusterkit.backends.link.frames import (
+    JSON,
     PROTOCOL,
+    BadFrame,
+    Frame,
+    FrameParser,
     Hello,
     Refused,
     Welcome,

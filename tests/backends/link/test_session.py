@@ -6,8 +6,7 @@ from pathlib import PurePath
 
 import pytest
 
-from clusterkit.backends.link.frames import LONGEST_BODY, BadFrame, FrameParser
-from clusterkit.backends.link.hello import Refused, parse_hello, refusal
+from clusterkit.backends.link.frames import LONGEST_BODY, BadFrame, FrameParser, Refused, parse_hello, refusal
 from clusterkit.backends.link.session import (
     LONGEST_MESSAGE,
     MARGIN,

@@ -18,11 +18,16 @@ import pytest
 
 from clusterkit import __version__
 from clusterkit.backends.link import listener
-from clusterkit.backends.link.certificate import client_context, make_certificate, pinned, server_context
-from clusterkit.backends.link.frames import BadFrame, FrameParser
-from clusterkit.backends.link.hello import PROTOCOL, Hello, Refused, parse_hello
+from clusterkit.backends.link.certificate import (
+    Tls,
+    Untrusted,
+    client_context,
+    make_certificate,
+    pinned,
+    server_context,
+)
+from clusterkit.backends.link.frames import PROTOCOL, BadFrame, FrameParser, Hello, Refused, parse_hello
 from clusterkit.backends.link.session import AgentSession, SupervisorSession
-from clusterkit.backends.link.tls import Tls, Untrusted
 from tests.backends.link.test_frames import hostile
 from tests.backends.link.wires import Ends, both_ends, says, stranger
 from tests.support import no_descriptors, wait_until

@@ -11,8 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
-from clusterkit.backends.link.frames import JSON, BadFrame, Frame, FrameParser
-from clusterkit.backends.link.hello import parse_hello
+from clusterkit.backends.link.frames import JSON, BadFrame, Frame, FrameParser, parse_hello
 from clusterkit.backends.link.session import AgentSession, Message, Session, SupervisorSession, message_text
 from clusterkit.backends.link.stream import FileRange
 

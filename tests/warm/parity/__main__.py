@@ -26,10 +26,9 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import procfs
 from clusterkit.system.process import become_subreaper
 from clusterkit.task.entry import STACKS_SIGNAL
-from clusterkit.warm.fork_client import ForkServer, ForkServerLost, ForkServerReady
-from clusterkit.warm.launching import Launch, begin
+from clusterkit.warm.fork_client import ForkServer, Launch, begin
 from clusterkit.warm.servable import Preload
-from clusterkit.words.events import Crashed
+from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
 Starter = Callable[[Start], int]
@@ -59,17 +58,17 @@ class Servers:
         told, tell = os.pipe()
         lost: list[str] = []
 
-        def post(event: ForkServerReady | ForkServerLost | Crashed) -> None:
-            if isinstance(event, ForkServerReady):
-                self.pids.add(event.pid)
-            else:
+        def post(event: Noted | Crashed) -> None:
+            if not (isinstance(event, Noted) and event.minor):
                 lost.append(str(event))
             with suppress(OSError):
                 os.write(tell, b".")
 
         log = str(self._directory / f"server-{len(self._servers)}.log")
         env = {**env, "ONLY_THE_SERVER": "has this", "DIFFERENT": "in the server", "TZ": "Asia/Tokyo"}
-        server = ForkServer(begin(Launch(sys.executable, env, preload, log)), post, 1)
+        begun = begin(Launch(sys.executable, env, preload, log))
+        self.pids.add(begun.pid)
+        server = ForkServer(begun, post, 1)
         if not os.read(told, 1) or lost:
             raise SystemExit(f"no fork server: {lost}; it wrote {Path(log).read_text()!r}")
         os.close(told)

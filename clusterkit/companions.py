@@ -1,4 +1,4 @@
-"""The supervisor's side of a companion: a process beside a run, connected to this one by a channel."""
+"""A companion: a process beside a run, such as TensorBoard; its main program, and the supervisor's side of it."""
 
 from __future__ import annotations
 
@@ -6,39 +6,67 @@ import json
 import os
 import socket
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.exchange import parse_line
-from clusterkit.system.process import code_of, end_helper, start_helper
+from clusterkit.system.process import Helper, code_of
+from clusterkit.task.entry import die_with_parent
 from clusterkit.words.events import Crashed
+
+
+def main() -> None:
+    """Call the module's `serve`, which returns once the channel is closed. `os._exit`: a normal exit takes longer."""
+    module, run, descriptor, niceness, parent, *arguments = sys.argv[1:]
+    channel = socket.socket(fileno=int(descriptor))
+    channel.set_inheritable(False)
+    if int(parent):
+        die_with_parent(int(parent))
+    os.nice(int(niceness))
+    try:
+        import_module(module).serve(RunDirectory(Path(run)), channel, *arguments)
+    except (Exception, SystemExit) as error:
+        tell_lost(channel, error)
+        os._exit(1)
+    os._exit(0)
+
+
+def tell(channel: socket.socket, message: object) -> None:
+    """Send the supervisor a line of JSON, unless it has closed its end."""
+    with suppress(OSError):
+        channel.sendall(json.dumps(message).encode() + b"\n")
+
+
+def tell_lost(channel: socket.socket, error: BaseException) -> None:
+    """Log the current exception, and send its first line as the reason."""
+    traceback.print_exc()
+    tell(channel, {"lost": (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")})
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How a companion is started: its name, also of its log, and the module whose `serve` gets `arguments`.
-
-    `env` is added to its environment. `tied`: it is killed when this process ends.
-    """
+    """How a companion is started: its name, also of its log, and the module whose `serve` gets `arguments`."""
 
     name: str
     module: str
     run: RunDirectory
     arguments: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict)  # added to this process's
     niceness: int = 0
-    tied: bool = True
+    tied: bool = True  # whether it is killed when this process ends
 
     def argv(self, channel: int) -> Sequence[str]:
-        """The command, which inherits the channel."""
         parent = os.getpid() if self.tied else 0
         own = (self.module, self.run.path, channel, self.niceness, parent)
         # -P: modules in the working directory must not shadow clusterkit's.
-        return [sys.executable, "-P", "-c", code_of("clusterkit.companions.main"), *map(str, own), *self.arguments]
+        return [sys.executable, "-P", "-c", code_of("clusterkit.companions"), *map(str, own), *self.arguments]
 
 
 class Companion:
@@ -55,16 +83,8 @@ class Companion:
     ) -> None:
         self._heard, self._ended = heard, ended
         self._stopped = False
-        self._channel, other = socket.socketpair()
-        try:
-            with other, (script.run.path / f"{script.name}.log").open("ab") as log:
-                argv = script.argv(other.fileno())
-                self._process = start_helper(argv, other.fileno(), log.fileno(), {**os.environ, **script.env})
-        except OSError:
-            self._channel.close()
-            raise
-        self.pid = self._process.pid
-        self._pidfd = os.pidfd_open(self.pid)
+        self._helper = Helper(script.argv, script.run.path / f"{script.name}.log", script.env)
+        self.pid, self._channel = self._helper.pid, self._helper.channel
         self._thread = start_thread(script.name, self._listen, post)
 
     def send(self, message: Any) -> None:
@@ -77,9 +97,8 @@ class Companion:
             return
         self._stopped = True
         self._channel.shutdown(socket.SHUT_WR)
-        end_helper(self._process, self._pidfd, within)
+        self._helper.end(within)
         join(self._thread)
-        os.close(self._pidfd)
         self._channel.close()
 
     def _listen(self) -> None:
@@ -92,10 +111,7 @@ class Companion:
 
 
 class ServerProcess:
-    """A companion that serves an address. Calls `ready` with the address, or `lost` with why it failed or ended.
-
-    Both are called in a thread, but `lost` in this one if the process can't be started. The rules of Companion apply.
-    """
+    """Serves an address: calls `ready` with it or `lost` with a reason, in a thread unless the start itself fails."""
 
     def __init__(
         self,
@@ -115,7 +131,6 @@ class ServerProcess:
             lost(f"its process can't be started ({error.strerror})")
 
     def stop(self) -> None:
-        """End the process within `end_within` seconds."""
         if self._companion is not None:
             self._companion.stop(self._within)
 

@@ -1,1 +1,0 @@
-"""Companions: the processes beside a run, such as TensorBoard, and their main program."""
