@@ -82,6 +82,10 @@ PATCHES = {
         ),
         ("distribution", "watch"),
     ),
+    "tracebacks": {
+        "tensorflow.python.util.tf_stack": ("tracebacks", "hide_in_graphs"),
+        "tensorflow.python.autograph.pyct.error_utils": ("tracebacks", "hide_in_user_code"),
+    },
     "breakpoints": {"pdb": ("breakpoints", "hold")},
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},
