@@ -196,8 +196,7 @@ def hide_own_frames(error: BaseException) -> None:
         for frame, following in zip(frames, [*frames[1:], None], strict=True):
             frame.tb_next = following
         BaseException.with_traceback(one, frames[0] if frames else None)
-        parts = one.exceptions if isinstance(one, BaseExceptionGroup) else ()
-        others = (one.__cause__, one.__context__, *parts)
+        others = (one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()))
         found += [other for other in others if other is not None and id(other) not in known]
 
 

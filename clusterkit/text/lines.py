@@ -89,9 +89,9 @@ def last_traceback(lines: Sequence[str]) -> int | None:
 
 
 def traceback_start(lines: Sequence[str]) -> int | None:
-    """The number of the line that begins the last error: with the exceptions that led to it, or a file that is invalid.
+    """The number of the line that begins the last error: with the exceptions that led to it, or of what is no Python.
 
-    Without the beginning of a traceback, which may be before that of the lines, the first frame counts.
+    Without the first line of a traceback, which the lines may lack, the first frame counts.
     """
     start = last_traceback(lines)
     while start is not None and any(line.startswith(_CHAINED) for line in lines[max(0, start - 2) : start]):
@@ -102,10 +102,10 @@ def traceback_start(lines: Sequence[str]) -> int | None:
     if start is not None:
         return start
     frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
-    said = {number for number, line in enumerate(lines) if _NO_PYTHON.match(line)}
-    if said:
+    if said := {number for number, line in enumerate(lines) if _NO_PYTHON.match(line)}:
         return next((number for number in reversed(frames) if said.intersection(range(number, number + 5))), None)
-    return frames[0] if len(frames) > 1 else None
+    fatal = [number for number, line in enumerate(lines) if line.startswith("Fatal Python error: ")]
+    return fatal[0] if fatal else frames[0] if len(frames) > 1 else None
 
 
 def _begins(lines: Sequence[str], number: int) -> bool:

@@ -16,7 +16,7 @@ from clusterkit.views.prefixed import Chunk, Prefixer
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
 from clusterkit.words.events import Crashed
-from clusterkit.words.model import Task, TaskType
+from clusterkit.words.model import Task, TaskType, number_of
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; lines beyond that are only in the log files
 PIECE = 1 << 19  # bytes of output that are written at a time
@@ -39,6 +39,7 @@ class Show:
         return self.tasks and (not self.only or str(task) in self.only or str(task.type) in self.only)
 
 
+_HIDDEN = "hidden lines are counted here"
 _Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is shown as it is
 
 
@@ -63,6 +64,7 @@ class Console:
         self._flooded = False
         self._cut: set[tuple[Task, int]] = set()  # attempts whose current line is dropped
         self._dropped = 0
+        self._hidden = 0  # lines of noise in attempts that have ended
         self._awake = threading.Condition()
         self._closed = False
         self._thread = start_thread("console", self._run, post)
@@ -94,7 +96,8 @@ class Console:
         self._put("".join(f"{prefix}{line}\n" for line in printable_lines(sentence).split("\n")))
 
     def block(self, text: str) -> None:
-        """Show lines without a prefix, such as the final report."""
+        """Show lines without a prefix, such as the final report; before them, how many lines of noise were hidden."""
+        self._put(_HIDDEN)
         text = printable_lines(text, self._show.color)
         self._put(text if text.endswith("\n") else text + "\n")
 
@@ -106,7 +109,13 @@ class Console:
             self._awake.notify()
         self._thread.join()  # without a timeout: a user who paused the terminal may resume it at any time
         with suppress(Exception):  # something is left only if the thread has failed
-            self._screen.end([text.encode("utf-8", "replace") for text in self._queue if isinstance(text, str)])
+            self._screen.end(
+                [
+                    text.encode("utf-8", "replace")
+                    for text in self._queue
+                    if isinstance(text, str) and text is not _HIDDEN
+                ]
+            )
 
     def _put(self, text: str) -> None:
         with self._awake:
@@ -168,6 +177,10 @@ class Console:
         return taken, size
 
     def _shown(self, item: _Item) -> Sequence[Chunk]:
+        if item is _HIDDEN:
+            hidden, self._hidden = self._hidden + sum(stream.hidden for stream in self._streams.values()), 0
+            where = "are hidden; --all-output shows them, and the logs have them."
+            item = f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
         if isinstance(item, str):
             return [item.encode("utf-8", "replace")]
         task, attempt, chunk = item
@@ -182,7 +195,11 @@ class Console:
             return shown
         stream = self._streams.pop((task, attempt), None)
         self._redrawing.pop((task, attempt), None)
-        return [] if stream is None else stream.flush(time.monotonic())
+        if stream is None:
+            return []
+        shown = stream.flush(time.monotonic())
+        self._hidden += stream.hidden
+        return shown
 
     def _patience(self) -> float | None:
         """Seconds until a line that is being redrawn, or the status line, has to be shown; None if none is."""

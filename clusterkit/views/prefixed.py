@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import COLOR, printable
-from clusterkit.text.redraws import TerminalLines
+from clusterkit.text.printable import COLOR, NO_STYLE, printable
+from clusterkit.text.redraws import TerminalLines, style_after
 
 BLOCK = 1 << 11  # bytes; only those blocks of a chunk that are not plain text are handled line by line
 
@@ -19,6 +19,8 @@ _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DIRECTION = re.compile(rb"\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])")
 _COLOR = re.compile(COLOR.encode())
+_STYLE = re.compile(COLOR)
+_LEFT_ON = re.compile(rb"\x1b\[[0-9;:]*[1-9][0-9;:]*m[^\x1b\n]*\n")  # at a line's end
 _REDRAWN = re.compile(rb"[\r\x08]")
 
 
@@ -36,7 +38,9 @@ class Prefixer:
         self._next = b"\n" + self._first
         self._color = color
         self._filter = None if noise else NoiseFilter()
+        self.hidden = 0  # lines of noise
         self._lines = TerminalLines()
+        self._style = ""  # the colors that earlier lines have left on: each line begins with them
         self._rest = b""  # the beginning of a line, kept here only while those are empty
 
     @property
@@ -95,6 +99,7 @@ class Prefixer:
             self._lines.is_empty
             and len(whole) <= lines.LONGEST
             and is_printable(whole, bare)
+            and not (self._color and (self._style or (whole is not bare and _LEFT_ON.search(whole))))
             and not (self._filter is not None and self._filter.may_hide(whole))
         )
 
@@ -103,10 +108,17 @@ class Prefixer:
 
     def _by_line(self, finished: list[str]) -> list[Chunk]:
         shown = [self._line(line) for line in finished if self._filter is None or not self._filter.is_noise(line)]
+        self.hidden += len(finished) - len(shown)
         return ["".join(shown).encode("utf-8", "replace")] if shown else []
 
     def _line(self, line: str) -> str:
-        return f"{self._prefix}{printable(line, self._color)}\n"
+        shown = printable(line, self._color)
+        if not self._color or not (self._style or "\x1b" in shown):
+            return f"{self._prefix}{shown}\n"
+        before = self._style
+        for sequence in _STYLE.findall(shown):
+            self._style = style_after(self._style, sequence)
+        return f"{self._prefix}{before}{shown}{NO_STYLE * bool(self._style)}\n"
 
 
 def without_colors(text: bytes) -> bytes:

@@ -20,13 +20,18 @@ MOST = 20  # lines in all
 _CALLS = (1, 5)  # of more calls than that in a row, the first and the last so many
 _MESSAGE = (7, 3)  # the same of a message's lines
 
-_FRAME = re.compile(r'(?P<margin>[ |+]*)File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<name>[^*]*?) *\**)?$')
+_FRAME = re.compile(r'(?P<margin>[ |+]*)File "(?P<file>[^"]*)", line (?P<line>\d+)(?:,? in (?P<name>[^*]*?) *\**)?$')
 _TITLE = re.compile(r"(?P<before>.*?)(?: ?\+ Exception Group )?Traceback \(most recent call last\):$")
 _LINK = re.compile(r"[ |]*(?:During handling of the above exception, an|The above exception was the direct cause of )")
 _REPEATED = re.compile(r"[ |]*\[Previous line repeated (\d+) more times?\]$")
 _MODULE = re.compile(r"(?<![^ |])(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an exception's class
 _LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
-_INSTALLED = re.compile(r"/(?:site|dist)-packages/([^/]+)")
+# How an error came here, and advice for another way to run a program.
+_TRANSPORT = re.compile(
+    r"Additional GRPC error information from remote target |:UNKNOWN:|The error could be from a previous operation\."
+)
+_MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
+_INSTALLED = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/task/))([^/]+)")
 _STANDARD = re.compile(r".*/lib/python3[^/]*/|<frozen ")
 _GENERATED = "/__autograph_generated_file"
 
@@ -50,7 +55,7 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
     start = traceback_start(own)
     if start is None:
         return own[-MOST:]
-    told = [line for line in own[start:] if line.strip() and not _LOGGED.match(line)]
+    told = [line for line in own[start:] if line.strip() and not (_LOGGED.match(line) or _TRANSPORT.match(line))]
     return _fewer(_shown(_of_chain(list(_pieces(told))), width), (MOST // 2, MOST // 2 - 1), "line")
 
 
@@ -84,7 +89,9 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
 def _end_of_code(lines: Sequence[str], start: int, margin: str) -> int:
     """The number of the line after those of a frame's source code."""
     end = start
-    while end < len(lines) and lines[end].startswith(margin + "  ") and not _FRAME.match(lines[end]):
+    while end < len(lines) and not _FRAME.match(lines[end]):
+        if not lines[end].startswith(margin + "  ") and not _MARK.match(lines[end]):
+            break
         end += 1
     return end
 

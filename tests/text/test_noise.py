@@ -17,6 +17,16 @@ NOISE = [
     "2026-11-21 05:00:00.1: W tensorflow/compiler/tf2tensorrt/utils/py_utils.cc:38] TF-TRT Warning: Could not find",
     "2026-11-21 05:00:00.1: E external/local_xla/xla/cuda/cuda_platform.cc:51] failed call to cuInit",
     "W tensorflow/core/local_rendezvous.cc:404] Local rendezvous is aborting with status: OUT_OF_RANGE: End",
+    "W0000 00:00:1795.1 1 local_rendezvous.cc:412] Local rendezvous is aborting with status: CANCELLED: RecvFromRemote",
+    "W0000 00:00:1795.1 1 local_rendezvous.cc:412] Local rendezvous is aborting with status: ABORTED: Step -1795 "
+    "cancelled.  Cancelling rendezvous. [type.googleapis.com/tensorflow.DerivedStatus='']",
+    "W0000 00:00:1795.1 1 util.cc:9] oneDNN supports DT_BOOL only on platforms with AVX-512. Falling back to",
+    "W0000 00:00:1795.1 1 grpc_worker_service.cc:545] RecvTensor cancelled for -4637",
+    "W0000 00:00:1795.1 1 destroy_tensor_handle_node.h:65] Ignoring an error encountered when deleting remote tensors "
+    "handles: INVALID_ARGUMENT: Unable to find the relevant tensor",
+    "W0000 00:00:1795.1 1 context_distributed_manager.cc:1] Device filters can only be specified when initializing the "
+    "cluster. Any changes in device filters are ignored",
+    "W0000 00:00:1795.1 1 preemption_notifier.cc:89] SIGTERM caught at 2026-11-26T02:04:14+00:00",
 ]
 NEWS = [
     "",
@@ -30,6 +40,8 @@ NEWS = [
     "E0000 00:00:1763700000.1 1 coordination_service_agent.cc:1] Coordination agent is set to ERROR",
     "F0000 00:00:1763700000.1 1 tensor.cc:1] Check failed",
     "Local rendezvous is aborting with status: INVALID_ARGUMENT: x",
+    "W0000 00:00:1795.1 1 local_rendezvous.cc:412] Local rendezvous is aborting with status: ABORTED: own words",
+    "SIGTERM caught at the end of epoch 3",
     "I think 2026-11-21 was fine",
 ]
 
