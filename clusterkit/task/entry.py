@@ -193,7 +193,7 @@ def hide_own_frames(error: BaseException) -> None:
         while traceback is not None:
             frames += [] if traceback.tb_frame.f_code.co_filename.startswith(OURS) else [traceback]
             traceback = traceback.tb_next
-        for frame, following in zip(frames, [*frames[1:], None], strict=True):
+        for frame, following in zip(frames, [*frames[1:], None], strict=False):
             frame.tb_next = following
         BaseException.with_traceback(one, frames[0] if frames else None)
         others = (one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()))

@@ -24,7 +24,7 @@ _FRAME = re.compile(r'(?P<margin>[ |+]*)File "(?P<file>[^"]*)", line (?P<line>\d
 _TITLE = re.compile(r"(?P<before>.*?)(?: ?\+ Exception Group )?Traceback \(most recent call last\):$")
 _LINK = re.compile(r"[ |]*(?:During handling of the above exception, an|The above exception was the direct cause of )")
 _REPEATED = re.compile(r"[ |]*\[Previous line repeated (\d+) more times?\]$")
-_MODULE = re.compile(r"(?<![^ |])(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an exception's class
+_MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an exception's class
 _LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
 # How an error came here, and advice for another way to run a program.
 _TRANSPORT = re.compile(
@@ -82,7 +82,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
         elif repeated := _REPEATED.match(line):
             yield _Piece(f"… {repeated[1]} more times", "call")
         else:
-            yield _Piece(_MODULE.sub("", line, count=1) if follows_call else line)
+            yield _Piece(_MODULE.sub(r"\1", line) if follows_call else line)
             follows_call = False
 
 

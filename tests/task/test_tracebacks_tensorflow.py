@@ -1,0 +1,49 @@
+"""What TensorFlow and Keras print of an error is the same in a task and in a plain run."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from clusterkit.task.entry import ENTRY
+from clusterkit.text.lines import last_traceback
+from clusterkit.text.noise import NoiseFilter
+from tests.support import CHILDREN
+from tests.task.test_keras_tensorflow import OLD_KERAS
+
+pytestmark = [
+    pytest.mark.tensorflow,
+    pytest.mark.timeout(150),
+    pytest.mark.skipif(OLD_KERAS, reason="so old a Keras has other frames"),
+]
+PROGRAM = str(CHILDREN / "raises_in_tensorflow.py")
+PATCHES = "keras-fit,order,sigterm,steps,stages,distribution,breakpoints,tracebacks"
+
+
+def traceback_of(*command: str, env: dict[str, str]) -> list[str]:
+    """What a program prints of the error that ends it, without what no two runs have in common."""
+    ended = subprocess.run(
+        [sys.executable, *command], stderr=subprocess.PIPE, env=os.environ | env, text=True, check=False, timeout=120,
+        pass_fds=(2,),
+    )  # fmt: skip
+    noise = NoiseFilter()
+    lines = [line for line in ended.stderr.splitlines() if not noise.is_noise(line)]
+    assert ended.returncode == 1, ended.stderr[-4000:]
+    start = last_traceback(lines)
+    assert start is not None, ended.stderr[-4000:]
+    return [re.sub(r"__autograph_generated_file\w+|0x[0-9a-f]+", "…", line) for line in lines[start:]]
+
+
+def test_errors_of_graphs_autograph_and_keras_are_those_of_a_plain_run() -> None:
+    """To the character, but for the names of files that AutoGraph makes."""
+    stacks = os.open(os.devnull, os.O_WRONLY)
+    os.set_inheritable(stacks, True)
+    plain = traceback_of(PROGRAM, env={})
+    task = traceback_of(ENTRY, "0", "2", "script", PROGRAM, env={"CLUSTERKIT_PATCHES": PATCHES})
+    assert "".join(plain).count("in user code:") >= 2
+    assert "".join(plain).count("Detected at node") == 2
+    assert task == plain
