@@ -13,6 +13,7 @@ from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.prefixed import Chunk, Prefixer
+from clusterkit.views.repeats import Repeats, Told
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
 from clusterkit.words.events import Crashed
@@ -58,6 +59,7 @@ class Console:
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
+        self._tracebacks: dict[tuple[str, ...], Told] = {}
         self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # those with a line whose state has to be shown
         self._queue: deque[_Item] = deque()
         self._waiting = 0
@@ -187,7 +189,8 @@ class Console:
         if chunk:
             stream = self._streams.get((task, attempt))
             if stream is None:
-                stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color)
+                repeats = Repeats(self._tracebacks, str(task))
+                stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color, repeats)
                 self._streams[task, attempt] = stream
             shown = stream.feed(chunk, time.monotonic())
             if stream.due_at is not None:
