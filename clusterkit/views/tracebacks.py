@@ -28,7 +28,8 @@ _MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an
 _LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
 # How an error came here, and advice for another way to run a program.
 _TRANSPORT = re.compile(
-    r"Additional GRPC error information from remote target |:UNKNOWN:|The error could be from a previous operation\."
+    r"Additional GRPC error information from remote target |:UNKNOWN:|\t \[\["
+    r"|The error could be from a previous operation\."
 )
 _MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
 _INSTALLED = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/task/))([^/]+)")
