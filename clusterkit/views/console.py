@@ -180,7 +180,8 @@ class Console:
 
     def _shown(self, item: _Item) -> Sequence[Chunk]:
         if item is _HIDDEN:
-            hidden, self._hidden = self._hidden + sum(stream.hidden for stream in self._streams.values()), 0
+            hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
+            self._hidden -= hidden
             where = "are hidden; --all-output shows them, and the logs have them."
             item = f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
         if isinstance(item, str):
