@@ -84,7 +84,7 @@ PATCHES = {
     ),
     "tracebacks": {
         "tensorflow.python.util.tf_stack": ("tracebacks", "hide_in_graphs"),
-        "tensorflow.python.autograph.pyct.error_utils": ("tracebacks", "hide_in_user_code"),
+        "traceback": ("tracebacks", "hide_in_prints"),
     },
     "breakpoints": {"pdb": ("breakpoints", "hold")},
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},

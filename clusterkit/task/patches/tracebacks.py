@@ -1,11 +1,12 @@
-"""Keeps clusterkit's frames out of the stacks that TensorFlow prints: of a graph's nodes, and of AutoGraph's code.
+"""Keeps clusterkit's frames out of what a program prints of its stack, and TensorFlow of the nodes of a graph.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. Those of Python are entry.py's.
+Loaded by path: standard library only, and no module that entry.py has not imported. entry.py itself removes them from
+the exception that ends the program.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -18,14 +19,24 @@ def hide_in_graphs(tf_stack: Any, load: Any) -> None:
         filters[0].update()
 
 
-def hide_in_user_code(error_utils: Any, load: Any) -> None:
-    """Leave them out of "in user code:" too."""
-    names, plain = own_files(load), error_utils._stack_trace_inside_mapped_code
+def hide_in_prints(traceback: Any, load: Any) -> None:
+    """Leave them out of what this module prints; AutoGraph, TensorFlow, Keras and logging walk stacks with it, too."""
+    ours = load.__globals__["OURS"]
+    for name in ("walk_tb", "_walk_tb_with_full_positions", "walk_stack"):
+        if hasattr(traceback, name):
+            setattr(traceback, name, without(ours, getattr(traceback, name)))
 
-    def shown(tb: Sequence[Any], *args: Any) -> Any:
-        return plain([frame for frame in tb if frame[0] not in names] or tb, *args)
 
-    error_utils._stack_trace_inside_mapped_code = shown
+def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
+    """Return a function that walks a stack or a traceback, but for frames of these directories."""
+
+    def walk(first: Any) -> Iterable[Any]:
+        found = plain(first)
+        if first is None:  # where a stack begins then depends on who asks for its first frame
+            return found
+        return (each for each in found if not each[0].f_code.co_filename.startswith(ours))
+
+    return walk
 
 
 def own_files(load: Callable[[str], Any]) -> frozenset[str]:
