@@ -6,6 +6,7 @@ the exception that ends the program.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -39,11 +40,7 @@ def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Cal
     return walk
 
 
-def own_files(load: Callable[[str], Any]) -> frozenset[str]:
-    """The files whose frames are clusterkit's: a fork server's, where it is one, too."""
-    entry: dict[str, Any] = load.__globals__  # type: ignore[attr-defined]
-    os, found = entry["os"], set[str]()
-    for directory in entry["OURS"]:
-        for place, _, files in os.walk(directory):
-            found.update(os.path.join(place, file) for file in files if file.endswith(".py"))
-    return frozenset(found)
+def own_files(load: Any) -> frozenset[str]:
+    """The paths of clusterkit's files that may be on the stack of a task."""
+    walked = [found for directory in load.__globals__["OURS"] for found in os.walk(directory)]
+    return frozenset(os.path.join(place, file) for place, _, files in walked for file in files if file.endswith(".py"))
