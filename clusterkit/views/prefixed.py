@@ -21,7 +21,7 @@ _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DIRECTION = re.compile(rb"\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])")
 _COLOR = re.compile(COLOR.encode())
 _STYLE = re.compile(COLOR)
-_LEFT_ON = re.compile(rb"\x1b\[[0-9;:]*[1-9][0-9;:]*m[^\x1b\n]*\n")  # at a line's end
+_LEFT_ON = re.compile(rb"\x1b\[(?!0?m)[0-9;:]*m[^\x1b\n]*+\n")  # at the end of a line
 _REDRAWN = re.compile(rb"[\r\x08]")
 
 
