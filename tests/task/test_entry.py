@@ -94,6 +94,7 @@ def test_a_script_notices_no_difference(name: str, here: Path) -> None:
 THROUGH_PATCHES = """
 import logging
 import signal
+import threading
 import traceback
 def bad(number):
     signal.signal(number, print)
@@ -106,6 +107,9 @@ def caught(number):
         return error
 
 
+thread = threading.Thread(target=bad, args=(666,))
+thread.start()
+thread.join()
 traceback.print_stack()
 logging.warning("stack", stack_info=True)
 try:
@@ -124,7 +128,7 @@ def test_a_traceback_has_no_frame_of_a_patch(
     """Nor have those of the exceptions that led to it, of a group's parts, and what the program itself prints."""
     monkeypatch.setitem(ENV, "CLUSTERKIT_PATCHES", "sigterm,breakpoints,tracebacks")
     (here / "program.py").write_text(THROUGH_PATCHES)
-    assert same(how, target, cwd=here)[1].count(b"in bad") == 5
+    assert same(how, target, cwd=here)[1].count(b"in bad") == 6
 
 
 MODULES = ["pkg.mod", "pkg", "pkg.fails", "pkg.broken", "pkg.pool", "pkg.leaves", "pkg.gone", "gone"]

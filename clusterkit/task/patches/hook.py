@@ -85,6 +85,7 @@ PATCHES = {
     "tracebacks": {
         "tensorflow.python.util.tf_stack": ("tracebacks", "hide_in_graphs"),
         "traceback": ("tracebacks", "hide_in_prints"),
+        "threading": ("tracebacks", "hide_in_threads"),
     },
     "breakpoints": {"pdb": ("breakpoints", "hold")},
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},

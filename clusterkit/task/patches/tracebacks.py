@@ -28,6 +28,19 @@ def hide_in_prints(traceback: Any, load: Any) -> None:
             setattr(traceback, name, without(ours, getattr(traceback, name)))
 
 
+def hide_in_threads(threading: Any, load: Any) -> None:
+    """Remove them from an exception that ends a thread, as entry.py does for the main thread."""
+    plain = threading.excepthook
+
+    def excepthook(args: Any) -> None:
+        if args.exc_value is not None:
+            load.__globals__["hide_own_frames"](args.exc_value)
+            args = type(args)((args.exc_type, args.exc_value, args.exc_value.__traceback__, args.thread))
+        plain(args)
+
+    threading.excepthook = excepthook
+
+
 def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
     """Return a function that walks a stack or a traceback, but for frames of these directories."""
 
