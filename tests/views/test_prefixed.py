@@ -44,7 +44,8 @@ def shown_by_line(stream: bytes, noise: bool, color: bool) -> bytes:
 PARTS = [
     b"\n", b"\n", b"\r", b"\r\n", b"\b", b"\b\b\b\r", b"\x1b[K", b"\x1b[2K",
     b"step 12 loss 0.5\n", b"a", b"\t", b"}", b"  key: 1\n", b"x {\n",
-    b"Traceback (most recent call last):\n", b"  f\n", NOISE, OPTIONS, b"I", b"I1", b": I ", b"/job:worker/replica:0/task:0", b"TF-TRT Warning",
+    b"Traceback (most recent call last):\n", b"  f\n",
+    NOISE, OPTIONS, b"I", b"I1", b": I ", b"/job:worker/replica:0/task:0", b"TF-TRT Warning",
     b"2026-11-21 05:00:00.1: I tensorflow/core x\n", b"\x07", b"\x1b[32m", b"\x1b[0m", b"\x1b[2J", b"\x7f", b"\x00",
     "é €\n".encode(), "\x85".encode(), "\xa0".encode(), "\u202e".encode(), "\u2067".encode(), "\u2028".encode(),
     b"\xe2\x82", b"\xac", b"\xc2", b"\xf0", b"\xff", b"\xed\xa0\x80",
