@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(OLD_KERAS, reason="so old a Keras has other frames"),
 ]
 PROGRAM = str(CHILDREN / "raises_in_tensorflow.py")
-PATCHES = "keras-fit,order,sigterm,steps,stages,distribution,breakpoints,tracebacks"
+PATCHES = "sigterm,steps,stages,distribution,breakpoints,tracebacks"
 
 
 def traceback_of(*command: str, env: dict[str, str]) -> list[str]:
