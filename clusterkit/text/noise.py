@@ -20,6 +20,9 @@ _KNOWN = re.compile(
     r"|Skipping registering GPU devices"
     r"|Input of GeneratorDatasetOp::Dataset will not be optimized"
     r"|Local rendezvous is aborting with status: (?:OUT_OF_RANGE|CANCELLED|ABORTED: (?:Cleanup|Step -?\d+ cancelled))"
+    # A peer's connection is gone: clusterkit says whose, and whether that matters.
+    r"|(?:Local rendezvous is aborting with status: |Aborting Ring\w+ with |StartAbort |Failed to register function "
+    r"remotely due to )(?:UNAVAILABLE: |Collective ops is aborted by: )*(?:recvmsg:|Socket closed|[Ff]ailed to connect)"
     r"|oneDNN supports DT_\w+ only on platforms with"
     r"|RecvTensor cancelled for "
     r"|Ignoring an error encountered when deleting remote tensors handles"
@@ -43,6 +46,8 @@ _CLUES = (
     (b"D", (b"oneDNN", b"Device filters can")),
     (b"R", (b"RecvTensor cancelled",)),
     (b"M", (b"SIGTERM caught",)),
+    (b"A", (b"Aborting Ring", b"StartAbort")),
+    (b"F", (b"Failed to register function",)),
     (b"T", (b"This TensorFlow", b"To enable the", b"TF-TRT")),
     (b"U", (b"Unable to register cu", b"GPU devices")),
     (b"C", (b"Could not find cuda",)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 
 from clusterkit.text.columns import fitted
 from clusterkit.text.lines import traceback_start
@@ -57,7 +57,7 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
     if start is None:
         return own[-MOST:]
     told = [line for line in own[start:] if line.strip() and not (_LOGGED.match(line) or _TRANSPORT.match(line))]
-    return _fewer(_shown(_of_chain(list(_pieces(told))), width), (MOST // 2, MOST // 2 - 1), "line")
+    return _fewer(_once(_shown(_of_chain(list(_pieces(told))), width)), (MOST // 2, MOST // 2 - 1), "line")
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
@@ -137,6 +137,15 @@ def _shown(pieces: Iterable[_Piece], width: int) -> list[str]:
             lines += _fewer([fitted(piece.text, width) for piece in run], _CALLS, "call")
         else:
             lines += _fewer([piece.text for piece in run], _MESSAGE, "line")
+    return lines
+
+
+def _once(lines: list[str]) -> list[str]:
+    """The lines without what TensorFlow repeats of where a node was made."""
+    made = [number for number, line in enumerate(lines) if line.startswith("Detected at node ")]
+    for first, second in reversed([*pairwise(made)]):
+        if lines[first:second] == lines[second : 2 * second - first]:
+            del lines[first:second]
     return lines
 
 

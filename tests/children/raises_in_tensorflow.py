@@ -10,23 +10,30 @@ import tensorflow as tf
 
 
 class Model(keras.Model):
-    """A model whose step fails while it is traced, and whose layer while it runs."""
+    """A model whose step fails while it is traced."""
 
-    def __init__(self, traced: bool) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.dense, self.traced = keras.layers.Dense(3), traced
+        self.dense = keras.layers.Dense(3)
 
     def call(self, inputs: tf.Tensor) -> tf.Tensor:
-        """Reshape to what does not fit, unless the step fails before that."""
-        wrong = tf.reshape(self.dense(inputs), (tf.shape(inputs)[0] - 1, 3))
-        return self.missing(wrong) if self.traced else wrong
+        """One layer."""
+        return self.dense(inputs)
+
+    def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """Take a tensor for a dictionary."""
+        return {"loss": self(data[0])["missing"]}
 
 
-def fit(traced: bool) -> None:
-    """Train one of them."""
-    model = Model(traced)
-    model.compile(keras.optimizers.SGD(), "mse")
-    model.fit(np.ones((8, 3)), np.ones((8, 3)), verbose=0)
+def fit(model: keras.Model, loss: str) -> None:
+    """Train on labels that are no classes of the model."""
+    model.compile(keras.optimizers.SGD(), loss)
+    model.fit(np.ones((8, 3)), np.full(8, 7), verbose=0)
+
+
+def classify() -> None:
+    """An error in a node of Keras's, while it runs."""
+    fit(keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(2)]), "sparse_categorical_crossentropy")
 
 
 @tf.function
@@ -52,5 +59,5 @@ def caught(function: Callable[[], object]) -> Exception:
     raise AssertionError(function)
 
 
-FAILING = (lambda: reshape(tf.constant(2)), lambda: convert(tf.ones(3)), lambda: fit(True), lambda: fit(False))
+FAILING = (lambda: reshape(tf.constant(2)), lambda: convert(tf.ones(3)), lambda: fit(Model(), "mse"), classify)
 raise ExceptionGroup("all of them", [caught(function) for function in FAILING])
