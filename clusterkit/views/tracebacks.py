@@ -26,11 +26,9 @@ _LINK = re.compile(r"[ |]*(?:During handling of the above exception, an|The abov
 _REPEATED = re.compile(r"[ |]*\[Previous line repeated (\d+) more times?\]$")
 _MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an exception's class
 _LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
-# How an error came here, and advice for another way to run a program.
-_TRANSPORT = re.compile(
-    r"Additional GRPC error information from remote target |:UNKNOWN:|\t \[\["
-    r"|The error could be from a previous operation\."
-)
+_REMOTE = re.compile(r"Additional GRPC error information from remote target /job:(\w+)/replica:\d+/task:(\d+) ")
+# What repeats the error, and advice for another way to run a program.
+_TRANSPORT = re.compile(r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.")
 _MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
 _INSTALLED = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/task/))([^/]+)")
 _STANDARD = re.compile(r".*/lib/python3[^/]*/|<frozen ")
@@ -80,6 +78,8 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
                 yield _Piece(line)
         elif _LINK.match(line):
             yield _Piece(line, "link")
+        elif remote := _REMOTE.match(line):
+            yield _Piece(f"(TensorFlow got this from {remote[1]}:{remote[2]}.)")
         elif repeated := _REPEATED.match(line):
             yield _Piece(f"… {repeated[1]} more times", "call")
         else:
