@@ -79,7 +79,7 @@ def command(
     run: str | None, follow: bool, tasks: tuple[str, ...], attempt: int | None, since: float | None, tail: int | None,
     grep: re.Pattern[str] | None, timestamps: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show the output of a run's tasks, also the noise of TensorFlow that `up` hides."""
+    """Show the output of a run's tasks, also the start-up noise of TensorFlow that `up` hides."""
     from clusterkit.cli.reading import LogReader, LogSelection
     from clusterkit.views.loglines import LogText
 
