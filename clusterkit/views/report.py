@@ -102,7 +102,8 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iter
         alike = f"attempt {cause.attempt - 1} ended {how}, and {got} since"
         yield [(f"    It fails the same way each time{where}: {alike}.", ())]
     for what, others in (("Same error", result.same), ("Collateral", result.collateral)):
-        yield from ([(f"  {what}: {line}", ())] for line in all_failed(others))
+        for line in all_failed(others):
+            yield [(f"  {what}: {line}", ())]
 
 
 def _tasks(attempts: Sequence[AttemptEnded], width: int) -> list[_Line]:
