@@ -65,7 +65,7 @@ PURE = (
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
     *("check/findings", "check/rules", "check/source"),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules"),
-    *("views/prefixed", "views/stragglers", "views/tables"),
+    *("views/prefixed", "views/repeats", "views/stragglers", "views/tables", "views/tracebacks"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
     *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
     *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),

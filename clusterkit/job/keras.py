@@ -52,6 +52,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "step-times": trains and coordinates,
         "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
         "breakpoints": True,
+        "tracebacks": True,
         "post-mortem": job.debug.post_mortem and not job.hosts.count,
         "debugpy": job.debug.editor_port(task) is not None,
     }

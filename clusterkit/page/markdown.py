@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from clusterkit.page.entities import Goodput, Run
-from clusterkit.page.markup import block, code, few, table
+from clusterkit.page.markup import LONGEST_LINE, block, code, few, table
 from clusterkit.text.durations import shown
-from clusterkit.text.noise import NoiseFilter
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import TITLES, recovery_cells
+from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.campaign import CampaignRecord, RunRecord
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, RecoveryReport
 
-CAUSE_LINES = 40
 MOST_ROWS = 60  # of a table; an issue takes 65,536 characters
 MOST_FAILING = 8  # failed runs of a campaign that are described in full
 LONGEST_COMMAND = 2000  # characters
@@ -122,10 +121,9 @@ def _versions(clusterkit: str, platform: Mapping[str, str]) -> Iterator[tuple[st
 
 
 def _cause(result: RunResult, cause: Failure) -> Iterator[str]:
-    noise = NoiseFilter()
     yield "### Cause"
     yield code(failed(cause))
-    if lines := [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
+    if lines := cause_lines(cause.tail, LONGEST_LINE):
         yield block(lines)
     if result.finding is not None:
         yield f"Hint: {code(result.finding)}"

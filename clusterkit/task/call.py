@@ -15,23 +15,10 @@ import os
 import pickle
 import sys
 from pathlib import Path
-from types import CodeType, TracebackType
+from types import CodeType
 from typing import Any
 
 NO_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 puts in place of a code object's file name, which tracebacks show
-
-
-def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the part of a traceback that starts at the function's own frame."""
-    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
-        traceback = traceback.tb_next
-    return traceback
-
-
-def show(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
-    """Print an uncaught exception without the frames of this file."""
-    traceback = without_this_file(traceback)
-    sys.__excepthook__(kind, error.with_traceback(traceback), traceback)
 
 
 def call(path: str) -> Any:
@@ -77,7 +64,6 @@ def store(value: Any) -> None:
 
 
 def main() -> None:
-    sys.excepthook = show
     store(call(sys.argv[1]))
 
 

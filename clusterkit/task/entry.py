@@ -25,6 +25,7 @@ from collections.abc import Collection, Mapping, Sequence  # noqa: E402
 from types import CodeType, ModuleType, TracebackType  # noqa: E402
 
 ENTRY = os.path.realpath(__file__)
+OURS = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, ENTRY))  # where clusterkit's frames are
 LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
 IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python
@@ -89,7 +90,9 @@ def run_script(path: str) -> None:
     """Run a file or archive as `python FILE` does."""
     file_name = os.path.join(os.getcwd(), path)  # not normalized
     if is_archive(file_name):
-        run_archive(file_name)
+        if getattr(sys.flags, "safe_path", False):  # an archive comes first in `sys.path` whatever the flags
+            sys.path.insert(0, file_name)
+        run_module("__main__", file_name, sys.argv[0])
         return
     from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 
@@ -142,25 +145,14 @@ def is_archive(path: str) -> bool:
     return False
 
 
-def run_archive(path: str) -> None:
-    """Run the `__main__` module of an archive, which comes first in `sys.path` whatever the interpreter's flags."""
+def run_module(name: str, place: str, shown: str = "-m") -> None:
+    """Run a module as `python -m NAME` does, or that of an archive, with the function that the interpreter uses."""
     import runpy
 
-    if getattr(sys.flags, "safe_path", False):
-        sys.path.insert(0, path)
-    set_first_path(path)
+    set_first_path(place)
+    sys.argv[0] = shown
     fresh_main()
-    runpy._run_module_as_main("__main__", False)  # type: ignore[attr-defined]
-
-
-def run_module(name: str) -> None:
-    """Run a module as `python -m NAME` does, with the function that the interpreter uses."""
-    import runpy
-
-    set_first_path(os.getcwd())
-    sys.argv[0] = "-m"
-    fresh_main()
-    runpy._run_module_as_main(name)  # type: ignore[attr-defined]
+    runpy._run_module_as_main(name, shown == "-m")  # type: ignore[attr-defined]
 
 
 def set_first_path(directory: str) -> None:
@@ -191,23 +183,33 @@ def fresh_main() -> ModuleType:
     return main
 
 
-def without_this_file(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the part of a traceback that starts at the first frame outside this file."""
-    while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
-        traceback = traceback.tb_next
-    return traceback
+def hide_own_frames(error: BaseException) -> None:
+    """Remove clusterkit's frames from the traceback of an exception, of those that led to it, and of a group's."""
+    found, known = [error], set[int]()
+    while found:
+        one = found.pop()
+        known.add(id(one))
+        frames, traceback = list[TracebackType](), one.__traceback__
+        while traceback is not None:
+            frames += [] if traceback.tb_frame.f_code.co_filename.startswith(OURS) else [traceback]
+            traceback = traceback.tb_next
+        for frame, following in zip(frames, [*frames[1:], None], strict=False):
+            frame.tb_next = following
+        BaseException.with_traceback(one, frames[0] if frames else None)
+        others = (one.__cause__, one.__context__, *(one.exceptions if isinstance(one, BaseExceptionGroup) else ()))
+        found += [other for other in others if other is not None and id(other) not in known]
 
 
 def run(how: str, target: str) -> None:
     """Run the program; print an uncaught exception as a plain start does."""
     try:
-        run_module(target) if how == "module" else run_script(target)
+        run_module(target, os.getcwd()) if how == "module" else run_script(target)
         return
     except SystemExit:
         raise
     except BaseException as raised:
-        error, traceback = raised, without_this_file(raised.__traceback__)
-    set_last_exception(error, traceback)
+        hide_own_frames(error := raised)
+    set_last_exception(error, traceback := error.__traceback__)
     show(error, traceback)
     hook = getattr(sys, "excepthook", None)
 
@@ -222,7 +224,7 @@ def run(how: str, target: str) -> None:
 
 def set_last_exception(error: BaseException, traceback: TracebackType | None) -> None:
     """Set `sys.last_value` and the like, as the interpreter does for an uncaught exception."""
-    error.__traceback__ = traceback
+    BaseException.with_traceback(error, traceback)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
     if sys.version_info >= (3, 12):
         sys.last_exc = error
@@ -240,7 +242,7 @@ def show(error: BaseException, traceback: TracebackType | None) -> None:
         raise
     except BaseException as raised:
         print("Error in sys.excepthook:", file=sys.stderr)
-        raised.__traceback__ = without_this_file(raised.__traceback__)
+        hide_own_frames(raised)
         sys.__excepthook__(type(raised), raised, raised.__traceback__)
         print("\nOriginal exception was:", file=sys.stderr)
         sys.__excepthook__(type(error), error, traceback)

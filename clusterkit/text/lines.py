@@ -76,21 +76,50 @@ def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 _TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
+_CHAINED = ("During handling of the above exception, an", "The above exception was the direct cause of ")
+_NO_PYTHON = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
 
 
 def last_traceback(lines: Sequence[str]) -> int | None:
-    """The number of the line that begins the last Python traceback in a log.
+    """The number of the line that begins the last Python traceback in a log, which may be that of a group.
 
     It may come after a progress bar, which an exception leaves without the end of its line.
     """
-    for number in range(len(lines) - 1, -1, -1):
-        line, following = lines[number], lines[number + 1 : number + 2]
-        if line.startswith(_TRACEBACK) or (line.endswith(_TRACEBACK) and "".join(following).startswith('  File "')):
-            return number
-    return None
+    return next((number for number in range(len(lines) - 1, -1, -1) if _begins(lines, number)), None)
+
+
+def traceback_start(lines: Sequence[str]) -> int | None:
+    """The number of the line that begins the last error: with the exceptions that led to it, or of what is no Python.
+
+    Without the first line of a traceback, which the lines may lack, the first frame counts.
+    """
+    start = last_traceback(lines)
+    while start is not None and any(line.startswith(_CHAINED) for line in lines[max(0, start - 2) : start]):
+        before = last_traceback(lines[: start - 1])
+        if before is None:
+            return 0
+        start = before
+    if start is not None:
+        return start
+    frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
+    if said := {number for number, line in enumerate(lines) if _NO_PYTHON.match(line)}:
+        return next((number for number in reversed(frames) if said.intersection(range(number, number + 5))), None)
+    fatal = [number for number, line in enumerate(lines) if line.startswith("Fatal Python error: ")]
+    return fatal[0] if fatal else frames[0] if len(frames) > 1 else None
+
+
+def _begins(lines: Sequence[str], number: int) -> bool:
+    line, following = lines[number], "".join(lines[number + 1 : number + 2])
+    if line.startswith((_TRACEBACK, f"  + Exception Group {_TRACEBACK}")):
+        return True
+    return line.endswith(_TRACEBACK) and following.startswith('  File "')
 
 
 def last_exception(lines: Sequence[str]) -> str | None:
     """The last line of the last Python traceback in a log: `ValueError: no such thing`."""
     start = last_traceback(lines)
-    return None if start is None else next((line for line in lines[start + 1 :] if _EXCEPTION.match(line)), None)
+    if start is None:
+        return None
+    group = lines[start].startswith("  + ")
+    said = (line.removeprefix("  | ") if group else line for line in lines[start + 1 :])
+    return next((line for line in said if _EXCEPTION.match(line)), None)

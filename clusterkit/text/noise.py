@@ -19,7 +19,15 @@ _KNOWN = re.compile(
     r"|All log messages before absl::InitializeLog\(\) is called are written to STDERR"
     r"|Skipping registering GPU devices"
     r"|Input of GeneratorDatasetOp::Dataset will not be optimized"
-    r"|Local rendezvous is aborting with status: (?:OUT_OF_RANGE|ABORTED: Cleanup)"
+    r"|Local rendezvous is aborting with status: (?:OUT_OF_RANGE|CANCELLED|ABORTED: (?:Cleanup|Step -?\d+ cancelled))"
+    # A peer's connection is gone: clusterkit says whose, and whether that matters.
+    r"|(?:Local rendezvous is aborting with status: |Aborting Ring\w+ with |StartAbort |Failed to register function "
+    r"remotely due to )(?:UNAVAILABLE: |Collective ops is aborted by: )*(?:recvmsg:|Socket closed|[Ff]ailed to connect)"
+    r"|oneDNN supports DT_\w+ only on platforms with"
+    r"|RecvTensor cancelled for "
+    r"|Ignoring an error encountered when deleting remote tensors handles"
+    r"|Device filters can only be specified when initializing the cluster"
+    r"|preemption_notifier\.cc:\d+\] SIGTERM caught at "
 )
 
 # Further lines of a message: hidden where its first line is, and shown where that is shown.
@@ -34,8 +42,12 @@ _PROTO = re.compile(r"\s*(?:\w+ \{|\}|\w+: .*|)")
 
 # What every line of noise has in it, after a letter of it: a letter is looked for at ten times the speed of a word.
 _CLUES = (
-    (b"I", (b": I ", b"cuInit", b"::InitializeLog", b"Input of Gen")),
-    (b"D", (b"oneDNN",)),
+    (b"I", (b": I ", b"cuInit", b"::InitializeLog", b"Input of Gen", b"Ignoring an error")),
+    (b"D", (b"oneDNN", b"Device filters can")),
+    (b"R", (b"RecvTensor cancelled",)),
+    (b"M", (b"SIGTERM caught",)),
+    (b"A", (b"Aborting Ring", b"StartAbort")),
+    (b"F", (b"Failed to register function",)),
     (b"T", (b"This TensorFlow", b"To enable the", b"TF-TRT")),
     (b"U", (b"Unable to register cu", b"GPU devices")),
     (b"C", (b"Could not find cuda",)),

@@ -38,7 +38,7 @@ class OverwrittenLine:
             elif part[0] == "\b":
                 self._at = max(0, self._at - len(part))
             elif part[-1] == "m":
-                self._style = _changed(self._style, part)
+                self._style = style_after(self._style, part)
             else:
                 self._erase(everything="2" in part)
 
@@ -144,7 +144,8 @@ class TerminalLines:
         return seen.text()
 
 
-def _changed(style: str, by: str) -> str:
-    """The style after one more sequence."""
+def style_after(style: str, by: str) -> str:
+    """The style after one more sequence; of too many the last one."""
     style = "" if _RESET.match(by) else style
-    return style + ("" if _RESET.fullmatch(by) else by) if len(style) + len(by) <= _LONGEST_STYLE else style
+    by = "" if _RESET.fullmatch(by) or len(by) > _LONGEST_STYLE else by
+    return style + by if len(style) + len(by) <= _LONGEST_STYLE else by

@@ -13,10 +13,11 @@ from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.prefixed import Chunk, Prefixer
+from clusterkit.views.repeats import Repeats, Told
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
 from clusterkit.words.events import Crashed
-from clusterkit.words.model import Task, TaskType
+from clusterkit.words.model import Task, TaskType, number_of
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; lines beyond that are only in the log files
 PIECE = 1 << 19  # bytes of output that are written at a time
@@ -39,6 +40,7 @@ class Show:
         return self.tasks and (not self.only or str(task) in self.only or str(task.type) in self.only)
 
 
+_HIDDEN = "hidden lines are counted here"
 _Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is shown as it is
 
 
@@ -57,12 +59,14 @@ class Console:
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
+        self._tracebacks: dict[tuple[str, ...], Told] = {}
         self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # those with a line whose state has to be shown
         self._queue: deque[_Item] = deque()
         self._waiting = 0
         self._flooded = False
         self._cut: set[tuple[Task, int]] = set()  # attempts whose current line is dropped
         self._dropped = 0
+        self._hidden = 0  # lines of noise in attempts that have ended
         self._awake = threading.Condition()
         self._closed = False
         self._thread = start_thread("console", self._run, post)
@@ -94,7 +98,8 @@ class Console:
         self._put("".join(f"{prefix}{line}\n" for line in printable_lines(sentence).split("\n")))
 
     def block(self, text: str) -> None:
-        """Show lines without a prefix, such as the final report."""
+        """Show lines without a prefix, such as the final report; before them, how many lines of noise were hidden."""
+        self._put(_HIDDEN)
         text = printable_lines(text, self._show.color)
         self._put(text if text.endswith("\n") else text + "\n")
 
@@ -106,7 +111,13 @@ class Console:
             self._awake.notify()
         self._thread.join()  # without a timeout: a user who paused the terminal may resume it at any time
         with suppress(Exception):  # something is left only if the thread has failed
-            self._screen.end([text.encode("utf-8", "replace") for text in self._queue if isinstance(text, str)])
+            self._screen.end(
+                [
+                    text.encode("utf-8", "replace")
+                    for text in self._queue
+                    if isinstance(text, str) and text is not _HIDDEN
+                ]
+            )
 
     def _put(self, text: str) -> None:
         with self._awake:
@@ -168,13 +179,19 @@ class Console:
         return taken, size
 
     def _shown(self, item: _Item) -> Sequence[Chunk]:
+        if item is _HIDDEN:
+            hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
+            self._hidden -= hidden
+            where = "are hidden; --all-output shows them, and the logs have them."
+            item = f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
         if isinstance(item, str):
             return [item.encode("utf-8", "replace")]
         task, attempt, chunk = item
         if chunk:
             stream = self._streams.get((task, attempt))
             if stream is None:
-                stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color)
+                repeats = Repeats(self._tracebacks, str(task))
+                stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color, repeats)
                 self._streams[task, attempt] = stream
             shown = stream.feed(chunk, time.monotonic())
             if stream.due_at is not None:
@@ -182,7 +199,11 @@ class Console:
             return shown
         stream = self._streams.pop((task, attempt), None)
         self._redrawing.pop((task, attempt), None)
-        return [] if stream is None else stream.flush(time.monotonic())
+        if stream is None:
+            return []
+        shown = stream.flush(time.monotonic())
+        self._hidden += stream.hidden
+        return shown
 
     def _patience(self) -> float | None:
         """Seconds until a line that is being redrawn, or the status line, has to be shown; None if none is."""

@@ -167,6 +167,17 @@ def failed(failure: Failure) -> str:
     return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
 
 
+def all_failed(failures: Sequence[Failure]) -> list[str]:
+    """The same of many, with one line for those that ended alike: `worker:1 and worker:2 each … (attempt 2)`."""
+    alike: dict[str, list[Failure]] = {}
+    for failure in failures:
+        alike.setdefault(f"{failure.exit} (attempt {failure.attempt})", []).append(failure)
+    return [
+        failed(those[0]) if len(those) == 1 else printable(f"{named([one.task for one in those])} each {how}")
+        for how, those in alike.items()
+    ]
+
+
 def _too_early(event: ev.Failed) -> str:
     """What else there is to say of an exit with code 0 that has turned out to have been too early."""
     if not event.failure.exit.ok:

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import COLOR, printable
-from clusterkit.text.redraws import TerminalLines
+from clusterkit.text.printable import COLOR, NO_STYLE, printable
+from clusterkit.text.redraws import TerminalLines, style_after
+from clusterkit.views.repeats import Repeats
 
 BLOCK = 1 << 11  # bytes; only those blocks of a chunk that are not plain text are handled line by line
 
@@ -19,6 +20,8 @@ _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DIRECTION = re.compile(rb"\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])")
 _COLOR = re.compile(COLOR.encode())
+_STYLE = re.compile(COLOR)
+_LEFT_ON = re.compile(rb"\x1b\[(?!0?m)[0-9;:]*m[^\x1b\n]*+\n")  # at the end of a line
 _REDRAWN = re.compile(rb"[\r\x08]")
 
 
@@ -30,13 +33,16 @@ class Prefixer:
     which takes a twenty-fifth of the time if the lines are short.
     """
 
-    def __init__(self, prefix: str, noise: bool, color: bool) -> None:
+    def __init__(self, prefix: str, noise: bool, color: bool, repeats: Repeats | None = None) -> None:
         self._prefix = prefix
         self._first = prefix.encode()
         self._next = b"\n" + self._first
         self._color = color
         self._filter = None if noise else NoiseFilter()
+        self._repeats = Repeats({}, "") if repeats is None else repeats
+        self.hidden = 0  # lines of noise
         self._lines = TerminalLines()
+        self._style = ""  # the colors that earlier lines have left on: each line begins with them
         self._rest = b""  # the beginning of a line, kept here only while those are empty
 
     @property
@@ -57,7 +63,8 @@ class Prefixer:
     def flush(self, now: float) -> list[Chunk]:
         """What to show of the rest, at the end of the output."""
         rest, self._rest = self._rest, b""
-        return self._by_line([*self._lines.feed(rest, now), *self._lines.flush()])
+        shown = self._by_line([*self._lines.feed(rest, now), *self._lines.flush()])
+        return [*shown, *self._encoded(self._repeats.flush())]
 
     def due(self, now: float) -> list[Chunk]:
         """What to show of a line that is being redrawn, if its time has come."""
@@ -95,18 +102,31 @@ class Prefixer:
             self._lines.is_empty
             and len(whole) <= lines.LONGEST
             and is_printable(whole, bare)
-            and not (self._filter is not None and self._filter.may_hide(whole))
+            and not (self._color and (self._style or (whole is not bare and _LEFT_ON.search(whole))))
+            and not (self._filter is not None and (self._filter.may_hide(whole) or self._repeats.may_hide(whole)))
         )
 
     def _at_once(self, whole: bytes) -> list[Chunk]:
         return [memoryview(whole.replace(b"\n", self._next))[1 : -len(self._first)]]
 
     def _by_line(self, finished: list[str]) -> list[Chunk]:
-        shown = [self._line(line) for line in finished if self._filter is None or not self._filter.is_noise(line)]
-        return ["".join(shown).encode("utf-8", "replace")] if shown else []
+        if self._filter is None:
+            return self._encoded(finished)
+        own = [line for line in finished if not self._filter.is_noise(line)]
+        self.hidden += len(finished) - len(own)
+        return self._encoded([line for each in own for line in self._repeats.feed(each)])
+
+    def _encoded(self, shown: list[str]) -> list[Chunk]:
+        return ["".join(map(self._line, shown)).encode("utf-8", "replace")] if shown else []
 
     def _line(self, line: str) -> str:
-        return f"{self._prefix}{printable(line, self._color)}\n"
+        shown = printable(line, self._color)
+        if not self._color or not (self._style or "\x1b" in shown):
+            return f"{self._prefix}{shown}\n"
+        before = self._style
+        for sequence in _STYLE.findall(shown):
+            self._style = style_after(self._style, sequence)
+        return f"{self._prefix}{before}{shown}{NO_STYLE * bool(self._style)}\n"
 
 
 def without_colors(text: bytes) -> bytes:

@@ -8,24 +8,23 @@ from collections.abc import Iterator, Sequence
 
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.durations import shown
-from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.goodput import goodput_lines
-from clusterkit.views.narrate import failed
+from clusterkit.views.narrate import all_failed, failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
+from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import AttemptEnded, Failure, RunResult, RunState
 from clusterkit.words.recovery import RecoveryReport
 
-CAUSE_LINES = 20
 _TASKS = (
     Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),
     Column("resumed at", 1, right=True), Column("how the last attempt ended", least=12),
 )  # fmt: skip
-_INDENT = "  "
+_INDENT, _MARGIN = "  ", "    │ "
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
 _Style = tuple[int, ...]  # parameters of a terminal's escape sequence for colors and weights
 _Line = list[tuple[str, _Style]]
@@ -38,7 +37,7 @@ def report(
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
-        lines += _blame(result, result.cause, run)
+        lines += _blame(result, result.cause, run, columns)
     elif result.state is not RunState.SUCCEEDED:
         lines.append([(f"  Reason: {result.reason}.", ())])
         lines += [[("  ", ()), (f"Hint: {result.finding}", (_BOLD,))]] if result.finding else []
@@ -85,11 +84,10 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if fine else _RED,))]
 
 
-def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
+def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iterator[_Line]:
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
-    noise = NoiseFilter()
-    for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
-        yield [(f"    {cause.task} │ {line}", ())]
+    for line in cause_lines(cause.tail, width - len(_MARGIN)):
+        yield [(f"{_MARGIN}{line}", ())]
     if cause.exit.ok:
         yield [(f"    {result.reason}.", ())]
     if result.finding is not None:
@@ -103,10 +101,9 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
         how = "in the same way" if cause.exit.ok else "with the same error"
         alike = f"attempt {cause.attempt - 1} ended {how}, and {got} since"
         yield [(f"    It fails the same way each time{where}: {alike}.", ())]
-    for failure in result.same:
-        yield [(f"  Same error: {failed(failure)}", ())]
-    for failure in result.collateral:
-        yield [(f"  Collateral: {failed(failure)}", ())]
+    for what, others in (("Same error", result.same), ("Collateral", result.collateral)):
+        for line in all_failed(others):
+            yield [(f"  {what}: {line}", ())]
 
 
 def _tasks(attempts: Sequence[AttemptEnded], width: int) -> list[_Line]:

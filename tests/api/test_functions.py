@@ -99,13 +99,17 @@ def test_an_exception_shows_the_functions_own_lines(call: Call) -> None:
     """Nothing of what called it."""
 
     def fail() -> None:
-        raise LookupError("not here")
+        try:
+            raise LookupError("not here")
+        except LookupError as error:
+            raise ExceptionGroup("two", [error, KeyError(1)]) from error
 
     with pytest.raises(ClusterFailed) as caught:
         call(fail)
     cause = caught.value.result.cause
     assert cause is not None
-    assert (cause.exit.code, cause.tail[-1]) == (1, "LookupError: not here")
+    assert (cause.exit.code, cause.exception) == (1, "ExceptionGroup: two (2 sub-exceptions)")
+    assert sum(line.endswith("LookupError: not here") for line in cause.tail) == 2
     assert [line for line in cause.tail if "File " in line and "test_functions.py" not in line] == []
 
 

@@ -32,6 +32,14 @@ except KeyError:
     raise ValueError('b')
 ### raises a group
 raise ExceptionGroup('two', [ValueError(1), TypeError(2)])
+### raises what can't be changed
+import dataclasses
+@dataclasses.dataclass(frozen=True)
+class Frozen(Exception):
+    number: int
+
+
+raise Frozen(3) from KeyError(1)
 ### is no Python
 x = 1
 def f(:

@@ -18,25 +18,25 @@ from tests.histories import job, task
 @pytest.mark.parametrize(
     ("counts", "name", "patches"),
     [
-        ({"workers": 1}, "worker:0", "steps,stages,breakpoints"),
+        ({"workers": 1}, "worker:0", "steps,stages,breakpoints,tracebacks"),
         (
             {"workers": 2},
             "worker:1",
-            "keras-fit,order,callbacks-apart,leader-first,sigterm,steps,stages,distribution,breakpoints",
+            "keras-fit,order,callbacks-apart,leader-first,sigterm,steps,stages,distribution,breakpoints,tracebacks",
         ),
         (
             {"workers": 1, "chief": 1},
             "chief:0",
-            "keras-fit,order,backup-whole,sigterm,steps,stages,distribution,breakpoints",
+            "keras-fit,order,backup-whole,sigterm,steps,stages,distribution,breakpoints,tracebacks",
         ),
-        ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations,breakpoints"),
+        ({"workers": 2, "evaluator": 1}, "evaluator:0", "evaluations,breakpoints,tracebacks"),
         (
             {"workers": 2, "ps": 1, "chief": 1},
             "chief:0",
-            "keras-ps,program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints",
+            "keras-ps,program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints,tracebacks",
         ),
-        ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator,stages,distribution,breakpoints"),
-        ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator,stages,distribution,breakpoints"),
+        ({"workers": 2, "ps": 1, "chief": 1}, "worker:0", "coordinator,stages,distribution,breakpoints,tracebacks"),
+        ({"workers": 2, "ps": 1, "chief": 1}, "ps:0", "coordinator,stages,distribution,breakpoints,tracebacks"),
     ],
 )
 def test_a_task_is_told_what_to_patch(counts: dict[str, Any], name: str, patches: str) -> None:
@@ -51,11 +51,11 @@ def test_keras_is_left_alone_where_that_is_asked_for() -> None:
         assert "keras-fit" not in keras_env(replace(gang, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
         assert (
             keras_env(replace(servers, **change), task("chief:0"))["CLUSTERKIT_PATCHES"]
-            == "program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints"
+            == "program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints,tracebacks"
         )
         assert (
             keras_env(replace(servers, **change), task("worker:0"))["CLUSTERKIT_PATCHES"]
-            == "coordinator,stages,distribution,breakpoints"
+            == "coordinator,stages,distribution,breakpoints,tracebacks"
         )
 
 
@@ -64,17 +64,20 @@ def test_every_task_that_runs_the_program_may_ignore_its_tf_config() -> None:
     servers = replace(job(workers=1, ps=1, chief=1, evaluator=1), tf_config=TfConfig.OURS)
     names = ("chief:0", "worker:0", "ps:0", "evaluator:0")
     assert [patches_of(servers, task(name)) for name in names] == [
-        "tf-config,keras-ps,program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints",
-        "tf-config,coordinator,stages,distribution,breakpoints",
-        "tf-config,coordinator,stages,distribution,breakpoints",
-        "tf-config,evaluations,breakpoints",
+        "tf-config,keras-ps,program-end,coordinator-functions,steps,stages,distribution,step-times,breakpoints,tracebacks",
+        "tf-config,coordinator,stages,distribution,breakpoints,tracebacks",
+        "tf-config,coordinator,stages,distribution,breakpoints,tracebacks",
+        "tf-config,evaluations,breakpoints,tracebacks",
     ]
     assert patches_of(replace(servers, servers=Servers.BUILTIN), task("ps:0")) == ""
 
 
 def test_steps_that_are_found_in_the_log_are_not_counted_too() -> None:
     """With --progress-regex."""
-    assert patches_of(replace(job(workers=1), progress_regex="step ([0-9]+)"), task("worker:0")) == "stages,breakpoints"
+    assert (
+        patches_of(replace(job(workers=1), progress_regex="step ([0-9]+)"), task("worker:0"))
+        == "stages,breakpoints,tracebacks"
+    )
 
 
 def test_what_runs_no_program_of_python_is_not_patched() -> None:
@@ -85,7 +88,7 @@ def test_what_runs_no_program_of_python_is_not_patched() -> None:
     assert keras_env(builtin, task("worker:0")) == {}
     assert keras_env(builtin, task("chief:0")) == {
         "CLUSTERKIT_PATCHES": "keras-ps,program-end,coordinator-end,coordinator-functions,steps,stages,distribution,"
-        "step-times,breakpoints"
+        "step-times,breakpoints,tracebacks"
     }
 
 

@@ -75,7 +75,7 @@ def test_a_program_that_always_fails_uses_up_its_budget(up: Start) -> None:
     cause = run.result["cause"]
     assert (cause["task"], cause["attempt"], cause["exit"]["code"]) == ("worker:0", 4, 7)
     assert "Cause: worker:0 exited with code 7 (attempt 4)" in run.output
-    assert "worker:0 │ worker:0 goes from step 0 to 20" in run.output.partition("Cause:")[2]
+    assert "    │ worker:0 goes from step 0 to 20" in run.output.partition("Cause:")[2]
     assert attempts(run) == {"worker:0": 4}
 
 

@@ -26,7 +26,7 @@ def test_a_failing_test_shows_cause_and_logs(session: pytest.Pytester) -> None:
         ">*run.wait_for_step(10000)",
         "E * clusterkit.ClusterFailed: The run was over before step 10000.",
         "E *Cause: worker:1 was killed by SIGKILL (attempt 1)",
-        "E *worker:1 │ worker:1 goes from step *",
+        "E *  │ worker:1 goes from step *",
         "*- clusterkit: worker:0 attempt 1 log -*",
         "worker:0 goes from step 0 to 10000",
     ])  # fmt: skip

@@ -90,6 +90,47 @@ def test_a_script_notices_no_difference(name: str, here: Path) -> None:
     same(ProgramKind.SCRIPT, "program.py", "--flag", "a word", "", "-m", cwd=here)
 
 
+# Patched functions are called in each part of it.
+THROUGH_PATCHES = """
+import logging
+import signal
+import threading
+import traceback
+def bad(number):
+    signal.signal(number, print)
+
+
+def caught(number):
+    try:
+        bad(number)
+    except ValueError as error:
+        return error
+
+
+thread = threading.Thread(target=bad, args=(666,))
+thread.start()
+thread.join()
+traceback.print_stack()
+logging.warning("stack", stack_info=True)
+try:
+    bad(777)
+except ValueError as error:
+    traceback.print_exc()
+    logging.exception("again")
+    raise ExceptionGroup("two", [caught(888), caught(999)]) from error
+"""
+
+
+@pytest.mark.parametrize(("how", "target"), [(ProgramKind.SCRIPT, "program.py"), (ProgramKind.MODULE, "program")])
+def test_a_traceback_has_no_frame_of_a_patch(
+    how: ProgramKind, target: str, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor have those of the exceptions that led to it, of a group's parts, and what the program itself prints."""
+    monkeypatch.setitem(ENV, "CLUSTERKIT_PATCHES", "sigterm,breakpoints,tracebacks")
+    (here / "program.py").write_text(THROUGH_PATCHES)
+    assert same(how, target, cwd=here)[1].count(b"in bad") == 6
+
+
 MODULES = ["pkg.mod", "pkg", "pkg.fails", "pkg.broken", "pkg.pool", "pkg.leaves", "pkg.gone", "gone"]
 
 

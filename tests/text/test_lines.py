@@ -93,7 +93,7 @@ TRACEBACK = ["Traceback (most recent call last):", '  File "x.py", line 1, in <m
         ([*TRACEBACK, "", "a.b.C: after an empty line"], "a.b.C: after an empty line"),
         ([f"31/32 ━━━ - mae: 1.9{TRACEBACK[0]}", *TRACEBACK[1:], "KeyError: 'x'"], "KeyError: 'x'"),
         ([f"a log tells of a {TRACEBACK[0]}", "no frame", "E: 4"], None),
-        ([f"  + Exception Group {TRACEBACK[0]}", '  |   File "x.py"', "E: 5"], None),
+        ([f"  + Exception Group {TRACEBACK[0]}", '  |   File "x.py"', "  | E: 5", "    | ValueError: 1"], "E: 5"),
     ],
 )
 def test_the_last_exception_of_a_log(log: list[str], exception: str | None) -> None:

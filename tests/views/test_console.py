@@ -137,6 +137,29 @@ def test_noise_is_hidden_unless_it_is_asked_for(screen: Callable[..., Screen], n
     assert len(shown.lines()) == count
 
 
+def test_hidden_lines_are_counted_once_before_the_report(screen: Callable[..., Screen]) -> None:
+    """Of all attempts, whether they have ended or not; nothing is said where nothing was hidden."""
+    shown = screen()
+    write(shown, "worker:0", NOISE * 2)
+    write(shown, "worker:1", NOISE, b"step 1\n")
+    shown.console.block("report")
+    shown.console.block("more")
+    hidden = "clusterkit 3 lines of TensorFlow's own are hidden; --all-output shows them, and the logs have them."
+    assert shown.lines() == ["worker:1 step 1", hidden, "report", "more"]
+
+
+@pytest.mark.parametrize("noise", [False, True])
+def test_a_traceback_of_two_tasks_is_shown_once(screen: Callable[..., Screen], noise: bool) -> None:
+    """Unless everything is asked for."""
+    shown = screen(Show(noise=noise))
+    lines = [b"Traceback (most recent call last):\n", b'  File "x.py", line 1, in f\n', b"E: 1\n"]
+    write(shown, "worker:0", *lines)
+    write(shown, "worker:1", *lines)
+    of_worker_1 = [line.removeprefix("worker:1 ") for line in shown.lines() if line.startswith("worker:1")]
+    folded = ["Traceback (most recent call last): … 1 line as worker:0's", "E: 1"]
+    assert of_worker_1 == ([line.decode().rstrip() for line in lines] if noise else folded)
+
+
 def test_of_a_progress_bar_its_last_state_is_shown(screen: Callable[..., Screen]) -> None:
     """Also of one that has no end."""
     shown = screen()

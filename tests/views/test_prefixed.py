@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
 import pytest
@@ -10,8 +11,8 @@ from hypothesis import strategies as st
 
 from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import printable
-from clusterkit.text.redraws import TerminalLines
+from clusterkit.text.printable import COLOR, NO_STYLE, printable
+from clusterkit.text.redraws import TerminalLines, style_after
 from clusterkit.views import prefixed
 from clusterkit.views.prefixed import Chunk, Prefixer, is_printable, without_colors
 
@@ -31,12 +32,19 @@ def shown_by_line(stream: bytes, noise: bool, color: bool) -> bytes:
     """The same by the way line by line alone."""
     terminal, hidden = TerminalLines(), NoiseFilter()
     result = [line for line in terminal.feed(stream, 0.0) + terminal.flush() if noise or not hidden.is_noise(line)]
-    return "".join(f"{PREFIX}{printable(line, color)}\n" for line in result).encode("utf-8", "replace")
+    texts, style = list[str](), ""
+    for line in result:
+        text, before = printable(line, color), style
+        for sequence in re.findall(COLOR, text):
+            style = style_after(style, sequence)
+        texts.append(f"{PREFIX}{before}{text}{NO_STYLE if style else ''}\n")
+    return "".join(texts).encode("utf-8", "replace")
 
 
 PARTS = [
     b"\n", b"\n", b"\r", b"\r\n", b"\b", b"\b\b\b\r", b"\x1b[K", b"\x1b[2K",
     b"step 12 loss 0.5\n", b"a", b"\t", b"}", b"  key: 1\n", b"x {\n",
+    b"Traceback (most recent call last):\n", b"  f\n",
     NOISE, OPTIONS, b"I", b"I1", b": I ", b"/job:worker/replica:0/task:0", b"TF-TRT Warning",
     b"2026-11-21 05:00:00.1: I tensorflow/core x\n", b"\x07", b"\x1b[32m", b"\x1b[0m", b"\x1b[2J", b"\x7f", b"\x00",
     "é €\n".encode(), "\x85".encode(), "\xa0".encode(), "\u202e".encode(), "\u2067".encode(), "\u2028".encode(),
@@ -115,3 +123,20 @@ def test_a_line_that_is_being_redrawn_is_shown_once_in_a_while() -> None:
     assert prefixer.due_at is None
     take(91.0, *prefixer.feed(b"\n", 91.0))
     assert shown == [(10.0, "40%"), (20.25, "81%"), (30.5, "99%")]
+
+
+def test_a_color_over_several_lines_is_in_each_of_them() -> None:
+    """The prefix ends it, and what comes from elsewhere is not colored; without colors nothing of it is shown."""
+    text = b"\x1b[1m\x1b[31mone\ntwo\n\x1b[0mthree\n"
+    bold = "\x1b[1m\x1b[31m"
+    expected = [f"{bold}one{NO_STYLE}", f"{bold}two{NO_STYLE}", f"{bold}{NO_STYLE}three"]
+    assert shown(text).decode().splitlines() == [PREFIX + line for line in expected]
+    assert shown(text, color=False).decode().splitlines() == [PREFIX + line for line in ("one", "two", "three")]
+
+
+def test_many_colors_without_an_end_take_little_room() -> None:
+    """Of more than a program can mean, the last one counts."""
+    text = "".join(f"\x1b[{30 + number % 8}m{number}\n" for number in range(1000)).encode()
+    last = shown(text).decode().splitlines()[-1]
+    assert last.endswith(f"\x1b[37m999{NO_STYLE}")
+    assert len(last) < 120

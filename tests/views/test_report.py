@@ -79,8 +79,8 @@ def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
     text = lines(FAILURE)
     assert text[0].startswith("✘ run r-1 failed after 42 s · step 7 · 3 restarts ─")
     assert text[1] == "  Cause: worker:1 exited with code 1 (attempt 4)"
-    assert text[2:22] == [f"    worker:1 │ {line}" for line in CAUSE.tail[-20:]]
-    assert text[21] == "    worker:1 │ ValueError: my bug"
+    assert text[2:22] == [f"    │ {line}" for line in CAUSE.tail[-20:]]
+    assert text[21] == "    │ ValueError: my bug"
     assert text[22] == "    its log: /state/runs/r-1/tasks/worker:1/attempt-4.log"
     assert text[23] == "  Collateral: worker:0 was killed by SIGABRT (attempt 4)"
     assert "Socket closed" not in "\n".join(text)
@@ -126,7 +126,7 @@ def test_what_looks_like_markup_is_shown_as_it_is() -> None:
     cause = replace(CAUSE, exit=error, tail=("[red]tail[/red] [/] :boom:",))
     result = replace(FAILURE, cause=cause, attempts=(attempt("worker:1", 1, error),))
     text = "\n".join(lines(result, width=200))
-    assert "worker:1 │ [red]tail[/red] [/] :boom:" in text
+    assert "│ [red]tail[/red] [/] :boom:" in text
     assert text.count("could not be started: no file [/x/y] or [bold]z[/bold] :smile:") == 2
 
 
@@ -139,7 +139,7 @@ def test_a_task_that_was_never_started_has_no_log_to_look_at() -> None:
 def test_a_long_line_of_the_log_is_not_broken() -> None:
     """It can be copied as one, and found again in the log."""
     cause = replace(CAUSE, tail=("x" * 300,))
-    assert f"    worker:1 │ {'x' * 300}" in lines(replace(FAILURE, cause=cause), width=80)
+    assert f"    │ {'x' * 300}" in lines(replace(FAILURE, cause=cause), width=80)
 
 
 def test_colors_only_where_they_are_wanted() -> None:

@@ -17,7 +17,7 @@ from clusterkit.backends.local.watcher import EVERY
 from clusterkit.job.step_regex import step_in
 from clusterkit.store.directory import unusable
 from clusterkit.system.poller import Poller
-from clusterkit.text.lines import LineSplitter, last_exception
+from clusterkit.text.lines import LineSplitter, last_exception, traceback_start
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.events import Crashed, Drained, Impaired, Progressed, StorageFailed
 from clusterkit.words.model import Task
@@ -28,7 +28,7 @@ READS = 4  # of a pipe without writers, of which one empties it
 KEPT = 1 << 24  # bytes of freed memory that the allocator keeps for later chunks
 SWITCH = 0.0005  # seconds for which another thread may hold the interpreter's lock while the pump needs it
 TAIL_BYTES = 1 << 16
-TAIL_LINES = 60
+TAIL_LINES, MOST_TAIL_LINES = 60, 240  # the latter if the last traceback is that long
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # an empty chunk is the end of the attempt's output
 SLOW = 2.0  # seconds of CPU time for one chunk of output (512 KiB at most): the searches delay the supervisor
@@ -176,8 +176,10 @@ def last_words(log: int, size: int) -> tuple[tuple[str, ...], str | None]:
     terminal = TerminalLines()
     lines = terminal.feed(tail, 0.0) + terminal.flush()
     exception = last_exception(lines)
-    shown = tuple(line[:500] for line in lines if line.strip())[-TAIL_LINES:]
-    return shown, None if exception is None else exception[:1000]
+    written = [line[:500] for line in lines if line.strip()]
+    start = traceback_start(written)
+    most = TAIL_LINES if start is None else min(MOST_TAIL_LINES, max(TAIL_LINES, len(written) - start))
+    return tuple(written[-most:]), None if exception is None else exception[:1000]
 
 
 def _make_fast() -> None:

@@ -82,6 +82,11 @@ PATCHES = {
         ),
         ("distribution", "watch"),
     ),
+    "tracebacks": {
+        "tensorflow.python.util.tf_stack": ("tracebacks", "hide_in_graphs"),
+        "traceback": ("tracebacks", "hide_in_prints"),
+        "threading": ("tracebacks", "hide_in_threads"),
+    },
     "breakpoints": {"pdb": ("breakpoints", "hold")},
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},

@@ -1,0 +1,59 @@
+"""Keeps clusterkit's frames out of what a program prints of its stack, and TensorFlow of the nodes of a graph.
+
+Loaded by path: standard library only, and no module that entry.py has not imported. entry.py itself removes them from
+the exception that ends the program.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def hide_in_graphs(tf_stack: Any, load: Any) -> None:
+    """Add clusterkit's files to those that TensorFlow's own filter leaves out of every stack, in each thread."""
+    names = own_files(load)
+    tf_stack.SentinelFilter.get_filtered_filenames = lambda self: names
+    load("task/patches/hook").after(tf_stack.SentinelFilter, "__init__", lambda self: self.update())
+    for filters in list(tf_stack._source_filter_stacks.values()):  # a fork server has recorded stacks already
+        filters[0].update()
+
+
+def hide_in_prints(traceback: Any, load: Any) -> None:
+    """Leave them out of what this module prints; AutoGraph, TensorFlow, Keras and logging walk stacks with it, too."""
+    ours = load.__globals__["OURS"]
+    for name in ("walk_tb", "_walk_tb_with_full_positions", "walk_stack"):
+        if hasattr(traceback, name):
+            setattr(traceback, name, without(ours, getattr(traceback, name)))
+
+
+def hide_in_threads(threading: Any, load: Any) -> None:
+    """Remove them from an exception that ends a thread, as entry.py does for the main thread."""
+    plain = threading.excepthook
+
+    def excepthook(args: Any) -> None:
+        if args.exc_value is not None:
+            load.__globals__["hide_own_frames"](args.exc_value)
+            args = type(args)((args.exc_type, args.exc_value, args.exc_value.__traceback__, args.thread))
+        plain(args)
+
+    threading.excepthook = excepthook
+
+
+def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
+    """Return a function that walks a stack or a traceback, but for frames of these directories."""
+
+    def walk(first: Any) -> Iterable[Any]:
+        found = plain(first)
+        if first is None:  # where a stack begins then depends on who asks for its first frame
+            return found
+        return (each for each in found if not each[0].f_code.co_filename.startswith(ours))
+
+    return walk
+
+
+def own_files(load: Any) -> frozenset[str]:
+    """The paths of clusterkit's files that may be on the stack of a task."""
+    walked = [found for directory in load.__globals__["OURS"] for found in os.walk(directory)]
+    return frozenset(os.path.join(place, file) for place, _, files in walked for file in files if file.endswith(".py"))

@@ -1,0 +1,157 @@
+"""What a person reads of the error that ended a task: the program's own lines, then the exception; the rest is folded.
+
+It reads what Python, AutoGraph and TensorFlow's graphs print, in a log that may hold anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice, pairwise
+
+from clusterkit.text.columns import fitted
+from clusterkit.text.lines import traceback_start
+from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.spelling import listed
+from clusterkit.words.model import number_of
+
+MOST = 20  # lines in all
+_CALLS = (1, 5)  # of more calls than that in a row, the first and the last so many
+_MESSAGE = (7, 3)  # the same of a message's lines
+
+_FRAME = re.compile(r'(?P<margin>[ |+]*)File "(?P<file>[^"]*)", line (?P<line>\d+)(?:,? in (?P<name>[^*]*?) *\**)?$')
+_TITLE = re.compile(r"(?P<before>.*?)(?: ?\+ Exception Group )?Traceback \(most recent call last\):$")
+_LINK = re.compile(r"[ |]*(?:During handling of the above exception, an|The above exception was the direct cause of )")
+_REPEATED = re.compile(r"[ |]*\[Previous line repeated (\d+) more times?\]$")
+_MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an exception's class
+_LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
+_REMOTE = re.compile(r"Additional GRPC error information from remote target /job:(\w+)/replica:\d+/task:(\d+) ")
+# What repeats the error, and advice for another way to run a program.
+_TRANSPORT = re.compile(r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.")
+_MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
+_INSTALLED = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/task/))([^/]+)")
+_STANDARD = re.compile(r".*/lib/python3[^/]*/|<frozen ")
+_GENERATED = "/__autograph_generated_file"
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A line that is shown; or a frame of a package, `of` which there is no more to say."""
+
+    text: str
+    kind: str = "said"  # or "call", "link", "folded"
+    of: str = ""
+
+
+def cause_lines(tail: Sequence[str], width: int) -> list[str]:
+    """The error at the end of a log, in at most MOST lines; without one, the log's last lines but for noise.
+
+    Calls are cut to `width` columns. What the error says is not, so that it can be copied and searched for.
+    """
+    noise = NoiseFilter()
+    own = [line for line in tail if not noise.is_noise(line)]
+    start = traceback_start(own)
+    if start is None:
+        return own[-MOST:]
+    told = [line for line in own[start:] if line.strip() and not (_LOGGED.match(line) or _TRANSPORT.match(line))]
+    return _fewer(_once(_shown(_of_chain(list(_pieces(told))), width)), (MOST // 2, MOST // 2 - 1), "line")
+
+
+def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
+    home: str | None = None  # the directory of the program's first own line
+    number, follows_call = 0, False
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        if frame := _FRAME.match(line):
+            end = _end_of_code(lines, number, frame["margin"])
+            owner = _owner(frame["file"])
+            if not owner:
+                home = frame["file"].rpartition("/")[0] if home is None else home
+                yield from _call(frame, lines[number:end], home)
+            else:
+                yield _Piece("", "folded", owner)
+            number, follows_call = end, True
+        elif title := _TITLE.match(line):
+            if number > 1 and title["before"].strip(" |+-"):  # not a progress bar's line, where it begins
+                yield _Piece(line)
+        elif _LINK.match(line):
+            yield _Piece(line, "link")
+        elif remote := _REMOTE.match(line):
+            yield _Piece(f"(TensorFlow got this from {remote[1]}:{remote[2]}.)")
+        elif repeated := _REPEATED.match(line):
+            yield _Piece(f"… {repeated[1]} more times", "call")
+        else:
+            yield _Piece(_MODULE.sub(r"\1", line) if follows_call else line)
+            follows_call = False
+
+
+def _end_of_code(lines: Sequence[str], start: int, margin: str) -> int:
+    """The number of the line after those of a frame's source code."""
+    end = start
+    while end < len(lines) and not _FRAME.match(lines[end]):
+        if not lines[end].startswith(margin + "  ") and not _MARK.match(lines[end]):
+            break
+        end += 1
+    return end
+
+
+def _call(frame: re.Match[str], code: Sequence[str], home: str) -> Iterator[_Piece]:
+    """A frame of the program: where it is, and what it calls. What is no Python keeps the mark below it."""
+    file, margin = frame["file"], frame["margin"][:-2]
+    where = f"{margin}{file.removeprefix(f'{home}/') if home else file}:{frame['line']}"
+    if frame["name"] is None:
+        yield _Piece(where, "call")
+        yield from (_Piece(line, "call") for line in code)
+    else:
+        called = f": {code[0][len(margin) :].strip()}" if code else ""
+        yield _Piece(f"{where} in {frame['name']}{called}", "call")
+
+
+def _owner(file: str) -> str:
+    """Whose code a file is; empty for the program's own."""
+    if installed := _INSTALLED.search(file):
+        return installed[1].removesuffix(".py")
+    return "Python" if _STANDARD.match(file) else "tensorflow" if _GENERATED in file else ""
+
+
+def _of_chain(pieces: list[_Piece]) -> list[_Piece]:
+    """Of the exceptions that led to the last one, only the program's last line and what the exception said first."""
+    ends = [number for number, piece in enumerate(pieces) if piece.kind == "link"]
+    short: list[_Piece] = []
+    for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
+        part = pieces[start:end]
+        short += [piece for piece in part if piece.kind == "call"][-1:]
+        short += [*islice((piece for piece in part if piece.kind == "said"), 1), pieces[end]]
+    return short + pieces[ends[-1] + 1 :] if ends else pieces
+
+
+def _shown(pieces: Iterable[_Piece], width: int) -> list[str]:
+    lines: list[str] = []
+    for kind, run in groupby(pieces, lambda piece: piece.kind):
+        if kind == "folded":
+            owners = [piece.of for piece in run]
+            lines.append(f"… {number_of('frame', len(owners))} of {listed(dict.fromkeys(owners), 4)}")
+        elif kind == "call":
+            lines += _fewer([fitted(piece.text, width) for piece in run], _CALLS, "call")
+        else:
+            lines += _fewer([piece.text for piece in run], _MESSAGE, "line")
+    return lines
+
+
+def _once(lines: list[str]) -> list[str]:
+    """The lines without what TensorFlow repeats of where a node was made."""
+    made = [number for number, line in enumerate(lines) if line.startswith("Detected at node ")]
+    for first, second in reversed([*pairwise(made)]):
+        if lines[first:second] == lines[second : 2 * second - first]:
+            del lines[first:second]
+    return lines
+
+
+def _fewer(lines: list[str], most: tuple[int, int], what: str) -> list[str]:
+    """The first and the last lines, and between them how many are left out."""
+    first, last = most
+    if (hidden := len(lines) - first - last) <= 1:
+        return lines
+    return [*lines[:first], f"… {hidden} more {what}s", *lines[-last:]]
