@@ -1,0 +1,5 @@
+"""Trains an Estimator."""
+
+import tensorflow as tf
+
+config = tf.estimator.RunConfig()

@@ -1,0 +1,18 @@
+"""A callback stops the training of worker 1 alone."""
+
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+index = strategy.cluster_resolver.task_id
+data = tf.data.Dataset.from_tensor_slices((tf.ones((64, 4)), tf.ones((64, 1)))).batch(8)
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+
+class Stop(tf.keras.callbacks.Callback):
+    def on_epoch_end(self, epoch, logs=None):
+        self.model.stop_training = epoch == 0 and index == 1
+
+
+model.fit(data, epochs=4, verbose=0, callbacks=[Stop()])
