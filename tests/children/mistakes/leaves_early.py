@@ -1,10 +1,11 @@
 """Worker 1 finds nothing to do and ends."""
 
+import sys
+
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 index = strategy.cluster_resolver.task_id
-import sys
 
 if index == 1:
     sys.exit(0)

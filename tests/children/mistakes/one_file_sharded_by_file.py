@@ -1,10 +1,11 @@
 """Shards one file by file."""
 
+import tempfile
+
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 index = strategy.cluster_resolver.task_id
-import tempfile
 
 with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
     file.write("1\n" * 64)

@@ -1,11 +1,12 @@
 """Worker 1 dies once, and is restarted alone."""
 
+import os
+import signal
+
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 index = strategy.cluster_resolver.task_id
-import os
-import signal
 
 for number in range(3000):
     if index == 1 and number == 50 and os.environ["CLUSTERKIT_ATTEMPT"] == "1":

@@ -1,10 +1,11 @@
 """Worker 1 catches its own error, and ends with exit code 0."""
 
+import os
+
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 index = strategy.cluster_resolver.task_id
-import os
 
 try:
     for number in range(50):

@@ -1,10 +1,11 @@
 """Shards three files by file, and counts its own batches."""
 
+import tempfile
+
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 index = strategy.cluster_resolver.task_id
-import tempfile
 
 names = []
 for number in range(3):

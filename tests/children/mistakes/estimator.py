@@ -1,5 +1,0 @@
-"""Trains an Estimator."""
-
-import tensorflow as tf
-
-config = tf.estimator.RunConfig()
