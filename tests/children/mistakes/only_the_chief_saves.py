@@ -1,4 +1,4 @@
-"""Only the chief saves; a variable is summed over the workers when it is read."""
+"""Only the chief saves, and a variable is summed over the workers when it is read."""
 
 import tensorflow as tf
 
@@ -9,4 +9,3 @@ with strategy.scope():
 strategy.run(lambda: count.assign_add(1.0))
 if index == 0:
     tf.train.Checkpoint(count=count).write("saved")
-print(strategy.reduce("SUM", tf.ones([2, 2]), axis=None))

@@ -1,4 +1,4 @@
-"""Worker 1 makes fewer steps per epoch, and has an evaluation after each epoch."""
+"""Only the chief evaluates, between two trainings of all."""
 
 import tensorflow as tf
 
@@ -8,4 +8,7 @@ data = tf.data.Dataset.from_tensor_slices((tf.ones((64, 4)), tf.ones((64, 1)))).
 with strategy.scope():
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-model.fit(data.repeat(), epochs=2, steps_per_epoch=8 - 4 * index, validation_data=data, verbose=0)
+model.fit(data, epochs=1, verbose=0)
+if index == 0:
+    model.evaluate(data, verbose=0)
+model.fit(data, epochs=1, verbose=0)
