@@ -11,12 +11,13 @@ from clusterkit.words.outcome import Asked
 GANG = ("--workers", "2")
 MISMATCH = r"Shape mismatch in the collective instance \d+"
 SHAPES = (
-    rf"{MISMATCH}\. Op at device [^\n]{{0,200}} expected shape \[(?P<mine>[\d,]*)\] but another member in the group "
+    rf"{MISMATCH}\. Op at device [^\n]{{0,200}} expected shape (?P<mine>\[[\d,]*\]) but another member in the group "
 )
-SHAPES += r"expected shape \[(?P<other>[\d,]*)\]"
+SHAPES += r"expected shape (?P<other>\[[\d,]*\])"
 LEFT = (
     r"Collective ops is aborted|stopped sending heartbeats|[Hh]eartbeat timeout|Socket closed|Connection reset by peer"
 )
+KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # which hides Keras's own frames
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
 
 _OWN = re.compile(
@@ -24,7 +25,7 @@ _OWN = re.compile(
 )
 
 
-def left(where: str = "", without: str = "") -> Condition:
+def left(where: str = "") -> Condition:
     """A worker ended without an error, and another one then failed where the pattern shows it.
 
     Its words are {left}, {waits} and {place}, the line of the program at which the other one waited, and {steps}.
@@ -35,8 +36,7 @@ def left(where: str = "", without: str = "") -> Condition:
         if first.exit is None or not first.exit.ok:
             return None
         for other in evidence.tasks[1:]:
-            fits = re.search(LEFT, other.text) and (not where or re.search(where, other.text, re.MULTILINE))
-            if fits and not (without and re.search(without, other.text, re.MULTILINE)):
+            if re.search(LEFT, other.text) and re.search(where, other.text, re.MULTILINE):
                 return _words(first, other)
         return None
 
@@ -76,10 +76,11 @@ ROWS: tuple[Row, ...] = (
         "step.",
         "Give all workers the same epochs, steps_per_epoch and number of batches, and let callbacks decide by values "
         "that are the same in all workers.",
-        left(r"trainer\.py\", line \d+, in fit$|in multi_step_on_iterator"),
+        left(KERAS.format("fit")),
         ("tensorflow/tensorflow#58434",),
         GANG,
         facts_only=True,
+        over=("leaves-early",),
     ),
     Row(
         "only-the-chief-evaluates",
@@ -88,9 +89,10 @@ ROWS: tuple[Row, ...] = (
         "{left} ended its program, and {waits} waits for it at {place}: evaluate and predict need all workers, as fit "
         "does.",
         "Call them in all workers, and print the result in one.",
-        left(r"trainer\.py\", line \d+, in (?:evaluate|predict)$", without=r"trainer\.py\", line \d+, in fit$"),
+        left(KERAS.format("(?:evaluate|predict)")),
         example=GANG,
         facts_only=True,
+        over=("leaves-early",),
     ),
     Row(
         "only-the-chief-saves",
@@ -104,6 +106,7 @@ ROWS: tuple[Row, ...] = (
         ("tensorflow/tensorflow#38635", "ray-project/raydp#447"),
         GANG,
         facts_only=True,
+        over=("leaves-early",),
     ),
     Row(
         "leaves-early",
@@ -113,7 +116,7 @@ ROWS: tuple[Row, ...] = (
         "Let all workers make the same calls of run, reduce and gather, equally often: also if their data ends "
         "earlier, "
         "a loss is not a number, or an exception was caught.",
-        left(without=rf"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$|in multi_step_on_iterator|{SAVES}"),
+        left(),
         ("GoogleCloudPlatform/vertex-pipelines-end-to-end-samples#20",),
         GANG,
         facts_only=True,
@@ -134,7 +137,7 @@ ROWS: tuple[Row, ...] = (
         "shapes-differ",
         "InvalidArgumentError: Collective ops is aborted by: Shape mismatch in the collective instance …",
         SHAPES,
-        "At {line}, the workers add up values of different shapes, [{mine}] and [{other}]: their data or models "
+        "At {line}, the workers add up values of different shapes, {mine} and {other}: their data or models "
         "differ, "
         "or one of them makes another call.",
         "Give all workers the same shapes (drop_remainder=True for batches), or use strategy.gather.",

@@ -117,6 +117,17 @@ ROWS: tuple[Row, ...] = (
         facts_only=True,
     ),
     Row(
+        "port-in-use",
+        "UnknownError: Could not start gRPC server",
+        "Could not start gRPC server",
+        "The port of {task} is in use: by another program, by another task, or by a server that the program started "
+        "before at {line}.",
+        "Leave TF_CONFIG as clusterkit sets it: it keeps a free port for each task. Start one server per process.",
+        reported=("kubeflow/kubeflow#1931", "tensorflow/tensorflow#23434"),
+        example=GANG,
+        general=True,
+    ),
+    Row(
         "two-tasks-are-the-same",
         "AbortedError: … unexpectedly tried to connect with a different incarnation. It has likely restarted.",
         r"(?P<twice>/job:\w+/replica:\d+/task:\d+) unexpectedly tried to connect with a different incarnation",
@@ -150,6 +161,7 @@ ROWS: tuple[Row, ...] = (
         f"{RESOLVER}: clusterkit sets TF_CONFIG, also with --engine slurm.",
         reported=("tensorflow/tensorflow#36094",),
         example=GANG,
+        over=("rank-of-another-launcher",),
     ),
     Row(
         "resolver-of-another-platform",
