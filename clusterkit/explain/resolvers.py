@@ -193,10 +193,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "task-index-from-argv",
         "IndexError: list index out of range … index = int(sys.argv[1])",
-        r"sys\.argv\[\d+\](?:[^\n]*\n){1,3}IndexError: list index out of range",
-        "{line} takes an argument that the program was not given. If it is the index of the task: clusterkit starts "
-        "each task with the same arguments, and says which task it is in TF_CONFIG.",
-        'Read it: int(json.loads(os.environ["TF_CONFIG"])["task"]["index"]). Other arguments stand after the program.',
+        r"(?i)^[^\n]*(?:index|task|rank|worker|job|role)[^\n]*sys\.argv\[\d+\][^\n]*\n(?:[ ^~]+\n)?IndexError: list index",
+        "{line} takes the task of this process from its arguments. clusterkit starts each task with the same arguments, "
+        "and says in TF_CONFIG which task it is.",
+        READ,
         of_shape(*Shape, unknown=False),
         example=GANG,
     ),

@@ -27,6 +27,7 @@ UNHEALTHY = (
 CROSS = "Method requires being in cross-replica context, use get_replica_context().merge_call()"
 DATA_TYPE = "Collective instance 100 expected type 0 and data_type 1 but got type 0 and data_type 3"
 NONE = "AttributeError: 'NoneType' object has no attribute"
+WRITES = '  File "/v/site-packages/tensorflow/python/checkpoint/checkpoint.py", line 2000, in write\n'
 IN_FIT = '  File "/v/site-packages/keras/src/backend/tensorflow/trainer.py", line 399, in fit\n'
 IN_MERGE = (
     '  File "/v/merge_call_interim.py", line 53, in maybe_merge_call\n    return get_replica_context().merge_call(\n'
@@ -82,7 +83,7 @@ def test_what_tensorflow_says(text: str, row: str) -> None:
         (f"print(model.evaluate(data))\n          ^^^^^^^^^\n{HIDDEN}", "only-the-chief-evaluates"),
         (f"model.predict(data)\n{HIDDEN}", "only-the-chief-evaluates"),
         (
-            'checkpoint.write("saved")\n  File "/v/tensorflow/python/checkpoint/checkpoint.py", line 2000, in write\n',
+            f'checkpoint.write("saved")\n{WRITES}',
             "only-the-chief-saves",
         ),
         ('strategy.reduce("SUM", loss, axis=None)\n', "leaves-early"),

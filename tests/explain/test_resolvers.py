@@ -99,6 +99,7 @@ def test_what_tensorflow_says(text: str, row: str) -> None:
     [
         "train.py: error: the following arguments are required: --data",
         "FATAL Flags parsing error:\n  flag --data=None: Flag --data must have a value other than None.",
+        f"{FRAME}data = open(sys.argv[1]).read()\n         ~~~~~~~~^^^\nIndexError: list index out of range",
         f"{FRAME}first = rows[1]\nIndexError: list index out of range",
         "KeyError: 'HOME'",
         "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
@@ -109,7 +110,9 @@ def test_a_bug_that_looks_like_one(text: str) -> None:
     assert rows(Evidence((TaskEvidence(worker(0), text, exit=Exit(code=1)),), GANG, RunState.FAILED)) == []
 
 
-@pytest.mark.parametrize("text", ["KeyError: 'RANK'", f"{FRAME}sys.argv[1]\nIndexError: list index out of range"])
+@pytest.mark.parametrize(
+    "text", ["KeyError: 'RANK'", f"{FRAME}rank = sys.argv[1]\nIndexError: list index out of range"]
+)
 def test_what_is_a_mistake_in_a_run_alone(text: str) -> None:
     """A log of another launcher says so for reasons of its own."""
     assert rows(Evidence((TaskEvidence(text=text),))) == []
