@@ -193,9 +193,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "task-index-from-argv",
         "IndexError: list index out of range … index = int(sys.argv[1])",
-        r"(?i)^[^\n]*(?:index|task|rank|worker|job|role)[^\n]*sys\.argv\[\d+\][^\n]*\n(?:[ ^~]+\n)?IndexError: list index",
-        "{line} takes the task of this process from its arguments. clusterkit starts each task with the same arguments, "
-        "and says in TF_CONFIG which task it is.",
+        r"(?i)^[^\n]*(?:index|task|rank|worker|job|role)[^\n]*sys\.argv\[\d+\][^\n]*\n(?:[ ^~]+\n)?"
+        "IndexError: list index out of range",
+        "{line} takes the task of this process from its arguments. clusterkit starts each task with the same "
+        "arguments, and says in TF_CONFIG which task it is.",
         READ,
         of_shape(*Shape, unknown=False),
         example=GANG,
