@@ -208,6 +208,7 @@ ROWS: tuple[Row, ...] = (
         "{line} applies gradients outside of a function that strategy.run runs: the optimizer adds up the gradients of "
         "all replicas, and there is none.",
         "Write a function that computes and applies the gradients, and call strategy.run(function, args=(batch,)).",
+        reported=("tensorflow/tensorflow#36955", "tensorflow/tensorflow#21180"),
         example=GANG,
         over=("replica-context-outside-run",),
     ),
@@ -216,7 +217,9 @@ ROWS: tuple[Row, ...] = (
         "ValueError: SyncOnReadVariable does not support `assign_add` in cross-replica context …",
         r"SyncOnReadVariable does not support `(?P<name>\w+)` in cross-replica context",
         "{line} calls {name} outside of strategy.run, on a variable that is the sum of its values in all replicas.",
-        "Call {name} inside of a function that strategy.run runs, or use assign, which sets the sum.",
+        "Call it, or the metric's update_state that does, inside of a function that strategy.run runs; create the model "
+        "and its metrics in strategy.scope().",
+        reported=("tensorflow/tensorflow#56875", "keras-team/keras-io#558"),
         example=GANG,
     ),
     Row(

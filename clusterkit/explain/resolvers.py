@@ -261,6 +261,7 @@ ROWS: tuple[Row, ...] = (
         "{tasks} each trained a model of its own: MirroredStrategy uses the devices of one process.",
         "Replace it with tf.distribute.MultiWorkerMirroredStrategy(), which trains one model on all workers.",
         _alone_with("MirroredStrategy"),
+        reported=("tensorflow/tensorflow#59799",),
         example=GANG,
         facts_only=True,
         over=("no-strategy",),
