@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.explain.row import Condition, Evidence, Row, TaskEvidence, Words
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, TaskEvidence, Words
 from clusterkit.text.spelling import listed
 from clusterkit.words.outcome import Asked
 
@@ -41,6 +41,11 @@ def left(where: str = "") -> Condition:
         return None
 
     return holds
+
+
+def showing(pattern: str) -> Condition:
+    """The failed task's error also shows this."""
+    return lambda evidence: HOLDS if re.search(pattern, evidence.first.text, re.MULTILINE) else None
 
 
 def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
@@ -124,13 +129,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         "calls-differ",
         "InvalidArgumentError: … Shape mismatch in the collective instance …, in model.fit",
-        rf"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$[\s\S]{{0,20000}}?{MISMATCH}",
+        MISMATCH,
         "At {line}, {task} met another call of the other workers: one of them evaluates, predicts or reads a metric "
-        "while "
-        "the others train, or its model has other shapes.",
+        "while the others train, or its model has other shapes.",
         "Let all workers make the same calls in the same order, without a condition on the task around them.",
-        reported=("tensorflow/tensorflow#34156",),
-        example=GANG,
+        showing(r"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$"),
+        ("tensorflow/tensorflow#34156",),
+        GANG,
         over=("shapes-differ",),
     ),
     Row(
@@ -147,11 +152,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "models-differ",
         "RuntimeError: Unable to automatically build the model … Shape mismatch in the collective instance",
-        rf"Unable to automatically build the model[\s\S]{{0,8000}}?{MISMATCH}",
+        MISMATCH,
         "The workers build different models: variables are sent from worker:0 to the others, in the order in which "
-        "they "
-        "are created.",
+        "they are created.",
         "Build the same model in all workers: the same layers in the same order, and a seed where chance decides.",
+        showing("Unable to automatically build the model"),
         example=GANG,
         over=("calls-differ", "shapes-differ", "variables-in-another-order"),
     ),
@@ -217,9 +222,38 @@ ROWS: tuple[Row, ...] = (
         "ValueError: SyncOnReadVariable does not support `assign_add` in cross-replica context …",
         r"SyncOnReadVariable does not support `(?P<name>\w+)` in cross-replica context",
         "{line} calls {name} outside of strategy.run, on a variable that is the sum of its values in all replicas.",
-        "Call it, or the metric's update_state that does, inside of a function that strategy.run runs; create the model "
-        "and its metrics in strategy.scope().",
+        "Call it, or the metric's update_state that does, inside of a function that strategy.run runs; create the "
+        "model and its metrics in strategy.scope().",
         reported=("tensorflow/tensorflow#56875", "keras-team/keras-io#558"),
+        example=GANG,
+    ),
+    Row(
+        "batch-not-divisible",
+        "ValueError: The `global_batch_size` 7 is not divisible by `num_replicas_in_sync` 2",
+        r"The `global_batch_size` (?P<size>\d+) is not divisible by `num_replicas_in_sync` (?P<replicas>\d+)",
+        "{line} divides a global batch of {size} by {replicas} replicas.",
+        "Make the global batch a multiple of it: batch_size = per_replica * strategy.num_replicas_in_sync.",
+        reported=("tensorflow/tensorflow#32077",),
+        example=GANG,
+    ),
+    Row(
+        "one-file-sharded-by-file",
+        "InvalidArgumentError: Could not apply FILE based sharding: the dataset only has 1 file(s)",
+        r"Could not apply FILE based sharding: the dataset only has (?P<files>\d+) file\(s\), which is not enough for "
+        r"the required (?P<workers>\d+) shards",
+        "The data is shared out by file: {workers} workers need at least as many files, and it has {files}.",
+        "Share out its rows: options = tf.data.Options(); options.experimental_distribute.auto_shard_policy = "
+        "tf.data.experimental.AutoShardPolicy.DATA; data = data.with_options(options).",
+        reported=("tensorflow/tensorflow#36846",),
+        example=GANG,
+    ),
+    Row(
+        "barrier-timeout",
+        "DeadlineExceededError: Barrier timed out. Id: …",
+        r"Barrier timed out\. Id: (?P<barrier>[^\n]{1,60}?)(?:::\d+)?\. [\s\S]{0,600}?"
+        r"Some timed out task names:\s+/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)",
+        "{task} waited at the barrier {barrier}, and {job}:{index} did not come there in time.",
+        "Look at what that task does instead: it may have ended, or be slower (its data, a download, a compilation).",
         example=GANG,
     ),
     Row(
