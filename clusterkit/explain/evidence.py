@@ -37,8 +37,9 @@ def evidence_of(
     failures = [*_recovered(result)] if result.cause is None else [result.cause, *result.same, *result.collateral]
     failed = {failure.task for failure in failures}
     rest = {ended.task: ended for ended in result.attempts if ended.task not in failed}
+    # Where the first ended without an error, the log of the next one says what it waited for.
     tasks = [
-        *(_failed(run, failure, connected, number == 0) for number, failure in enumerate(failures)),
+        *(_failed(run, failure, connected, number <= failures[0].exit.ok) for number, failure in enumerate(failures)),
         *(_ended(ended, connected) for ended in rest.values()),
     ]
     cause = result.cause
