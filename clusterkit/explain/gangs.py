@@ -6,7 +6,6 @@ import re
 
 from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, TaskEvidence, Words
 from clusterkit.text.spelling import listed
-from clusterkit.words.outcome import Asked
 
 GANG = ("--workers", "2")
 MISMATCH = r"Shape mismatch in the collective instance \d+"
@@ -17,6 +16,7 @@ SHAPES += r"expected shape (?P<other>\[[\d,]*\])"
 LEFT = (
     r"Collective ops is aborted|stopped sending heartbeats|[Hh]eartbeat timeout|Socket closed|Connection reset by peer"
 )
+IN_A_STEP = ("waits in TensorFlow's runtime", "waits for a lock or an event")
 KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # which hides Keras's own frames
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
 
@@ -60,16 +60,14 @@ def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
 
 
 def _waits_alone(evidence: Evidence) -> Words | None:
-    """A worker was stopped because it made no step; the others wait for it in a collective."""
-    stopped = evidence.first.exit is not None and evidence.first.exit.asked is Asked.STALL
-    others = [task for task in evidence.stalled if task.task != evidence.first.task]
-    mine = next((task for task in evidence.stalled if task.task == evidence.first.task), None)
-    if not stopped or mine is None or not others:
+    """In a stall, one worker does something of its own, and all others wait in TensorFlow or for its threads."""
+    alone = [task for task in evidence.stalled if not task.doing.startswith(IN_A_STEP)]
+    waits = [str(task.task) for task in evidence.stalled if task.doing.startswith(IN_A_STEP)]
+    if len(alone) != 1 or not waits:
         return None
-    where = f" at {mine.where}" if mine.where else ""
-    waits = listed([str(task.task) for task in others])
-    means = f"{mine.task} {mine.doing or 'was busy'}{where}, while {waits} waited for it."
-    return {"means": means}
+    return {
+        "means": f"{alone[0].task} {alone[0].doing}, while {listed(waits)} waited for it in a collective operation."
+    }
 
 
 ROWS: tuple[Row, ...] = (

@@ -113,11 +113,14 @@ def test_another_cause(first: TaskEvidence, second: TaskEvidence) -> None:
     assert rows(first, second) == []
 
 
-def test_a_worker_that_waits_alone() -> None:
-    """The others wait for it: it is the one that was stopped."""
-    stalled = (StuckTask(ONE, "is asleep", "train.py:19"), StuckTask(ZERO, "waits in a collective", "train.py:23"))
-    stopped = TaskEvidence(ONE, exit=Exit(signal=9, asked=Asked.STALL))
-    (explanation,) = explain(Evidence((stopped,), GANG, RunState.FAILED, stalled=stalled), ROWS)
-    assert (explanation.row, explanation.task) == ("waits-alone", ONE)
-    assert explanation.means == "worker:1 is asleep at train.py:19, while worker:0 waited for it."
-    assert rows(stopped) == []
+@pytest.mark.parametrize("stopped", [ZERO, ONE])
+def test_a_worker_that_waits_alone(stopped: Task) -> None:
+    """The others wait for it, whichever of them was stopped for it."""
+    busy = StuckTask(ONE, "sleeps (time.sleep) at train.py:19 in on_epoch_end", "train.py:19")
+    waits = StuckTask(ZERO, "waits for a lock or an event at train.py:23", "train.py:23")
+    first = TaskEvidence(stopped, exit=Exit(signal=9, asked=Asked.STALL))
+    (explanation,) = explain(Evidence((first,), GANG, RunState.FAILED, stalled=(waits, busy)), ROWS)
+    assert explanation.row == "waits-alone"
+    assert explanation.means.startswith("worker:1 sleeps (time.sleep) at train.py:19 in on_epoch_end, while worker:0 ")
+    for both in (busy, busy), (waits, waits), ():
+        assert explain(Evidence((first,), GANG, RunState.FAILED, stalled=both), ROWS) == []
