@@ -8,7 +8,7 @@ from clusterkit.words.distribution import WhyAlone
 from clusterkit.words.model import Shape
 
 GANG = ("--workers", "2")
-HANGS = (*GANG, "--startup-timeout", "20s")
+HANGS = (*GANG, "--startup-timeout", "30s")
 RESOLVER = "Make the strategy with tf.distribute.cluster_resolver.TFConfigClusterResolver()"
 FLAGS = r"job_?name|task_?(?:index|id|type)|(?:worker|ps|chief)_?hosts|rank|world_?size|node_?rank"
 WANTS = (

@@ -33,7 +33,7 @@ def test_the_program_of_a_row_is_explained_by_it(row: Row, shared_up: Start, tmp
     explanations = run.result["explanations"]
     assert explanations, run.output[-6000:]
     assert explanations[0]["row"] == row.id, run.output[-6000:]
-    assert explanations[0]["advice"][:40] in " ".join(run.output.split()), run.output[-6000:]
+    assert explanations[0]["means"][:30] in " ".join(run.output.split()), run.output[-6000:]
 
 
 def split(example: tuple[str, ...]) -> tuple[list[str], list[str]]:
