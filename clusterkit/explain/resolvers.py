@@ -185,7 +185,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "task-flags-absl",
         "FATAL Flags parsing error: flag --task_index=None: Flag --task_index must have a value other than None.",
-        rf"(?P<flag>--(?:{FLAGS})\b)[^\n]*(?:must have a value other than None|[Uu]nknown command line flag)",
+        rf"(?P<flag>--(?:{FLAGS})\b)[^\n]{0, 80}(?:must have a value other than None|[Uu]nknown command line flag)",
         WANTS,
         READ,
         example=GANG,
@@ -193,7 +193,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "task-index-from-argv",
         "IndexError: list index out of range … index = int(sys.argv[1])",
-        r"(?i)^[^\n]*(?:index|task|rank|worker|job|role)[^\n]*sys\.argv\[\d+\][^\n]*\n(?:[ ^~]+\n)?"
+        r"(?i)(?:index|task|rank|worker|job|role)[^\n]{0,60}sys\.argv\[\d+\][^\n]{0,60}\n(?:[ ^~]+\n)?"
         "IndexError: list index out of range",
         "{line} takes the task of this process from its arguments. clusterkit starts each task with the same "
         "arguments, and says in TF_CONFIG which task it is.",
