@@ -185,7 +185,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "task-flags-absl",
         "FATAL Flags parsing error: flag --task_index=None: Flag --task_index must have a value other than None.",
-        rf"(?P<flag>--(?:{FLAGS})\b)[^\n]{0, 80}(?:must have a value other than None|[Uu]nknown command line flag)",
+        rf"(?P<flag>--(?:{FLAGS})\b)[^\n]{{0,80}}(?:must have a value other than None|[Uu]nknown command line flag)",
         WANTS,
         READ,
         example=GANG,
