@@ -60,14 +60,6 @@ def _elsewhere(evidence: Evidence) -> Words | None:
     return {"means": means}
 
 
-def _nowhere(evidence: Evidence) -> Words | None:
-    """Tasks wait for a peer although each endpoint is listened on."""
-    waits = [task for task in evidence.stuck if "waits in MultiWorkerMirroredStrategy" in task.doing]
-    if len(waits) < max(2, len(evidence.stuck)) or any(task.listens and not task.listening for task in waits):
-        return None
-    return {"waits": listed([str(task.task) for task in waits])}
-
-
 def _alone_with(*names: str) -> Condition:
     """The tasks trained alone, with one of these strategies."""
 
@@ -94,25 +86,13 @@ ROWS: tuple[Row, ...] = (
         facts_only=True,
     ),
     Row(
-        "nobody-listens",
-        "MultiWorkerMirroredStrategy() hangs at Started server with target: grpc://…",
-        "",
-        "{waits} each listen at the right address, and wait for the others: the program has another address for one of "
-        "them, or a proxy or firewall is between them.",
-        "Leave TF_CONFIG as clusterkit sets it, or run the job with --tf-config ours.",
-        stuck(_nowhere),
-        ("tensorflow/tensorflow#46931",),
-        HANGS,
-        facts_only=True,
-    ),
-    Row(
         "hosts-of-another-cluster",
         "MultiWorkerMirroredStrategy() hangs: the program has addresses of its own",
         "",
         "A task listens at another address than the one at which it is expected: the program has addresses of its own.",
         "Leave TF_CONFIG and the strategy's resolver as they are without it, or run the job with --tf-config ours.",
         stuck(_elsewhere),
-        ("tensorflow/tensorflow#57372",),
+        ("tensorflow/tensorflow#46931",),
         HANGS,
         facts_only=True,
     ),

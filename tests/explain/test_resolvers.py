@@ -142,7 +142,6 @@ def waiting(index: int, *listens: str, where: str = "train.py:5") -> StuckTask:
             "hosts-of-another-cluster",
             "worker:0 listens at port 2222, and not at its endpoint 127.0.0.1:4000",
         ),
-        ([waiting(0, "worker:0"), waiting(1, "worker:1")], "nobody-listens", "worker:0 and worker:1 each listen"),
     ],
 )
 def test_tasks_that_wait_for_each_other(tasks: Iterable[StuckTask], row: str, means: str) -> None:
@@ -154,10 +153,13 @@ def test_tasks_that_wait_for_each_other(tasks: Iterable[StuckTask], row: str, me
 
 @pytest.mark.parametrize(
     "tasks",
-    [[waiting(0, "worker:0")], [StuckTask(worker(0), "is at train.py:3"), StuckTask(worker(1), "is at train.py:3")]],
+    [
+        [waiting(0, "worker:0"), waiting(1, "worker:1")],
+        [StuckTask(worker(0), "is at train.py:3"), StuckTask(worker(1), "is at train.py:3")],
+    ],
 )
 def test_tasks_that_hang_elsewhere(tasks: Iterable[StuckTask]) -> None:
-    """One that listens where it should, and some that have not come so far."""
+    """Some that listen where they should, and some that have not come so far."""
     assert rows(stuck(*tasks)) == []
 
 
