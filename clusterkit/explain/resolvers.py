@@ -40,7 +40,9 @@ def _same_task(evidence: Evidence) -> Words | None:
                 listed([str(task.task) for task in tasks]),
                 next((one.where for one in tasks if one.where), ""),
             )
-            means = f"{names} all listen at {place}: the program gives each of them the same task of its own cluster."
+            means = (
+                f"{names} all listen at {place}: in the program's own cluster they are the same task, or have one port."
+            )
             return {
                 "means": means,
                 "advice": f"{RESOLVER}{f' in {where}' if where else ''}, or leave its argument out.",
