@@ -36,16 +36,12 @@ def _same_task(evidence: Evidence) -> Words | None:
             places.setdefault(place, []).append(task)
     for place, tasks in places.items():
         if len(tasks) > 1:
-            names, where = (
-                listed([str(task.task) for task in tasks]),
-                next((one.where for one in tasks if one.where), ""),
-            )
-            means = (
-                f"{names} all listen at {place}: in the program's own cluster they are the same task, or have one port."
-            )
+            names = listed([str(task.task) for task in tasks])
+            where = next((f" in {task.where}" for task in tasks if task.where), "")
             return {
-                "means": means,
-                "advice": f"{RESOLVER}{f' in {where}' if where else ''}, or leave its argument out.",
+                "means": f"{names} all listen at {place}: in the program's own cluster they are the same task, or have "
+                "one port.",
+                "advice": f"{RESOLVER}{where}, or leave its argument out.",
             }
     return None
 
