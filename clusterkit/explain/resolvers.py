@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.row import Condition, Evidence, Row, StuckTask, Words, of_shape
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, StuckTask, Words, of_shape
 from clusterkit.text.spelling import listed
 from clusterkit.words.distribution import WhyAlone
 from clusterkit.words.model import Shape
@@ -46,6 +46,13 @@ def _same_task(evidence: Evidence) -> Words | None:
     return None
 
 
+def _same_task_twice(evidence: Evidence) -> Words | None:
+    """The same for a run that hung; or two leaders have met, as they do where one port is open twice."""
+    if evidence.job is not None and "task:0 unexpectedly tried to connect with a different inc" in evidence.first.text:
+        return HOLDS
+    return stuck(_same_task)(evidence)
+
+
 def _elsewhere(evidence: Evidence) -> Words | None:
     """Each task listens at a place of its own, but not at the endpoint that clusterkit gave it."""
     away = [task for task in evidence.stuck if task.listens and not task.listening]
@@ -78,10 +85,11 @@ ROWS: tuple[Row, ...] = (
         "",
         "The program gives each process the same task of a cluster of its own, so that each waits for the others.",
         f"{RESOLVER}, or leave its argument out: clusterkit sets TF_CONFIG for each task.",
-        stuck(_same_task),
+        _same_task_twice,
         ("tensorflow/tensorflow#39922", "tensorflow/tensorflow#57372"),
         HANGS,
         facts_only=True,
+        over=("two-tasks-are-the-same",),
     ),
     Row(
         "hosts-of-another-cluster",

@@ -85,6 +85,7 @@ def rows(evidence: Evidence) -> list[str]:
         ("ValueError: There must be at most one 'chief' job.", "two-chiefs"),
         ("tensorflow.python.framework.errors_impl.UnknownError: Could not start gRPC server", "port-in-use"),
         (INCARNATION, "two-tasks-are-the-same"),
+        (INCARNATION.replace("task:1", "task:0"), "own-resolver-same-task"),
         ("RuntimeError: Virtual devices cannot be modified after being initialized", "devices-set-too-late"),
     ],
 )
