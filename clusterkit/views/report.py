@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
+from clusterkit.views.explanations import explanation_lines
 from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.narrate import all_failed, failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
@@ -40,7 +41,8 @@ def report(
         lines += _blame(result, result.cause, run, columns)
     elif result.state is not RunState.SUCCEEDED:
         lines.append([(f"  Reason: {result.reason}.", ())])
-        lines += [[("  ", ()), (f"Hint: {result.finding}", (_BOLD,))]] if result.finding else []
+    if result.cause is None:
+        lines += [[(line, (_BOLD,))] for line in explanation_lines(result, columns)]
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
@@ -86,12 +88,12 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
 
 def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iterator[_Line]:
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
+    for line in explanation_lines(result, width):
+        yield [(line, (_BOLD,))]
     for line in cause_lines(cause.tail, width - len(_MARGIN)):
         yield [(f"{_MARGIN}{line}", ())]
     if cause.exit.ok:
         yield [(f"    {result.reason}.", ())]
-    if result.finding is not None:
-        yield [("    ", ()), (f"Hint: {result.finding}", (_BOLD,))]
     if cause.exit.error is None:
         yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
     if result.repeated:

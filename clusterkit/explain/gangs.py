@@ -1,0 +1,267 @@
+"""Rows about workers that do not do the same: collectives, uneven work, replicas and what belongs where."""
+
+from __future__ import annotations
+
+import re
+
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, TaskEvidence, Words
+from clusterkit.text.spelling import listed
+
+GANG = ("--workers", "2")
+MISMATCH = r"Shape mismatch in the collective instance \d+"
+SHAPES = (
+    rf"{MISMATCH}\. Op at device [^\n]{{0,200}} expected shape (?P<mine>\[[\d,]*\]) but another member in the group "
+)
+SHAPES += r"expected shape (?P<other>\[[\d,]*\])"
+LEFT = (
+    r"Collective ops is aborted|stopped sending heartbeats|[Hh]eartbeat timeout|Socket closed|Connection reset by peer"
+)
+IN_A_STEP = ("waits in TensorFlow's runtime", "waits for a lock or an event")
+KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # which hides Keras's own frames
+SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
+
+_OWN = re.compile(
+    r'^ *File "(?!<|[^"\n]*(?:/(?:site|dist)-packages/|/lib/python3))(?:[^"\n]*/)?([^"/\n]+)", line (\d+)', re.M
+)
+
+
+def left(where: str = "") -> Condition:
+    """A worker ended without an error, and another one then failed where the pattern shows it.
+
+    Its words are {left}, {waits} and {place}, the line of the program at which the other one waited, and {steps}.
+    """
+
+    def holds(evidence: Evidence) -> Words | None:
+        first = evidence.first
+        if first.exit is None or not first.exit.ok:
+            return None
+        for other in evidence.tasks[1:]:
+            if re.search(LEFT, other.text) and re.search(where, other.text, re.MULTILINE):
+                return _words(first, other)
+        return None
+
+    return holds
+
+
+def showing(pattern: str) -> Condition:
+    """The failed task's error also shows this."""
+    return lambda evidence: HOLDS if re.search(pattern, evidence.first.text, re.MULTILINE) else None
+
+
+def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
+    own = _OWN.findall(other.text)
+    steps = f", after step {first.step}" if first.step is not None else ""
+    return {
+        "left": first.name,
+        "waits": other.name,
+        "place": ":".join(own[-1]) if own else "its program",
+        "steps": steps,
+    }
+
+
+def _waits_alone(evidence: Evidence) -> Words | None:
+    """In a stall, one worker does something of its own, and all others wait in TensorFlow or for its threads."""
+    alone = [task for task in evidence.stalled if not task.doing.startswith(IN_A_STEP)]
+    waits = [str(task.task) for task in evidence.stalled if task.doing.startswith(IN_A_STEP)]
+    if len(alone) != 1 or not waits:
+        return None
+    return {
+        "means": f"{alone[0].task} {alone[0].doing}, while {listed(waits)} waited for it in a collective operation."
+    }
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "different-epochs",
+        "UnavailableError: … stopped sending heartbeats, in model.fit: one worker has stopped training",
+        "",
+        "{left} ended its program{steps}, and {waits} still trained at {place}: fit waits for all workers in each "
+        "step.",
+        "Give all workers the same epochs, steps_per_epoch and number of batches, and let callbacks decide by values "
+        "that are the same in all workers.",
+        left(KERAS.format("fit")),
+        ("tensorflow/tensorflow#58434",),
+        GANG,
+        facts_only=True,
+        over=("leaves-early",),
+    ),
+    Row(
+        "only-the-chief-evaluates",
+        "UnavailableError: … stopped sending heartbeats, in model.evaluate or model.predict on the chief",
+        "",
+        "{left} ended its program, and {waits} waits for it at {place}: evaluate and predict need all workers, as fit "
+        "does.",
+        "Call them in all workers, and print the result in one.",
+        left(KERAS.format("(?:evaluate|predict)")),
+        example=GANG,
+        facts_only=True,
+        over=("leaves-early",),
+    ),
+    Row(
+        "only-the-chief-saves",
+        "UnavailableError: … stopped sending heartbeats, in save or write on the chief",
+        "",
+        "{left} ended its program, and {waits} waits for it at {place}: to save, a strategy reads variables that are "
+        "summed over all workers.",
+        "Save in all workers, each but the chief to a directory of its own, which it deletes; "
+        "clusterkit.training.Checkpointer does this.",
+        left(SAVES),
+        ("tensorflow/tensorflow#38635", "ray-project/raydp#447"),
+        GANG,
+        facts_only=True,
+        over=("leaves-early",),
+    ),
+    Row(
+        "leaves-early",
+        "UnavailableError: Collective ops is aborted by: … after another worker has ended with exit code 0",
+        "",
+        "{left} ended its program without an error{steps}, and {waits} waits for it at {place}.",
+        "Let all workers make the same calls of run, reduce and gather, equally often: also if their data ends "
+        "earlier, "
+        "a loss is not a number, or an exception was caught.",
+        left(),
+        ("GoogleCloudPlatform/vertex-pipelines-end-to-end-samples#20",),
+        GANG,
+        facts_only=True,
+    ),
+    Row(
+        "calls-differ",
+        "InvalidArgumentError: … Shape mismatch in the collective instance …, in model.fit",
+        MISMATCH,
+        "At {line}, {task} met another call of the other workers: one of them evaluates, predicts or reads a metric "
+        "while the others train, or its model has other shapes.",
+        "Let all workers make the same calls in the same order, without a condition on the task around them.",
+        showing(r"trainer\.py\", line \d+, in (?:fit|evaluate|predict)$"),
+        ("tensorflow/tensorflow#34156",),
+        GANG,
+        over=("shapes-differ",),
+    ),
+    Row(
+        "shapes-differ",
+        "InvalidArgumentError: Collective ops is aborted by: Shape mismatch in the collective instance …",
+        SHAPES,
+        "At {line}, the workers add up values of different shapes, {mine} and {other}: their data or models "
+        "differ, "
+        "or one of them makes another call.",
+        "Give all workers the same shapes (drop_remainder=True for batches), or use strategy.gather.",
+        reported=("tensorflow/tensorflow#56885", "tensorflow/tensorflow#34156"),
+        example=GANG,
+    ),
+    Row(
+        "models-differ",
+        "RuntimeError: Unable to automatically build the model … Shape mismatch in the collective instance",
+        MISMATCH,
+        "The workers build different models: variables are sent from worker:0 to the others, in the order in which "
+        "they are created.",
+        "Build the same model in all workers: the same layers in the same order, and a seed where chance decides.",
+        showing("Unable to automatically build the model"),
+        example=GANG,
+        over=("calls-differ", "shapes-differ", "variables-in-another-order"),
+    ),
+    Row(
+        "variables-in-another-order",
+        "InvalidArgumentError: {{function_node …CollectiveBcastRecv… Shape mismatch in the collective instance",
+        rf"CollectiveBcast(?:Recv|Send)[^\n]*{MISMATCH}",
+        "At {line}, the workers create different variables, or the same ones in another order: each is sent from "
+        "worker:0 to the others.",
+        "Create the same variables in the same order in all workers; iterate over lists, not sets.",
+        example=GANG,
+        over=("calls-differ", "shapes-differ"),
+    ),
+    Row(
+        "types-of-a-collective-differ",
+        "InternalError: … Collective instance 100 expected type 0 and data_type 1 but got …",
+        r"Collective instance \d+ expected type \d+ and data_type \d+ but got type \d+ and data_type \d+",
+        "At {line}, the workers make different calls: one of them reduces, gathers or broadcasts something else.",
+        "Let all workers make the same calls in the same order, without a condition on the task around them.",
+        example=GANG,
+    ),
+    Row(
+        "collective-timeout",
+        "DeadlineExceededError: … Collective has timed out waiting for other workers.",
+        "Collective has timed out waiting for other workers|Collective has timed out during execution",
+        "{task} waited for the other workers longer than the timeout_seconds of the strategy's CommunicationOptions.",
+        "Make the timeout longer than the slowest step of any worker (reading data, evaluation, checkpoints), or leave "
+        "it out.",
+        example=GANG,
+    ),
+    Row(
+        "reduce-in-a-replica",
+        "RuntimeError: Method requires being in cross-replica context, use get_replica_context().merge_call()",
+        r"Method requires being in cross-replica context, use get_replica_context\(\)\.merge_call\(\)",
+        "{line} calls a method of the strategy, such as reduce or run, inside of the function that strategy.run runs "
+        "in "
+        "each replica.",
+        "Call it outside, on what run returns; inside, use tf.distribute.get_replica_context().all_reduce(…).",
+        example=GANG,
+    ),
+    Row(
+        "replica-context-outside-run",
+        "AttributeError: 'NoneType' object has no attribute 'all_reduce'",
+        r"get_replica_context\(\)[^\n]*\n(?:[ ^~]*\n)?AttributeError: 'NoneType' object has no attribute "
+        r"'(?P<name>\w+)'",
+        "{line} asks for the replica context outside of a function that strategy.run runs, where there is none.",
+        "Call {name} inside of that function, or use strategy.reduce(…) outside of it.",
+        example=GANG,
+    ),
+    Row(
+        "gradients-outside-run",
+        "AttributeError: 'NoneType' object has no attribute 'merge_call'",
+        r"in maybe_merge_call\n[\s\S]{0,400}?AttributeError: 'NoneType' object has no attribute 'merge_call'",
+        "{line} applies gradients outside of a function that strategy.run runs: the optimizer adds up the gradients of "
+        "all replicas, and there is none.",
+        "Write a function that computes and applies the gradients, and call strategy.run(function, args=(batch,)).",
+        reported=("tensorflow/tensorflow#36955", "tensorflow/tensorflow#21180"),
+        example=GANG,
+        over=("replica-context-outside-run",),
+    ),
+    Row(
+        "assign-to-a-sum",
+        "ValueError: SyncOnReadVariable does not support `assign_add` in cross-replica context …",
+        r"SyncOnReadVariable does not support `(?P<name>\w+)` in cross-replica context",
+        "{line} calls {name} outside of strategy.run, on a variable that is the sum of its values in all replicas.",
+        "Call it, or the metric's update_state that does, inside of a function that strategy.run runs; create the "
+        "model and its metrics in strategy.scope().",
+        reported=("tensorflow/tensorflow#56875", "keras-team/keras-io#558"),
+        example=GANG,
+    ),
+    Row(
+        "batch-not-divisible",
+        "ValueError: The `global_batch_size` 7 is not divisible by `num_replicas_in_sync` 2",
+        r"The `global_batch_size` (?P<size>\d+) is not divisible by `num_replicas_in_sync` (?P<replicas>\d+)",
+        "{line} divides a global batch of {size} by {replicas} replicas.",
+        "Make the global batch a multiple of it: batch_size = per_replica * strategy.num_replicas_in_sync.",
+        reported=("tensorflow/tensorflow#32077",),
+        example=GANG,
+    ),
+    Row(
+        "one-file-sharded-by-file",
+        "InvalidArgumentError: Could not apply FILE based sharding: the dataset only has 1 file(s)",
+        r"Could not apply FILE based sharding: the dataset only has (?P<files>\d+) file\(s\), which is not enough for "
+        r"the required (?P<workers>\d+) shards",
+        "The data is shared out by file: {workers} workers need at least as many files, and it has {files}.",
+        "Share out its rows: options = tf.data.Options(); options.experimental_distribute.auto_shard_policy = "
+        "tf.data.experimental.AutoShardPolicy.DATA; data = data.with_options(options).",
+        reported=("tensorflow/tensorflow#36846",),
+        example=GANG,
+    ),
+    Row(
+        "barrier-timeout",
+        "DeadlineExceededError: Barrier timed out. Id: …",
+        r"Barrier timed out\. Id: (?P<barrier>[^\n]{1,60}?)(?:::\d+)?\. [\s\S]{0,600}?"
+        r"Some timed out task names:\s+/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)",
+        "{task} waited at the barrier {barrier}, and {job}:{index} did not come there in time.",
+        "Look at what that task does instead: it may have ended, or be slower (its data, a download, a compilation).",
+        example=GANG,
+    ),
+    Row(
+        "waits-alone",
+        "A worker hangs, and the others wait for it in a collective operation",
+        "",
+        "A worker waits for something else while the others wait for it in a collective operation.",
+        "Let it wait before training, or make its data as endless as that of the others (.repeat()).",
+        _waits_alone,
+        example=(*GANG, "--stall-timeout", "8s"),
+        facts_only=True,
+    ),
+)

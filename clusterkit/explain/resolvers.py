@@ -1,0 +1,283 @@
+"""Rows about tasks that do not find each other: resolvers, flags, TF_CONFIG, addresses and strategies."""
+
+from __future__ import annotations
+
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, StuckTask, Words, of_shape
+from clusterkit.text.spelling import listed
+from clusterkit.words.distribution import WhyAlone
+from clusterkit.words.model import Shape
+
+GANG = ("--workers", "2")
+HANGS = (*GANG, "--startup-timeout", "30s")
+RESOLVER = "Make the strategy with tf.distribute.cluster_resolver.TFConfigClusterResolver()"
+FLAGS = r"job_?name|task_?(?:index|id|type)|(?:worker|ps|chief)_?hosts|rank|world_?size|node_?rank"
+WANTS = (
+    "The program wants {flag} from whoever starts it. clusterkit starts each task with the same arguments, and says "
+    "in TF_CONFIG which task it is."
+)
+READ = 'Read it: task = json.loads(os.environ["TF_CONFIG"])["task"], then task["type"] and task["index"].'
+RANKS = (
+    ""
+    "RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|MASTER_ADDR|MASTER_PORT|SLURM_[A-Z_]+|OMPI_COMM_WORLD_[A-Z_]+"
+    "|PMI_(?:RANK|SIZE)|DMLC_[A-Z_]+|HOROVOD_[A-Z_]+"
+)
+
+
+def stuck(holds: Condition) -> Condition:
+    """The run failed at the startup timeout, and the condition holds."""
+    return lambda evidence: holds(evidence) if evidence.stuck and evidence.job is not None else None
+
+
+def _same_task(evidence: Evidence) -> Words | None:
+    """Several tasks listen at the address of the same task or port, which are not all theirs."""
+    places: dict[str, list[StuckTask]] = {}
+    for task in evidence.stuck:
+        for place in task.listens:
+            places.setdefault(place, []).append(task)
+    for place, tasks in places.items():
+        if len(tasks) > 1:
+            names = listed([str(task.task) for task in tasks])
+            where = next((f" in {task.where}" for task in tasks if task.where), "")
+            return {
+                "means": f"{names} all listen at {place}: in the program's own cluster they are the same task, or have "
+                "one port.",
+                "advice": f"{RESOLVER}{where}, or leave its argument out.",
+            }
+    return None
+
+
+def _same_task_twice(evidence: Evidence) -> Words | None:
+    """The same for a run that hung; or two leaders have met, as they do where one port is open twice."""
+    if evidence.job is not None and "task:0 unexpectedly tried to connect with a different inc" in evidence.first.text:
+        return HOLDS
+    return stuck(_same_task)(evidence)
+
+
+def _elsewhere(evidence: Evidence) -> Words | None:
+    """Each task listens at a place of its own, but not at the endpoint that clusterkit gave it."""
+    away = [task for task in evidence.stuck if task.listens and not task.listening]
+    if not away or _same_task(evidence) is not None:
+        return None
+    one = away[0]
+    means = (
+        f"{one.task} listens at {listed([*one.listens])}, and not at its endpoint {one.endpoint}, where it is expected."
+    )
+    return {"means": means}
+
+
+def _alone_with(*names: str) -> Condition:
+    """The tasks trained alone, with one of these strategies."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        seen = evidence.undistributed
+        if seen is None or seen.has_ps or seen.why is not WhyAlone.NEVER_CONNECTED:
+            return None
+        made = next((name for name in seen.strategies if name in names), None)
+        return None if made is None else {"tasks": listed([str(task) for task in seen.tasks]), "made": made}
+
+    return holds
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "own-resolver-same-task",
+        "MultiWorkerMirroredStrategy() hangs, and two tasks say that they are task 0",
+        "",
+        "The program gives each process the same task of a cluster of its own, so that each waits for the others.",
+        f"{RESOLVER}, or leave its argument out: clusterkit sets TF_CONFIG for each task.",
+        _same_task_twice,
+        ("tensorflow/tensorflow#39922", "tensorflow/tensorflow#57372"),
+        HANGS,
+        facts_only=True,
+        over=("two-tasks-are-the-same",),
+    ),
+    Row(
+        "hosts-of-another-cluster",
+        "MultiWorkerMirroredStrategy() hangs: the program has addresses of its own",
+        "",
+        "A task listens at another address than the one at which it is expected: the program has addresses of its own.",
+        "Leave TF_CONFIG and the strategy's resolver as they are without it, or run the job with --tf-config ours.",
+        stuck(_elsewhere),
+        ("tensorflow/tensorflow#46931",),
+        HANGS,
+        facts_only=True,
+    ),
+    Row(
+        "port-in-use",
+        "UnknownError: Could not start gRPC server",
+        "Could not start gRPC server",
+        "The port of {task} is in use: by another program, by another task, or by a server that the program started "
+        "before at {line}.",
+        "Leave TF_CONFIG as clusterkit sets it: it keeps a free port for each task. Start one server per process.",
+        reported=("kubeflow/kubeflow#1931", "tensorflow/tensorflow#23434"),
+        example=GANG,
+        general=True,
+    ),
+    Row(
+        "two-tasks-are-the-same",
+        "AbortedError: … unexpectedly tried to connect with a different incarnation. It has likely restarted.",
+        r"/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+) unexpectedly tried to connect with a different incarnation",
+        "Two processes have connected as {job}:{index}: the program gives two of them the same index, or one of them "
+        "was restarted while the others kept running.",
+        "Take type and index of the task from TF_CONFIG as it is, and restart all workers together.",
+        reported=("tensorflow/tensorflow#28096",),
+        example=("--workers", "3"),
+    ),
+    Row(
+        "resolver-without-task",
+        "ValueError: When `cluster_spec` is given, you must also specify `task_type` and `task_id`.",
+        "When `cluster_spec` is given, you must also specify `task_type` and `task_id`",
+        "The resolver in {line} knows the cluster, but not which of its tasks this process is.",
+        f"{RESOLVER}, which reads both from TF_CONFIG, or leave its argument out.",
+        example=GANG,
+    ),
+    Row(
+        "wrong-resolver-argument",
+        "ValueError: cluster_resolver must be an instance of tf.distribute.cluster_resolver.ClusterResolver",
+        r"cluster_resolver must be an instance of tf\.distribute\.cluster_resolver\.ClusterResolver",
+        "The strategy in {line} needs a resolver, and got something else, such as a ClusterSpec.",
+        f"{RESOLVER}, or leave its argument out.",
+        example=GANG,
+    ),
+    Row(
+        "slurm-resolver",
+        "RuntimeError: SLURM_PROCID not found in environment. Not running inside a SLURM step?",
+        r"SLURM_\w+ not found in environment\. Not running inside a SLURM step|number of GPUs from nvidia-smi",
+        "The program asks Slurm for its cluster, but its tasks were not started by srun.",
+        f"{RESOLVER}: clusterkit sets TF_CONFIG, also with --engine slurm.",
+        reported=("tensorflow/tensorflow#36094",),
+        example=GANG,
+        over=("rank-of-another-launcher",),
+    ),
+    Row(
+        "resolver-of-another-platform",
+        "ValueError: Please provide a TPU Name to connect to.",
+        "Please provide a TPU Name to connect to|The Kubernetes Python client must be installed before using the "
+        "Kubernetes Cluster Resolver|googleapiclient must be installed before using the GCE cluster resolver",
+        "The resolver in {line} asks a platform on which this program does not run.",
+        f"{RESOLVER}, and a MultiWorkerMirroredStrategy or ParameterServerStrategy with it.",
+        reported=("googlecolab/colabtools#4637",),
+        example=GANG,
+    ),
+    Row(
+        "task-flags-argparse",
+        "error: the following arguments are required: --job_name, --task_index",
+        rf"(?i)error: the following arguments are required: [^\n]*(?P<flag>--(?:{FLAGS.replace('_?', '[-_]?')}))\b",
+        WANTS,
+        READ,
+        reported=("tensorflow/tensorflow#31070",),
+        example=GANG,
+    ),
+    Row(
+        "task-flags-absl",
+        "FATAL Flags parsing error: flag --task_index=None: Flag --task_index must have a value other than None.",
+        rf"(?P<flag>--(?:{FLAGS})\b)[^\n]{{0,80}}(?:must have a value other than None|[Uu]nknown command line flag)",
+        WANTS,
+        READ,
+        example=GANG,
+    ),
+    Row(
+        "task-index-from-argv",
+        "IndexError: list index out of range … index = int(sys.argv[1])",
+        r"(?i)(?:index|task|rank|worker|job|role)[^\n]{0,60}sys\.argv\[\d+\][^\n]{0,60}\n(?:[ ^~]+\n)?"
+        "IndexError: list index out of range",
+        "{line} takes the task of this process from its arguments. clusterkit starts each task with the same "
+        "arguments, and says in TF_CONFIG which task it is.",
+        READ,
+        of_shape(*Shape, unknown=False),
+        example=GANG,
+    ),
+    Row(
+        "rank-of-another-launcher",
+        "KeyError: 'RANK'",
+        rf"KeyError: ['\"](?P<variable>{RANKS})['\"]",
+        "{line} reads {variable}, which another launcher sets. clusterkit says which task a process is in TF_CONFIG.",
+        READ,
+        of_shape(*Shape, unknown=False),
+        example=GANG,
+    ),
+    Row(
+        "tf-config-missing",
+        "KeyError: 'TF_CONFIG'",
+        r"KeyError: ['\"]TF_CONFIG['\"]",
+        "{line} reads TF_CONFIG, and this process has none: it was not started by clusterkit, or its parent changed "
+        "its "
+        "environment.",
+        "Start the program with clusterkit up, and pass os.environ on to processes that it starts.",
+        example=GANG,
+    ),
+    Row(
+        "tf-config-not-json",
+        "json.decoder.JSONDecodeError … in TFConfigClusterResolver: TF_CONFIG is not JSON",
+        r"tfconfig_cluster_resolver\.py\"[^\n]*(?:\n[^\n]*){1,24}JSONDecodeError",
+        "The program sets a TF_CONFIG that is not JSON.",
+        'Leave it as clusterkit sets it, or write os.environ["TF_CONFIG"] = json.dumps(…), not str(…).',
+        example=GANG,
+    ),
+    Row(
+        "tf-config-unknown-type",
+        "ValueError: Disallowed task type found in cluster spec.",
+        r"Disallowed task type found in cluster spec|Unrecognized task_type: (?P<type>\w+)",
+        "The cluster has a type of task that TensorFlow does not know. It knows chief, worker, ps and evaluator; "
+        "master was TensorFlow 1's name of the chief.",
+        "Leave TF_CONFIG as clusterkit sets it, or use one of these types.",
+        reported=("tensorflow/tensorflow#27058",),
+        example=GANG,
+    ),
+    Row(
+        "tf-config-index-too-large",
+        "ValueError: The `task_id` 2 exceeds the maximum id of worker.",
+        r"The `task_id` (?P<index>\d+) exceeds the maximum id of (?P<type>\w+)",
+        "The program says that it is {type}:{index}, and its cluster has fewer: indexes begin with 0.",
+        'Take the index as it is: json.loads(os.environ["TF_CONFIG"])["task"]["index"].',
+        example=GANG,
+    ),
+    Row(
+        "tf-config-type-not-in-cluster",
+        "ValueError: `task_type` 'chief' not found in cluster_spec.",
+        r"`task_type` ['\"](?P<type>\w+)['\"] not found in cluster_spec",
+        "The program says that it is the {type}, and its cluster has none.",
+        "Leave TF_CONFIG as clusterkit sets it. For a chief, add --chief: else worker:0 does its work.",
+        example=GANG,
+    ),
+    Row(
+        "mirrored-strategy-alone",
+        "MirroredStrategy with several workers: each of them trains alone",
+        "",
+        "{tasks} each trained a model of its own: MirroredStrategy uses the devices of one process.",
+        "Replace it with tf.distribute.MultiWorkerMirroredStrategy(), which trains one model on all workers.",
+        _alone_with("MirroredStrategy"),
+        reported=("tensorflow/tensorflow#59799",),
+        example=GANG,
+        facts_only=True,
+        over=("no-strategy",),
+    ),
+    Row(
+        "one-device-strategy-alone",
+        "OneDeviceStrategy or CentralStorageStrategy with several workers: each of them trains alone",
+        "",
+        "{tasks} each trained a model of its own: {made} uses the devices of one process.",
+        "Replace it with tf.distribute.MultiWorkerMirroredStrategy(), which trains one model on all workers.",
+        _alone_with("OneDeviceStrategy", "CentralStorageStrategy"),
+        example=GANG,
+        facts_only=True,
+        over=("no-strategy",),
+    ),
+    Row(
+        "devices-set-too-late",
+        "RuntimeError: Virtual devices cannot be modified after being initialized",
+        "(?:Virtual|Visible) devices cannot be modified after being initialized",
+        "{line} sets the devices after TensorFlow was initialized, which MultiWorkerMirroredStrategy does when it is "
+        "created.",
+        "Set them before the strategy is created, at the beginning of the program.",
+        example=GANG,
+    ),
+    Row(
+        "two-chiefs",
+        "ValueError: There must be at most one 'chief' job.",
+        r"There must be at most one '(?P<type>chief|evaluator)' job",
+        "The cluster of the program has several tasks of type {type}, and TensorFlow allows one.",
+        "Leave TF_CONFIG as clusterkit sets it, or call the others worker.",
+        example=GANG,
+    ),
+)

@@ -1,0 +1,11 @@
+"""Uses the strategy for the GPUs of one machine."""
+
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+
+data = tf.data.Dataset.from_tensor_slices((tf.ones((64, 4)), tf.ones((64, 1)))).batch(8)
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+model.fit(data, epochs=2, verbose=0)

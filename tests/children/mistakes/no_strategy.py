@@ -1,0 +1,8 @@
+"""Uses no strategy."""
+
+import tensorflow as tf
+
+data = tf.data.Dataset.from_tensor_slices((tf.ones((64, 4)), tf.ones((64, 1)))).batch(8)
+model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+model.fit(data, epochs=2, verbose=0)
