@@ -53,7 +53,7 @@ ROOMS = {
 # Rules: their time, seeds and environment are arguments. They import no other modules of clusterkit than such.
 PURE = (
     *("text", "words", "machine"),
-    *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
+    *(f"job/{name}" for name in ("debugging", "devices", "flags", "foreign", "jobfile", "jobtext", "keras", "options")),
     *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
     *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "store/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),

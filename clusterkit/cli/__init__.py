@@ -62,12 +62,23 @@ SECTIONS = {
         "completion": ("clusterkit.cli.completion", "Print the completion script for a shell."),
     },
 }
+OTHER_NAMES = {
+    **dict.fromkeys(("run", "start", "launch", "train"), "up"),
+    **dict.fromkeys(("stop", "cancel", "terminate"), "down"),
+    **dict.fromkeys(("list", "runs", "jobs"), "ls"),
+    **dict.fromkeys(("status", "tasks"), "ps"),
+    **dict.fromkeys(("inspect", "describe"), "show"),
+    "log": "logs",
+}
+USUAL = ("init", "up", "check", "down", "ps", "logs", "show", "dashboard", "kill", "fault", "doctor")
 COMMANDS = [name for section in SECTIONS.values() for name in section]
 
 
 @click.group(
     cls=LazyGroup,
     sections=SECTIONS,
+    usual=USUAL,
+    others=OTHER_NAMES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     examples=(
         ("up --workers 2 --ps 1 train.py", "Run a cluster."),

@@ -5,6 +5,7 @@ A word that can be a task is one: `worker:1`, `worker`, `all`. Any other first w
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -150,9 +151,9 @@ def choose(run: str | None, finished: bool) -> RunDirectory:
 
 def _hint(word: str) -> str:
     """The task that a misspelled word may have meant."""
-    kind, colon, index = word.partition(":")
+    kind, index = re.fullmatch(r"(.*?)[-_.:/]?(\d*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     close = closest(kind, TaskType)
-    meant = task_named(f"{close}{colon}{index}") if close else None
+    meant = task_named(f"{close}:{index}" if index else close) if close else None
     return f" Did you mean {meant}?" if meant else ""
 
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.help import Command, option
+from clusterkit.cli.help import option
+from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.terminal import echo, exit_on_error
 from clusterkit.words.faults import FaultAction
@@ -52,7 +53,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
 
 @click.command(
     "chaos",
-    cls=Command,
+    cls=JobCommand,
     context_settings={"allow_interspersed_args": False},
     examples=(
         ("chaos --workers 2 --ps 1 train.py", "30 runs with random faults."),

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.help import Command, option
+from clusterkit.cli.help import option
+from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import echo, exit_on_error
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "config",
-    cls=Command,
+    cls=JobCommand,
     context_settings={"allow_interspersed_args": False},
     examples=(
         ("config --workers 2 train.py > job.toml", "Write a job file. Then: clusterkit up -f job.toml"),

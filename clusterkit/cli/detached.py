@@ -58,6 +58,8 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
         return 130
     if run.path.is_dir():
         echo(run_id)
+    if not code:
+        echo(f"Follow it with `clusterkit attach {run_id}`; stop it with `clusterkit down {run_id}`.", err=True)
     return code
 
 

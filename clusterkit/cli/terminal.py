@@ -7,6 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
@@ -22,7 +23,8 @@ from clusterkit.words.model import number_of
 HOME, CLEAR_TO_THE_RIGHT, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 CLEAR_SCREEN = f"{HOME}\x1b[2J"
 
-color_option = option("--color/--no-color", default=None, help=HELP, show_default="colors on a terminal")
+color_in = partial(option, "--color/--no-color", default=None, help=HELP, show_default="colors on a terminal")
+color_option = color_in()
 
 
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.help import Command, option
+from clusterkit.cli.help import option
+from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
 from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
 
@@ -20,23 +21,27 @@ if TYPE_CHECKING:
 
 @click.command(
     "up",
-    cls=Command,
+    cls=JobCommand,
     context_settings={"allow_interspersed_args": False},
     examples=(
         ("up --workers 2 train.py", "Two workers."),
+        ("up -d --workers 2 train.py", "In the background: see ps, logs, down."),
         ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. What stands after "
          "the program goes to the program."),
         ("up -f job.toml --workers 4", "A job file, with another number of workers."),
         ('up --workers 2 --fault "kill worker:1 @ step=100" train.py', "Kill a worker when step 100 is reported."),
-        ("up -d --workers 2 train.py", "In the background. Then: ps, logs, kill, down."),
     ),
 )  # fmt: skip
-@option(
-    "-d", "--detach", is_flag=True, help="Run in the background: return when every task is ready, and print the run id."
-)
-@option("--continue", "continues", is_flag=True, help="Continue the run of that --run-id, if it has not ended.")
-@option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
+@option("-d", "--detach", is_flag=True, help="Run in the background: return when all tasks are ready.")
 @job_options()
+@option(
+    "--continue",
+    "continues",
+    is_flag=True,
+    group="Run and checkpoints",
+    help="Continue the run of that --run-id, if it has not ended.",
+)
+@option("--no-wait", is_flag=True, group="Run and checkpoints", help="With -d: return as soon as the run is live.")
 @program_argument
 @only_option
 @display_options

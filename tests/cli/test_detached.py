@@ -65,7 +65,7 @@ def log_of(run: Path, task: str) -> bytes:
 def test_it_returns_if_the_tasks_open_no_port_and_report_nothing(ck: Clusterkit, tmp_path: Path) -> None:
     """After a short while, with a word about it."""
     up = ck("up", "-d", "--workers", "2", "/bin/sleep", "60")
-    assert up.err == (
+    assert up.err.startswith(
         " · worker:0, worker:1 run, but have opened no port and reported nothing so far. After 2m without either, the "
         "run fails: see --startup-timeout.\n"
     )
@@ -81,7 +81,11 @@ def test_a_task_that_has_ended_is_not_waited_for(ck: Clusterkit, tmp_path: Path)
     )
     (tmp_path / "go").touch()
     up = ck("up", "-d", "--workers", "2", program, tmp_path / "go", tmp_path / "end")
-    assert up.err == " ✔ worker:0 is ready\n"
+    run = up.out.strip()
+    assert up.err.splitlines() == [
+        " ✔ worker:0 is ready",
+        f"Follow it with `clusterkit attach {run}`; stop it with `clusterkit down {run}`.",
+    ]
 
 
 def test_without_waiting_it_returns_when_the_run_is_live(ck: Clusterkit, tmp_path: Path) -> None:
