@@ -13,7 +13,7 @@ import click
 from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import exit_on_error, say
 from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _asked(options: Gathered) -> JobTemplate:
     if prepared.job.watches:
         raise BadJob(["--watch is not for campaigns: a run that fails would wait for a change of its program."])
     for warning in prepared.warnings:
-        echo(f"clusterkit: {warning}", err=True)
+        say(warning)
     return JobTemplate(prepared.job, options.options)
 
 

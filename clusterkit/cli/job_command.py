@@ -10,9 +10,8 @@ from pathlib import Path
 import click
 
 from clusterkit.cli.help import Command
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import say
 from clusterkit.job.foreign import meant
-from clusterkit.text.printable import printable
 
 USUAL = "job.toml"
 USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
@@ -42,7 +41,7 @@ class JobCommand(Command):
         program = given["program"] if isinstance(given.get("program"), tuple | list) else ()
         if program and program[0].endswith(".toml") and "file" not in given:
             at = len(words) - len(program)
-            _note(f"{program[0]} is a job file: clusterkit {ctx.info_name} -f {program[0]}")
+            say(f"{program[0]} is a job file: clusterkit {ctx.info_name} -f {program[0]}")
             words[at - (words[at - 1 : at] == ["--"]) : at] = ["-f"]
             return self._with_file(ctx, words)
         return words
@@ -63,9 +62,5 @@ def _is_wanted(ctx: click.Context) -> bool:
     """Whether to read the job file that is here: a terminal is asked, anybody else is told."""
     if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
         return click.confirm(f"No program is given. Read {USUAL}?", default=True, err=True)
-    _note(f"No program is given, so {USUAL} is read: clusterkit {ctx.info_name} -f {USUAL}")
+    say(f"No program is given, so {USUAL} is read: clusterkit {ctx.info_name} -f {USUAL}")
     return True
-
-
-def _note(text: str) -> None:
-    echo(f"clusterkit: {printable(text)}", err=True)

@@ -15,7 +15,7 @@ import click
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
 from clusterkit.cli.help import option
 from clusterkit.cli.params import json_option, tasks_shown
-from clusterkit.cli.terminal import color_option, echo, exit_on_error, use_color
+from clusterkit.cli.terminal import color_option, echo, exit_on_error, say, use_color
 from clusterkit.text import durations
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def command(
             if joined := "".join(map(text.text, lines)):
                 echo(joined, nl=False, color=colored)
     if reader.hides:
-        echo("clusterkit: TensorFlow's noise is hidden. Show it with --all-output.", err=True)
+        say("TensorFlow's noise is hidden. Show it with --all-output.")
 
 
 def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:

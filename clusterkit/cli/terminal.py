@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from clusterkit.cli.help import option
+from clusterkit.text.columns import at_words
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.colors import HELP, wants_color
 from clusterkit.views.screen import has_terminal
@@ -30,6 +31,13 @@ color_option = color_in()
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
     """Print text; `color`: it may contain colors. Line ends within fields have been removed before."""
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # True: click leaves it as it is
+
+
+def say(text: Any) -> None:
+    """Print a sentence of clusterkit's own to standard error, on a terminal in lines that end at words."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    for line in f"clusterkit: {text}".splitlines():
+        echo(at_words(line, width), err=True)
 
 
 def write_as_it_is(data: bytes) -> None:
@@ -82,9 +90,9 @@ def exit_on_error() -> Iterator[None]:
         yield
     except BadJob as error:
         for problem in error.problems:
-            echo(f"clusterkit: {problem}", err=True)
+            say(problem)
         echo("Nothing was started.", err=True)
         sys.exit(error.exit_code)
     except ClusterkitError as error:
-        echo(f"clusterkit: {error}", err=True)
+        say(error)
         sys.exit(error.exit_code)

@@ -11,7 +11,7 @@ import click
 from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
+from clusterkit.cli.terminal import echo, exit_on_error, say, status_group, use_color
 
 if TYPE_CHECKING:
     from clusterkit.job.options import Gathered
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "continues",
     is_flag=True,
     group="Run and checkpoints",
-    help="Continue the run of that --run-id, if it has not ended.",
+    help="Continue the run --run-id itself, if it has not ended.",
 )
 @option("--no-wait", is_flag=True, group="Run and checkpoints", help="With -d: return as soon as the run is live.")
 @program_argument
@@ -88,7 +88,7 @@ def command(
     from clusterkit.cli.detached import up_detached
 
     for warning in prepared.warnings:
-        echo(f"clusterkit: {warning}", err=True)
+        say(warning)
     with exit_on_error():
         sys.exit(up_detached(prepared, Display(show, level), not no_wait, lifeline))
 
@@ -135,7 +135,7 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
         if env := dict(job.setup.env):  # also what a Python process has handed over
             given["env"] = env
         shown, secret = (resolved_file(prepared, given, secrets, tasks=False) for secrets in (False, True))
-        follow = engine.submit(job, run_id, (shown, secret), lambda text: echo(f"clusterkit: {text}", err=True))
+        follow = engine.submit(job, run_id, (shown, secret), say)
         if not detach:
             sys.exit(follow())
         echo(run_id)

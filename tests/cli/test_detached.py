@@ -84,7 +84,7 @@ def test_a_task_that_has_ended_is_not_waited_for(ck: Clusterkit, tmp_path: Path)
     run = up.out.strip()
     assert up.err.splitlines() == [
         " ✔ worker:0 is ready",
-        f"Follow it with `clusterkit attach {run}`; stop it with `clusterkit down {run}`.",
+        f"clusterkit: follow the run with `clusterkit attach {run}`; stop it with `clusterkit down {run}`.",
     ]
 
 
