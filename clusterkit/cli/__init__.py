@@ -21,7 +21,7 @@ SECTIONS = {
     "Run": {
         "init": ("clusterkit.cli.init", "Write a job file, a program and a test to begin with."),
         "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
-        "check": ("clusterkit.cli.check", "Read a program and say what will go wrong with it."),
+        "check": ("clusterkit.cli.check", "Find mistakes in a program, without running it."),
         "config": ("clusterkit.cli.config", "Print the job that `up` would run as a job file."),
         "manifests": ("clusterkit.cli.manifests", "Print the job as Kubernetes objects."),
         "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it ends."),

@@ -22,7 +22,7 @@ from clusterkit.cli.terminal import echo, exit_on_error
 @program_argument
 @json_option
 def command(as_json: bool, **values: object) -> None:
-    """Read PROGRAM and warn of what may go wrong with it in this job. Starts nothing, and imports nothing of it.
+    """Find mistakes in PROGRAM for this job. Starts nothing, and imports nothing of it.
 
     Exits with 1 only where the program is not valid Python.
     """

@@ -141,6 +141,9 @@ class LazyGroup(Group):
         return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] in (["help"], ["version"]):  # `help`, `help up`, `help all`
+            at = 1 if args[1:] == ["all"] else 2
+            args = [*args[1:at], f"--{args[0]}", *args[at:]]
         typed = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -157,11 +160,6 @@ class LazyGroup(Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         word, *rest = args
-        if word == "help":
-            if not rest:
-                click.echo(ctx.get_help())
-                ctx.exit()
-            return self.resolve_command(ctx, [rest[0], "--help", *rest[1:]])
         name = self._others.get(word, "up" if word not in self._at and _PROGRAM.search(word) else word)
         if name != word and not ctx.resilient_parsing:
             from clusterkit.text.printable import printable

@@ -35,8 +35,9 @@ EVERY = list(commands())
 
 def test_the_version_is_the_packages_own() -> None:
     """Whatever the distribution is called, and whether there is another of the package's name."""
-    result = CliRunner().invoke(cli, ["--version"])
-    assert (result.output, result.exit_code) == (f"{__version__}\n", 0)
+    for word in ("--version", "version"):
+        result = CliRunner().invoke(cli, [word])
+        assert (result.output, result.exit_code) == (f"{__version__}\n", 0)
 
 
 def context_of(*words: str) -> click.Context:
@@ -81,6 +82,7 @@ def test_help_fits_a_terminal(words: tuple[str, ...]) -> None:
     run = partial(CliRunner(env={"COLUMNS": "80"}).invoke, cli, prog_name="clusterkit")
     asked = [run([*words, "--help"]), run(["help", *words])]
     assert [result.output.split() for result in asked] == [short.split()] * 2
+    assert run(["help", *words, "all"]).output.split() == help_of(*words).split()
     assert run([*words, "--help", "all"]).output.split() == help_of(*words).split()
 
 
