@@ -45,7 +45,8 @@ def without_interpreter(given: Gathered) -> Gathered:
         named = f"-m {program['module']}"
     else:
         program, named = {"program": first, "args": rest}, first
-    note = f"Leave out `{typed}`: clusterkit runs {named} with its own interpreter."
+    whose = "that of --python" if "python" in given.options else "its own interpreter"
+    note = f"Leave out `{typed}`: clusterkit runs {named} with {whose}."
     if not own and "python" not in given.options:
         program["python"], note = (
             python,

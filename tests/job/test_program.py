@@ -121,6 +121,7 @@ def test_an_interpreter_that_is_an_option_stays() -> None:
     """Whatever stands before the program."""
     found = without_interpreter(Gathered({"program": "python", "args": ["train.py"], "python": "python3.99"}))
     assert found.options == {"program": "train.py", "args": [], "python": "python3.99"}
+    assert found.notes == ["Leave out `python`: clusterkit runs train.py with that of --python."]
 
 
 @pytest.mark.parametrize("args", [[], ["-"], ["-u"], ["-i"], ["-u", "-"]])
