@@ -116,9 +116,9 @@ class OnTasks(OnRun):
         if words and task_named(words[0]) is None:
             self.set_run(ctx, words.pop(0))
         if wrong := [word for word in words if task_named(word) is None]:
-            ctx.fail(f"{wrong[0]!r} is not a task. A task is {A_TASK}; a run goes before the tasks.")
+            ctx.fail(f"{wrong[0]!r} is not a task. A task is {A_TASK}; a run goes before the tasks.{_hint(wrong[0])}")
         if self._required and not words:
-            ctx.fail(f"No task is named. A task is {A_TASK}.")
+            ctx.fail(f"No task is named. A task is {A_TASK}.{_hint(str(ctx.params['run'] or ''))}")
         ctx.params["tasks"] = tuple(words)
 
     def otherwise(self, word: str) -> str:

@@ -83,6 +83,8 @@ SAID: dict[tuple[str, ...], tuple[int, str]] = {  # the exit code and a part of 
     ("show", "over", "worker:0"): (2, "Only one run can be named. 'worker:0' is one too many."),
     ("logs", "wroker:1"): (2, "'wroker:1' is neither a run nor a task. A task is worker:1, worker for all of a type,"),
     ("kill", "live"): (2, "No task is named. A task is worker:1"),
+    ("kill", "worker1"): (2, "or all. Did you mean worker:1?"),
+    ("restart", "2026", "worker_1"): (2, "a run goes before the tasks. Did you mean worker:1?"),
     ("kill", "worker:1", "wroker:2"): (2, "Did you mean worker:2?"),
     ("attach", "live", "worker:9"): (2, "has no task worker:9"),
     ("fault", "worker:0"): (2, "'worker:0' is neither a run nor a fault. Write a fault in quotes: 'kill worker:1 @"),
