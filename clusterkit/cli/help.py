@@ -162,12 +162,12 @@ class LazyGroup(Group):
         word, *rest = args
         name = self._others.get(word, "up" if word not in self._at and _PROGRAM.search(word) else word)
         if name != word and not ctx.resilient_parsing:
-            from clusterkit.text.printable import printable
+            from clusterkit.cli.terminal import say
 
             of_name = rest if word in self._others else args
             told = " ".join(["clusterkit", name, *of_name])
             what = f"`{word}` is called `{name}` here" if word in self._others else "A program is run with `up`"
-            click.echo(f"clusterkit: {printable(f'{what}: {told}')}", err=True)
+            say(f"{what}: {told}")
             args = [name, *of_name]
         try:
             return super().resolve_command(ctx, args)

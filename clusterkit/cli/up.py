@@ -63,7 +63,6 @@ def command(
     """
     from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
-    from clusterkit.supervisor.prepare import prepare
     from clusterkit.supervisor.run import Display
     from clusterkit.supervisor.up import up
     from clusterkit.views.console import Show
@@ -74,7 +73,7 @@ def command(
     with exit_on_error():
         only = tuple(filter(None, only))  # of which some may have been no task's
         options = given(values) if asked is None else merged(given(values), asked.job)
-        prepared = prepare(options, only) if asked else _prepared(options, only)
+        prepared = _prepared(options, only, asked is None)
         prepared = _continuing(prepared, detach) if continues else prepared
         prepared = _on_terminal(prepared, detach or lifeline is not None)
         if lifeline is not None:
@@ -142,11 +141,11 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
         sys.exit(0)
 
 
-def _prepared(options: Gathered, only: tuple[str, ...]) -> Prepared:
-    """The job, with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
+def _prepared(options: Gathered, only: tuple[str, ...], typed: bool) -> Prepared:
+    """The job, if `typed` with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
     from clusterkit.check.misplaced import unmentioned
     from clusterkit.supervisor.prepare import prepare
 
     prepared = prepare(options, only)
-    hint = unmentioned(prepared.job) if options.options.get("args") else None
+    hint = unmentioned(prepared.job) if typed and options.options.get("args") else None
     return prepared if hint is None else replace(prepared, warnings=(*prepared.warnings, hint))

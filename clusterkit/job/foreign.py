@@ -9,10 +9,10 @@ _IDENTITY = "Leave it out: clusterkit starts every task and gives it its type an
 _OUTPUT = "Leave it out: the output of every task is kept. `clusterkit logs` prints it."
 
 # A key here, or the reason why there is none; and its names at mpirun, horovodrun, torchrun, accelerate, deepspeed,
-# srun, ray and in programs of TensorFlow 1.
+# ray, batch systems and in programs of TensorFlow 1.
 _NAMES: Mapping[str, str] = {
     "workers": "n np nproc nproc-per-node npernode num-proc num-procs num-processes num-workers n-workers nworkers "
-    "worker num-replicas replicas processes procs ntasks ntasks-per-node",
+    "num-replicas replicas processes procs ntasks ntasks-per-node",
     "hosts": "N nnodes num-nodes nodes num-machines num-hosts",
     "ps": "num-ps num-servers num-parameter-servers parameter-servers ps-replicas",
     "gpus-per-task": "gpus gpu num-gpus gpus-per-node gpus-per-worker gpu-ids multi-gpu use-gpu gres",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -199,42 +199,6 @@ def test_bad_arguments(tmp_path: Path, arguments: dict[str, Any], why: str) -> N
     """Invalid arguments are rejected by the constructor."""
     with pytest.raises(ValueError, match=why):
         training.Checkpointer(tmp_path, **arguments)
-
-
-def test_objects_whose_kind_names_them(tmp_path: Path) -> None:
-    """Models, optimizers and a tf.train.Checkpoint need no name, before the directory or after it."""
-    weights, (model, optimizer) = variable(4.0), keras_pair()
-    training.Checkpointer(tf.train.Checkpoint(weights=weights, model=model), str(tmp_path)).save(3, wait=True)
-    other = variable()
-    assert training.Checkpointer(tmp_path, model, weights=other).restore() == 3
-    assert other.numpy().tolist() == [4.0] * 3
-    both = training.Checkpointer(model, optimizer, directory=tmp_path / "both")
-    both.save(1, wait=True)
-    assert training.Checkpointer(tmp_path / "both", model=model, optimizer=optimizer).restore() == 1
-
-
-@pytest.mark.parametrize(
-    ("make", "why"),
-    [
-        (lambda: training.Checkpointer(variable()), "can't name a ResourceVariable: pass it by name, such as weights="),
-        (lambda: training.Checkpointer("a", "b", w=variable()), "can't name a str"),
-        (lambda: training.Checkpointer(tf.train.Checkpoint(w=variable()), w=variable()), "got w twice"),
-        (lambda: training.Checkpointer(w=variable(), max_to_keep=3), "It is called keep here"),
-    ],
-)
-def test_objects_without_a_usual_name(make: Callable[[], object], why: str) -> None:
-    """The message says what to write."""
-    with pytest.raises(TypeError, match=why):
-        make()
-
-
-def test_the_end_of_a_block_waits(tmp_path: Path) -> None:
-    """Unless it ends with an exception, which stays the one that is raised."""
-    with training.Checkpointer(tmp_path, weights=variable()) as saver:
-        saver.save(1)
-    assert (tmp_path / "ckpt-1").is_dir()
-    with pytest.raises(KeyError), saver:
-        raise KeyError
 
 
 @pytest.mark.parametrize("step", [-1, 1.5])
