@@ -149,7 +149,8 @@ class LazyGroup(Group):
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             up = self.get_command(ctx, "up")
-            if any(error.option_name in (*param.opts, *param.secondary_opts) for param in up.params if up):
+            params = up.params if up else []
+            if any(error.option_name in (*param.opts, *param.secondary_opts) for param in params):
                 from clusterkit.text.printable import printable
 
                 told = f"{error.option_name} is an option of `up`: clusterkit up {' '.join(typed)}"
