@@ -26,8 +26,8 @@ class JobCommand(Command):
         if not ctx.resilient_parsing:
             args = self._with_file(ctx, args)
         rest = super().parse_args(ctx, args)
-        given = [ctx.params.get(name) for name in ("program", "module", "file")]
-        if not ctx.resilient_parsing and ctx.obj is None and not any(given) and Path(USUAL).is_file():
+        is_bare = all(ctx.params.get(name) in (None, ()) for name in ("program", "module", "file"))
+        if not ctx.resilient_parsing and ctx.obj is None and is_bare and Path(USUAL).is_file():
             ctx.params["file"] = USUAL if _is_wanted(ctx) else None
         return rest
 

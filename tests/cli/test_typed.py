@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clusterkit.cli import COMMANDS, OTHER_NAMES, cli
+from clusterkit.cli.options import given as options_given
+from clusterkit.job.program import with_program, without_interpreter
+from clusterkit.job.spec import describe
 from tests.terminal import on_terminal
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A directory with a program and a job file, and a home without runs."""
     monkeypatch.chdir(tmp_path)
@@ -55,11 +61,13 @@ TYPED = {  # a command line: its exit code, and what it prints to standard error
     "config -- job.toml": (0, "clusterkit: job.toml is a job file: clusterkit config -f job.toml\n"),
     "config": (0, "clusterkit: No program is given, so job.toml is read: clusterkit config -f job.toml\n"),
     "config -f job.toml": (0, ""),
+    "config --file=": (2, "clusterkit: -f is empty."),
     "config --keras 3 python -u train.py": (0, "train.py"),
     "nosuch": (2, "Error: No such command 'nosuch'.\n"),
 }
 
 
+@pytest.mark.usefixtures("place")
 @pytest.mark.parametrize("line", TYPED)
 def test_what_is_meant(line: str) -> None:
     """It is done, or said in a sentence that has the right words."""
@@ -70,6 +78,7 @@ def test_what_is_meant(line: str) -> None:
     assert bool(text) == bool(result.stderr)
 
 
+@pytest.mark.usefixtures("place")
 def test_flags_override_a_job_file_that_stands_for_the_program() -> None:
     """Before it and after it."""
     for line in ("config --workers 3 job.toml", "config job.toml --workers 3", "config --workers 3"):
@@ -88,6 +97,27 @@ def test_nothing_that_removes_is_suggested(word: str) -> None:
     told = call(word).stderr
     assert "No such command" in told
     assert not [name for name in ("prune", "'rm'", "reap") if name in told]
+
+
+WORDS = ["python", "-m", "-u", "-np", "-f", "job.toml", "--", "train.py", "--help", "all", "--num_workers=2", "-", "\0"]
+
+
+@given(st.sampled_from(["check", "config"]), st.lists(st.text(max_size=8) | st.sampled_from(WORDS)))
+def test_any_words_are_taken_or_refused_with_a_sentence(name: str, words: list[str]) -> None:
+    """Whatever stands in the place of options and programs."""
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
+    said, problems = "nothing", list[str]()
+    try:
+        with command.make_context(name, list(words)) as context:
+            found = without_interpreter(options_given(context.params))
+        problems = with_program(describe(found).job)[1]
+    except click.UsageError as error:
+        said = error.format_message()
+    except click.exceptions.Exit as end:  # of --help
+        said = f"{end.exit_code}"
+    assert said
+    assert all(problems)
 
 
 @pytest.mark.process
