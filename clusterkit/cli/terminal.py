@@ -13,8 +13,8 @@ from typing import Any
 import click
 
 from clusterkit.cli.help import option
-from clusterkit.text.columns import at_words
 from clusterkit.text.printable import printable_lines
+from clusterkit.text.wrapping import at_words
 from clusterkit.views.colors import HELP, wants_color
 from clusterkit.views.screen import has_terminal
 from clusterkit.views.screen import is_screen as is_screen

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.text.columns import at_words
 from clusterkit.text.printable import printable
 
 
@@ -84,7 +84,7 @@ def _lines(one: Diagnosis, about: str, color: bool) -> list[str]:
     mark = MARKS[one.grade]
     mark = f"{COLORS[one.grade]}{mark}{PLAIN}" if color else mark
     sentence, run, command = printable(one.text).partition(" Run: ")
-    lines = at_words(f"{about}{sentence}", WIDTH - 4).split("\n")
+    lines = textwrap.wrap(f"{about}{sentence}", WIDTH - 4, break_long_words=False, break_on_hyphens=False)
     lines += [f"Run: {command}"] if run else []
     return [f"  {mark} {lines[0]}", *(f"    {line}" for line in lines[1:])]
 

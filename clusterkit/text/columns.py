@@ -1,13 +1,10 @@
-"""Text in a terminal: its width, where wide characters take two columns and combining ones none; and its lines."""
+"""The width of text in a terminal: wide characters take two columns, combining ones none."""
 
 from __future__ import annotations
 
-import re
 import unicodedata
 
 ELLIPSIS = "…"
-TIED = "\xa0"  # a space at which no line ends
-_CODE = re.compile("`[^`]*`")
 
 
 def columns(text: str) -> int:
@@ -32,17 +29,6 @@ def fitted_end(text: str, width: int) -> str:
 def padded(text: str, width: int) -> str:
     """The text with spaces after it, at least so many columns in all."""
     return text + " " * (width - columns(text))
-
-
-def at_words(text: str, width: int | None, indent: str = "") -> str:
-    """The text in lines that end at words but not within `code`, if a width is given; the later lines are indented."""
-    if width is None or len(text) <= width:
-        return text.replace(TIED, " ")
-    import textwrap  # 5 ms
-
-    tied = _CODE.sub(lambda code: code[0].replace(" ", TIED), text)
-    lines = textwrap.wrap(tied, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
-    return "\n".join(lines).replace(TIED, " ")
 
 
 def _cut(text: str, width: int) -> str:

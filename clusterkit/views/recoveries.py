@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from pathlib import PurePath
+from textwrap import wrap
 
-from clusterkit.text.columns import TIED, at_words, columns, fitted
+from clusterkit.text.columns import columns, fitted
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import printable
 from clusterkit.views.edits import files as names_of
@@ -21,6 +22,7 @@ _WIDEST = {"what": 24, "restarted": 9, "from": 14}  # cells with more have more 
 _NARROWEST = 14  # columns of `what`
 _GAP = "  "
 _NONE = "—"
+_TIED = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line; a space is printed
 
 
 def recovery_lines(report: RecoveryReport, width: int | None = None) -> list[str]:
@@ -44,7 +46,7 @@ def nothing_recovered(report: RecoveryReport) -> bool:
 
 def recovery_cells(report: RecoveryReport) -> list[tuple[str, ...]]:
     """A row for each recovery, and for each fault that killed no task, in the order of time; the columns are TITLES."""
-    return [tuple(cell.replace(TIED, " ") for cell in row) for row in _cells(report, report.recoveries)]
+    return [tuple(cell.replace(_TIED, " ") for cell in row) for row in _cells(report, report.recoveries)]
 
 
 def _lines(report: RecoveryReport, recoveries: Sequence[Recovery], width: int | None) -> list[str]:
@@ -143,12 +145,12 @@ def _origin(recovery: Recovery) -> Iterator[str]:
 
 def _left(recovery: Recovery) -> Iterator[str]:
     if recovery.left is not None:
-        yield f"{number_of('worker', recovery.left)} left".replace(" ", TIED)
+        yield f"{number_of('worker', recovery.left)} left".replace(" ", _TIED)
 
 
 def _heal(fault: InjectedFault) -> Iterator[str]:
     if fault.healed is not None:
-        yield f"healed {_since(fault.injected, fault.healed)}".replace(" ", TIED)
+        yield f"healed {_since(fault.injected, fault.healed)}".replace(" ", _TIED)
 
 
 def _since(begin: float, end: float | None) -> str:
@@ -186,4 +188,7 @@ def _line(titles: Sequence[str], cells: Sequence[str], widths: Sequence[int]) ->
 
 
 def _wrapped(cell: str, width: int | None) -> list[str]:
-    return at_words(printable(cell), width).split("\n")
+    if width is None:
+        return [printable(cell)]
+    lines = wrap(printable(cell), width, break_long_words=False, break_on_hyphens=False) or [""]
+    return [line.replace(_TIED, " ") for line in lines]

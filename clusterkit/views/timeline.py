@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from clusterkit.text.columns import at_words
 from clusterkit.text.printable import printable
+from clusterkit.text.wrapping import at_words
 from clusterkit.views.details import detail
 from clusterkit.views.narrate import Level, sentence
 from clusterkit.words import events as ev

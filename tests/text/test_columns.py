@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.text.columns import at_words, columns, fitted, fitted_end, padded
+from clusterkit.text.columns import columns, fitted, fitted_end, padded
 
 
 @pytest.mark.parametrize(
@@ -42,21 +42,3 @@ def test_it_fits(text: str, width: int) -> None:
     assert columns(fitted(text, width)) <= max(width, 0)
     assert columns(fitted_end(text, width)) <= max(width, 0)
     assert columns(padded(text, width)) == max(columns(text), width)
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "lines"),
-    [
-        ("a b c", None, ["a b c"]),
-        ("a b c", 5, ["a b c"]),
-        ("aa bb cc", 5, ["aa bb", "  cc"]),
-        ("  aa bb-cc", 6, ["  aa", "  bb-cc"]),
-        ("See /a/long/path now", 8, ["See", "  /a/long/path", "  now"]),
-        ("Run `a b c` now", 8, ["Run", "  `a b c`", "  now"]),
-        ("1\xa0of 2", 4, ["1 of", "  2"]),
-        ("", 4, [""]),
-    ],
-)
-def test_lines_end_at_words(text: str, width: int | None, lines: list[str]) -> None:
-    """But not within code in backticks, nor at spaces that tie words; long words stay whole."""
-    assert at_words(text, width, "  ").split("\n") == lines
