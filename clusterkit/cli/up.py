@@ -34,13 +34,8 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @option("-d", "--detach", is_flag=True, help="Run in the background: return when all tasks are ready.")
 @job_options()
-@option(
-    "--continue",
-    "continues",
-    is_flag=True,
-    group="Run and checkpoints",
-    help="Continue the run --run-id itself, if it has not ended.",
-)
+@option("--continue", "continues", is_flag=True, group="Run and checkpoints",
+        help="Continue the run --run-id itself, if it has not ended.")  # fmt: skip
 @option("--no-wait", is_flag=True, group="Run and checkpoints", help="With -d: return as soon as the run is live.")
 @program_argument
 @only_option
@@ -63,6 +58,7 @@ def command(
     """
     from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
+    from clusterkit.supervisor.prepare import prepare
     from clusterkit.supervisor.run import Display
     from clusterkit.supervisor.up import up
     from clusterkit.views.console import Show
@@ -73,7 +69,7 @@ def command(
     with exit_on_error():
         only = tuple(filter(None, only))  # of which some may have been no task's
         options = given(values) if asked is None else merged(given(values), asked.job)
-        prepared = _prepared(options, only, asked is None)
+        prepared = prepare(options, only) if asked else _prepared(options, only)
         prepared = _continuing(prepared, detach) if continues else prepared
         prepared = _on_terminal(prepared, detach or lifeline is not None)
         if lifeline is not None:
@@ -141,11 +137,11 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
         sys.exit(0)
 
 
-def _prepared(options: Gathered, only: tuple[str, ...], typed: bool) -> Prepared:
-    """The job, if `typed` with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
+def _prepared(options: Gathered, only: tuple[str, ...]) -> Prepared:
+    """The job, with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
     from clusterkit.check.misplaced import unmentioned
     from clusterkit.supervisor.prepare import prepare
 
     prepared = prepare(options, only)
-    hint = unmentioned(prepared.job) if typed and options.options.get("args") else None
+    hint = unmentioned(prepared.job) if options.options.get("args") else None
     return prepared if hint is None else replace(prepared, warnings=(*prepared.warnings, hint))
