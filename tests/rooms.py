@@ -53,7 +53,7 @@ ROOMS = {
 # Rules: their time, seeds and environment are arguments. They import no other modules of clusterkit than such.
 PURE = (
     *("text", "words", "machine"),
-    *(f"job/{name}" for name in ("debugging", "devices", "flags", "foreign", "jobfile", "jobtext", "keras", "options")),
+    *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
     *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
     *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "store/paths", "supervisor/params"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
@@ -68,6 +68,7 @@ PURE = (
     *("views/prefixed", "views/stragglers", "views/tables"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
     *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
+    "job/foreign",
     *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
     *(f"engines/kubernetes/{name}" for name in ("pods", "rules", "text")),
 )
