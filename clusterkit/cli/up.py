@@ -70,8 +70,9 @@ def command(
         only = tuple(filter(None, only))  # of which some may have been no task's
         options = given(values) if asked is None else merged(given(values), asked.job)
         prepared = prepare(options, only) if asked else _prepared(options, only)
-        prepared = _continuing(prepared, detach) if continues else prepared
-        prepared = _on_terminal(prepared, detach or lifeline is not None)
+        prepared = _on_terminal(
+            _continuing(prepared, detach) if continues else prepared, detach or lifeline is not None
+        )
         if lifeline is not None:
             check_lifeline(lifeline)
     _submit(prepared, options, detach)
