@@ -43,6 +43,8 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
 
     Raises RunDirectoryError.
     """
+    for warning in prepared.warnings:
+        say(warning)
     run_id = prepared.run_id or new_run_id()
     run = RunStore().run(run_id)
     early = run.path.with_name(f".{run_id}.console")

@@ -70,23 +70,20 @@ def command(
         only = tuple(filter(None, only))  # of which some may have been no task's
         options = given(values) if asked is None else merged(given(values), asked.job)
         prepared = prepare(options, only) if asked else _prepared(options, only)
-        prepared = _on_terminal(
-            _continuing(prepared, detach) if continues else prepared, detach or lifeline is not None
-        )
+        prepared = _continuing(prepared, detach) if continues else prepared
+        prepared = _on_terminal(prepared, detach or lifeline is not None)
         if lifeline is not None:
             check_lifeline(lifeline)
     _submit(prepared, options, detach)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach),
                 group=status_group(quiet or detach))  # fmt: skip
-    level = Level.WARNING if quiet else Level[log_level.upper()]
+    display = Display(show, Level.WARNING if quiet else Level[log_level.upper()])
     if not detach:
-        sys.exit(up(prepared, Display(show, level), lifeline, session))
+        sys.exit(up(prepared, display, lifeline, session))
     from clusterkit.cli.detached import up_detached
 
-    for warning in prepared.warnings:
-        say(warning)
     with exit_on_error():
-        sys.exit(up_detached(prepared, Display(show, level), not no_wait, lifeline))
+        sys.exit(up_detached(prepared, display, not no_wait, lifeline))
 
 
 def _continuing(prepared: Prepared, detach: bool) -> Prepared:
