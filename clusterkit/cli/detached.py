@@ -60,7 +60,7 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
         return 130
     if run.path.is_dir():
         echo(run_id)
-    if not code:
+    if run.is_live():
         say(f"follow the run with `clusterkit attach {run_id}`; stop it with `clusterkit down {run_id}`.")
     return code
 
