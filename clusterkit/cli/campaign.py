@@ -41,7 +41,7 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     say = Say(terms.runs, to_stderr=as_json)
     file = RunStore().new_campaign(terms.name)
     made_on = {"clusterkit": __version__, "platform": platform_of(asked.job.setup.python)}
-    record = Record.make(file, asked, terms, say, **made_on)
+    record = Record.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
     code, problem = 0, ""
     try:
         with _signals():
@@ -65,7 +65,7 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     failed = bool(problem) or any(outcome.violations for outcome in record.outcomes)
     record.close("stopped" if code else "failed" if failed else "passed", problem)
     if problem:
-        say(f"The campaign can't continue. {problem}")
+        echo(f"clusterkit: The campaign can't continue. {problem}", err=True)
     if record.campaign is not None:
         for outcome in record.campaign.interrupted:
             say.line(interruption(outcome, record.campaign.replay))
