@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from clusterkit.check.findings import Finding
-from clusterkit.explain.row import Evidence, Row
+from clusterkit.explain.row import Evidence, Row, Words
 from clusterkit.explain.table import TABLE
 from clusterkit.text.printable import printable
 from clusterkit.words.explanation import Explanation
@@ -24,7 +24,7 @@ class _Match(NamedTuple):
 
     row: Row
     rank: tuple[bool, bool, int]
-    words: Mapping[str, str]
+    words: Words
     finding: Finding | None
 
 
@@ -44,27 +44,31 @@ def _match(row: Row, evidence: Evidence) -> _Match | None:
     words = row.when(evidence)
     if words is None:
         return None
-    groups = {name: group for name, group in seen.groupdict().items() if group} if seen else {}
-    finding = next(iter(_located(row, evidence)), None)
-    length = 0 if seen is None else len(seen.group())
-    return _Match(row, (finding is not None, bool(words), length), {**groups, **words}, finding)
+    groups = {name: group[:LONGEST_WORD] for name, group in seen.groupdict().items() if group} if seen else {}
+    words = {**groups, **words}
+    finding = _finding(row, evidence, words)
+    rank = (finding is not None, len(words) > len(groups), 0 if seen is None else len(seen.group()))
+    return _Match(row, rank, words, finding)
 
 
-def _located(row: Row, evidence: Evidence) -> list[Finding]:
-    """Return what `check` found under the row's id, beginning with the lines that are in the traceback."""
-    lines = {(file.rpartition("/")[2], int(number[:9])) for file, number in _FRAME.findall(evidence.first.text)}
-    found = [finding for finding in evidence.findings if finding.id == row.id]
-    return sorted(
-        found, key=lambda one: (one.location.file.rpartition("/")[2], one.location.line) in lines, reverse=True
-    )
+def _finding(row: Row, evidence: Evidence, words: Words) -> Finding | None:
+    """Return what `check` found under the row's id, preferably at a line that is in the traceback."""
+    lines = {(file.rpartition("/")[2], number) for file, number in _FRAME.findall(evidence.first.text)}
+
+    def is_in_traceback(finding: Finding) -> bool:
+        return (finding.location.file.rpartition("/")[2], str(finding.location.line)) in lines
+
+    known = {"", *words.values()}
+    found = [finding for finding in evidence.findings if finding.id == row.id and finding.word in known]
+    return max(found, key=is_in_traceback, default=None)
 
 
 def _explanation(match: _Match, evidence: Evidence) -> Explanation:
     row, first, finding = match.row, evidence.first, match.finding
     if finding is not None:
         return Explanation(row.id, first.task, f"{finding.location}: {finding.what}", finding.advice, row.reported)
-    words = _Words(task=first.name, line=_own_line(first.text))
-    words |= {name: printable(" ".join(word[:LONGEST_WORD].split())) for name, word in match.words.items()}
+    words = _Words(task=printable(first.name), line=_own_line(first.text))
+    words |= {name: printable(" ".join(word.split())) for name, word in match.words.items()}
     return Explanation(row.id, first.task, row.means.format_map(words), row.advice.format_map(words), row.reported)
 
 
@@ -77,6 +81,6 @@ class _Words(dict[str, str]):
 
 def _own_line(text: str) -> str:
     """Return the last line of the program's own code in a traceback: `train.py:38`."""
-    own: Iterator[tuple[str, str]] = (frame for frame in _FRAME.findall(text) if not _INSTALLED.search(frame[0]))
-    file, number = next(reversed([*own]), ("", ""))
+    own = [frame for frame in _FRAME.findall(text) if not _INSTALLED.search(frame[0])]
+    file, number = own[-1] if own else ("", "")
     return printable(f"{file.rpartition('/')[2]}:{number}") if file else "the program"

@@ -23,6 +23,7 @@ class TaskEvidence:
     `text` is its error: from the beginning of its last traceback, with those that it was chained to, to the end of its
     log; without a traceback, the last lines. It is empty if the task did not end by an error of its own. `before` are
     the lines before that. `connected`: whether it was seen to be connected to its cluster; None if that is unknown.
+    `source` is how the lines of a log from elsewhere name the task.
     """
 
     task: Task | None = None  # None: a log of unknown origin
@@ -31,11 +32,12 @@ class TaskEvidence:
     exit: Exit | None = None  # None: it still runs, or it is unknown
     step: int | None = None
     connected: bool | None = None
+    source: str = ""
 
     @property
     def name(self) -> str:
         """The task as sentences name it."""
-        return "a task" if self.task is None else str(self.task)
+        return str(self.task or self.source or "a task")
 
 
 @dataclass(frozen=True, slots=True)

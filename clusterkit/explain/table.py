@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from clusterkit.explain import data, environment, gangs, keras, resolvers, servers
+from clusterkit.explain import data, environment, gangs, keras, program, resolvers, servers
 from clusterkit.explain.row import Row
 
 TABLE: tuple[Row, ...] = (
+    *program.ROWS,
     *resolvers.ROWS,
     *gangs.ROWS,
     *servers.ROWS,

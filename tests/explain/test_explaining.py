@@ -1,4 +1,4 @@
-"""After a failure: the finding that explains its traceback is in the result, and nothing that a file holds harms it."""
+"""After a failure: what explains its traceback is in the result, and nothing that a file holds harms it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from clusterkit.check import explaining, reading
-from clusterkit.check.explaining import explained
+from clusterkit.check import reading
+from clusterkit.explain import explaining
+from clusterkit.explain.explaining import explained as explained_in
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import start_thread
 from clusterkit.views.report import report
 from clusterkit.words import wire
+from clusterkit.words.account import Account
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
@@ -43,8 +45,13 @@ def failed(*tail: str, exit_: Exit | None = None) -> RunResult:
     return RunResult(RunState.FAILED, 1, "worker:1 exited with code 1", cause, (), (), 0, None, 1.0)
 
 
+def explained(result: RunResult, job: JobSpec) -> RunResult:
+    """The result with its explanations, of a run whose directory is gone."""
+    return explained_in(result, job, RunDirectory(Path("/nonexistent/run")), Account())
+
+
 def finding(result: RunResult, job: JobSpec) -> str | None:
-    """The hint for the failure."""
+    """The text of the explanation of the failure."""
     return explained(result, job).finding
 
 

@@ -1,0 +1,117 @@
+"""What is known of a run that has ended, from its result, its account of time, and its directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from clusterkit.check.findings import Finding
+from clusterkit.explain.errors import error_text
+from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
+from clusterkit.machine.likeness import was_killed
+from clusterkit.store.directory import RunDirectory
+from clusterkit.system.files import end_of
+from clusterkit.text.redraws import TerminalLines
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import AttemptEnded, Exit, Failure, RoleKind, RunResult, RunState
+from clusterkit.words.startup import Startup
+
+LOG = 1 << 18  # bytes of the end of a log
+REPORT = 1 << 20  # bytes of a report about tasks that hang
+
+_SECTION = re.compile(r"^((?:chief|worker|ps|evaluator):\d{1,9}) (.{1,1000})$", re.MULTILINE)
+_ENDPOINT = re.compile(r"^  endpoint +(\S{1,300})(, not listening)?$", re.MULTILINE)
+_LISTENS = re.compile(r"^  listens +(.{1,2000})$", re.MULTILINE)
+_STACK = re.compile(r"^    (/.{0,4096}):(\d{1,9}) in ", re.MULTILINE)
+_LIBRARY = re.compile(r"/lib(?:64)?/python3[^/]*/|/(?:site|dist)-packages/|/clusterkit/(?:task|warm|training)/")
+
+
+def evidence_of(
+    run: RunDirectory, result: RunResult, job: JobSpec, startup: Startup | None, findings: tuple[Finding, ...] = ()
+) -> Evidence:
+    """Return what is known of a run that has ended in this way."""
+    connected = {start.task: _connected(start.connected, start.serving) for start in startup.tasks} if startup else {}
+    failures = [*_recovered(result)] if result.cause is None else [result.cause, *result.same, *result.collateral]
+    failed = {failure.task for failure in failures}
+    rest = {ended.task: ended for ended in result.attempts if ended.task not in failed}
+    tasks = [
+        *(_failed(run, failure, connected, number == 0) for number, failure in enumerate(failures)),
+        *(_ended(ended, connected) for ended in rest.values()),
+    ]
+    reason, stuck = (result.reason, tuple(_stuck(run))) if result.cause is None else ("", ())
+    return Evidence(tuple(tasks), job, result.state, reason, findings, stuck, result.undistributed)
+
+
+def has_own_error(exit_: Exit) -> bool:
+    """Whether the end of the task's log says why it ended so."""
+    if exit_.ok or exit_.preempted or exit_.asked is not None or was_killed(exit_):
+        return False
+    return exit_.code is not None or exit_.signal is not None
+
+
+def _recovered(result: RunResult) -> Iterator[Failure]:
+    """Yield the last failure from which a run has recovered, unless an injected fault explains it."""
+    causes = [
+        ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE and not ended.fault
+    ]
+    for ended in causes[-1:] if result.state is RunState.SUCCEEDED else ():
+        if ended.exit is not None and ended.ended is not None:
+            yield Failure(ended.task, ended.attempt, ended.exit, ended.ended, step=ended.last_step)
+
+
+def _connected(*stages: float | None) -> bool:
+    return any(stage is not None for stage in stages)
+
+
+def _failed(run: RunDirectory, failure: Failure, connected: dict[Task, bool], read: bool) -> TaskEvidence:
+    """Return what is known of a failed attempt; `read` its log, and not only the lines that the result has."""
+    known = connected.get(failure.task) if failure.attempt == 1 else None
+    if not has_own_error(failure.exit):
+        return TaskEvidence(failure.task, exit=failure.exit, step=failure.step, connected=known)
+    lines = (_log(run.log(failure.task, failure.attempt)) if read else []) or [*failure.tail]
+    if failure.exception and failure.exception not in lines:
+        lines.append(failure.exception)
+    return TaskEvidence(failure.task, *error_text(lines), failure.exit, failure.step, known)
+
+
+def _ended(ended: AttemptEnded, connected: dict[Task, bool]) -> TaskEvidence:
+    known = connected.get(ended.task) if ended.attempt == 1 else None
+    return TaskEvidence(ended.task, exit=ended.exit, step=ended.last_step, connected=known)
+
+
+def _log(path: Path) -> list[str]:
+    try:
+        end = end_of(path, LOG)
+    except OSError:
+        return []
+    terminal = TerminalLines()
+    return terminal.feed(end, 0.0) + terminal.flush()
+
+
+def _stuck(run: RunDirectory) -> Iterator[StuckTask]:
+    """Yield the tasks in the reports that were written when the startup timeout was over."""
+    for path in sorted(run.all_stacks.glob("*startup-*.txt")):
+        try:
+            text = end_of(path, REPORT).decode(errors="replace")
+        except OSError:
+            continue
+        yield from stuck_tasks(text)
+
+
+def stuck_tasks(report: str) -> Iterator[StuckTask]:
+    """Yield the tasks of such a report, which `backends/local/hang_inspector.py` writes."""
+    heads = [*_SECTION.finditer(report)]
+    for head, following in zip(heads, [*heads[1:], None], strict=True):
+        section = report[head.end() : following.start() if following else len(report)]
+        endpoint, listens = _ENDPOINT.search(section), _LISTENS.search(section)
+        own = [found for found in _STACK.findall(section) if not _LIBRARY.search(found[0])]
+        yield StuckTask(
+            task=Task.parse(head[1]),
+            doing=head[2],
+            where=f"{own[0][0].rpartition('/')[2]}:{own[0][1]}" if own else "",
+            endpoint=endpoint[1] if endpoint else "",
+            listening=endpoint is not None and not endpoint[2],
+            listens=tuple(listens[1].split(", ")) if listens else (),
+        )

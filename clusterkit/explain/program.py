@@ -1,0 +1,120 @@
+"""Rows about what `check` finds in a program, each with the id of its rule; where it does, its sentences are shown."""
+
+from __future__ import annotations
+
+import re
+
+from clusterkit.check.misplaced import refused
+from clusterkit.explain.row import Condition, Evidence, Row, Words
+from clusterkit.words.distribution import WhyAlone
+
+
+def hits(id_: str, pattern: str) -> Condition:
+    """The failure shows the pattern, with the word of a finding of `check` for `{0}`, which is the word {subject}."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        text = f"{evidence.first.text}\n{evidence.reason}"
+        for finding in evidence.findings:
+            if finding.id == id_ and re.search(pattern.format(re.escape(finding.word)), text):
+                return {"subject": finding.word}
+        return None
+
+    return holds
+
+
+def alone(*reasons: WhyAlone) -> Condition:
+    """Tasks trained alone for one of these reasons. Its words are {what} and {mend}."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        seen = evidence.undistributed
+        return {"what": str(seen), "mend": "; ".join(seen.mend)} if seen and seen.why in reasons else None
+
+    return holds
+
+
+def _option_of_up(evidence: Evidence) -> Words | None:
+    said = None if evidence.job is None else refused(evidence.job, evidence.first.text)
+    return None if said is None else {"what": said[0], "advice": said[1]}
+
+
+ROWS = (
+    Row(
+        "option-after-program",
+        "error: unrecognized arguments: --workers 2",
+        "",
+        "{what}",
+        "{advice}",
+        _option_of_up,
+    ),
+    Row(
+        "hides-module",
+        "cannot import name … from partially initialized module … (most likely due to a circular import)",
+        "",
+        "A file beside the program has the name of the module {subject}, and hides it from TensorFlow.",
+        "Rename it.",
+        hits(
+            "hides-module",
+            r"module '{0}['.]|from (?:partially initialized module )?'{0}'|named '{0}\.|"
+            r'File "(?:[^"]*/)?{0}(?:/__init__)?\.py"',
+        ),
+    ),
+    Row(
+        "tf-config-overwritten",
+        "Could not start gRPC server",
+        "",
+        "The program sets the same TF_CONFIG in every task, so that each believes to be the same task.",
+        "Leave TF_CONFIG as clusterkit sets it, or add --tf-config ours.",
+        hits("tf-config-overwritten", "Could not start gRPC server|[Aa]ddress already in use|opened no port"),
+        facts_only=True,
+    ),
+    Row(
+        "strategy-too-late",
+        "RuntimeError: Collective ops must be configured at program startup",
+        "Collective ops must be configured at program startup",
+        "MultiWorkerMirroredStrategy was created after something had initialized TensorFlow.",
+        "Create it before tensors, variables, datasets, optimizers and other strategies.",
+    ),
+    Row(
+        "wrong-strategy",
+        "There is no id for task_type 'ps' in the clusterSpec",
+        "[Tt]here is no id for task_type|There must be at least one ps",
+        "The program's strategy does not fit the cluster: ParameterServerStrategy needs parameter servers, and "
+        "MultiWorkerMirroredStrategy supports none.",
+        "Add --ps 1 for the former, or leave --ps out for the latter.",
+    ),
+    Row(
+        "shared-file",
+        "BlockingIOError: [Errno 11] Unable to synchronously open file (unable to lock file)",
+        "",
+        "Every task writes to {subject} at the same time.",
+        "Give each task its own path, or write in the chief alone.",
+        hits("shared-file", r"{0}|unable to (?:synchronously )?lock file"),
+    ),
+    Row(
+        "no-strategy",
+        "each trained alone. The program makes no tf.distribute strategy",
+        "",
+        "{what}",
+        "The program needs: {mend}",
+        alone(WhyAlone.NEVER_CONNECTED),
+        facts_only=True,
+    ),
+    Row(
+        "no-scope",
+        "fit ran outside the scope of the strategy",
+        "",
+        "{what}",
+        "The program needs: {mend}",
+        alone(WhyAlone.NO_SCOPE),
+        facts_only=True,
+    ),
+    Row(
+        "uncalled-main",
+        "the program defines main() and never calls it",
+        "",
+        "{what}",
+        "The program needs: {mend}",
+        alone(WhyAlone.UNCALLED),
+        facts_only=True,
+    ),
+)
