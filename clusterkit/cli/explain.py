@@ -85,9 +85,10 @@ def _explain_log(path: str, as_json: bool) -> None:
     first = known.evidence.first
     error = last_exception(first.text.split("\n"))
     if error is None and not known.explanations:
-        said = "This log has no Python traceback, and no error that clusterkit knows."
+        said = "No Python traceback is in this log, and no error that clusterkit knows."
     else:
-        said = f"{first.name} failed first{'' if error is None else f': {error}'}"
+        who = f"{first.name} failed first" if first.task or first.source else "It failed"
+        said = f"{who}: {error}" if error else f"{who}."
     task = None if first.task is None else str(first.task)
     _say({"run_id": None, "task": task, "error": error}, said, known.explanations, as_json)
 
@@ -156,5 +157,5 @@ def _say(
         rows = [{**wire.encode(one), "reported": [*map(address, one.reported)]} for one in found]
         echo_json({**facts, "explanations": rows})
         return
-    lines = lines_of(found, terminal_width() or USUAL) or ["clusterkit knows no explanation for this."]
+    lines = lines_of(found, terminal_width() or USUAL) or ["clusterkit has no explanation for it."]
     echo("\n".join([printable(said), "", *lines]))

@@ -103,8 +103,9 @@ def _stuck(run: RunDirectory) -> Iterator[StuckTask]:
 def stuck_tasks(report: str) -> Iterator[StuckTask]:
     """Yield the tasks of such a report, which `backends/local/hang_inspector.py` writes."""
     heads = [*_SECTION.finditer(report)]
-    for head, following in zip(heads, [*heads[1:], None], strict=True):
-        section = report[head.end() : following.start() if following else len(report)]
+    ends = [*(head.start() for head in heads[1:]), len(report)]
+    for head, end in zip(heads, ends, strict=False):
+        section = report[head.end() : end]
         endpoint, listens = _ENDPOINT.search(section), _LISTENS.search(section)
         own = [found for found in _STACK.findall(section) if not _LIBRARY.search(found[0])]
         yield StuckTask(
@@ -113,5 +114,5 @@ def stuck_tasks(report: str) -> Iterator[StuckTask]:
             where=f"{own[0][0].rpartition('/')[2]}:{own[0][1]}" if own else "",
             endpoint=endpoint[1] if endpoint else "",
             listening=endpoint is not None and not endpoint[2],
-            listens=tuple(listens[1].split(", ")) if listens else (),
+            listens=tuple(listens[1].split(", ")) if listens and listens[1] != "nowhere" else (),
         )
