@@ -69,7 +69,9 @@ def _explanation(match: _Match, evidence: Evidence) -> Explanation:
         return Explanation(row.id, first.task, f"{finding.location}: {finding.what}", finding.advice, row.reported)
     words = _Words(task=printable(first.name), line=_own_line(first.text))
     words |= {name: printable(" ".join(word.split())) for name, word in match.words.items()}
-    return Explanation(row.id, first.task, row.means.format_map(words), row.advice.format_map(words), row.reported)
+    means = words.get("means") or row.means.format_map(words)
+    advice = words.get("advice") or row.advice.format_map(words)
+    return Explanation(row.id, first.task, means, advice, row.reported)
 
 
 class _Words(dict[str, str]):

@@ -23,18 +23,20 @@ def hits(id_: str, pattern: str) -> Condition:
 
 
 def alone(*reasons: WhyAlone) -> Condition:
-    """Tasks trained alone for one of these reasons. Its words are {what} and {mend}."""
+    """Tasks trained alone for one of these reasons. Its words are the sentences."""
 
     def holds(evidence: Evidence) -> Words | None:
         seen = evidence.undistributed
-        return {"what": str(seen), "mend": "; ".join(seen.mend)} if seen and seen.why in reasons else None
+        if seen is None or seen.why not in reasons:
+            return None
+        return {"means": str(seen), "advice": f"The program needs: {'; '.join(seen.mend)}"}
 
     return holds
 
 
 def _option_of_up(evidence: Evidence) -> Words | None:
     said = None if evidence.job is None else refused(evidence.job, evidence.first.text)
-    return None if said is None else {"what": said[0], "advice": said[1]}
+    return None if said is None else {"means": said[0], "advice": said[1]}
 
 
 ROWS = (
@@ -42,8 +44,8 @@ ROWS = (
         "option-after-program",
         "error: unrecognized arguments: --workers 2",
         "",
-        "{what}",
-        "{advice}",
+        "An option of `clusterkit up` stands after the program, which got it and rejected it.",
+        "Write options of `up` before the program: clusterkit up --workers 2 train.py",
         _option_of_up,
     ),
     Row(
@@ -94,8 +96,8 @@ ROWS = (
         "no-strategy",
         "each trained alone. The program makes no tf.distribute strategy",
         "",
-        "{what}",
-        "The program needs: {mend}",
+        "The tasks never connected, so that each trained alone: the program makes no strategy that spans them.",
+        "Create the model in the scope of a strategy that spans the tasks, such as MultiWorkerMirroredStrategy.",
         alone(WhyAlone.NEVER_CONNECTED),
         facts_only=True,
     ),
@@ -103,8 +105,8 @@ ROWS = (
         "no-scope",
         "fit ran outside the scope of the strategy",
         "",
-        "{what}",
-        "The program needs: {mend}",
+        "The tasks connected, but the model was created outside the scope of the strategy, so that each trained alone.",
+        "Create and compile the model within `with strategy.scope():`.",
         alone(WhyAlone.NO_SCOPE),
         facts_only=True,
     ),
@@ -112,8 +114,8 @@ ROWS = (
         "uncalled-main",
         "the program defines main() and never calls it",
         "",
-        "{what}",
-        "The program needs: {mend}",
+        "The program only defines functions, one of them main(), and ends without training.",
+        "Call main() at the end.",
         alone(WhyAlone.UNCALLED),
         facts_only=True,
     ),

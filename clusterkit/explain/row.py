@@ -108,13 +108,13 @@ def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:
 
 
 def found(id_: str) -> Condition:
-    """`check` finds this in the program. Its words are {where}, {what} and {advice}."""
+    """`check` finds this in the program. Its words are {where}, {what} and {how}, its advice."""
 
     def holds(evidence: Evidence) -> Words | None:
         finding = evidence.finding(id_)
         if finding is None:
             return None
-        return {"where": str(finding.location), "what": finding.what, "advice": finding.advice}
+        return {"where": str(finding.location), "what": finding.what, "how": finding.advice}
 
     return holds
 
@@ -139,7 +139,8 @@ class Row:
 
     `seen` is a regular expression (multi-line) for the error text of the task that failed first; "" if facts alone
     count, which `when` looks at. The sentences have `{names}`: the expression's named groups, the condition's words,
-    {task}, and {line}, the last line of the program's own code in the traceback. `title` is the message as people
+    {task}, and {line}, the last line of the program's own code in the traceback; a condition's words {means} and
+    {advice} replace a sentence as a whole. `title` is the message as people
     search for it. If `check` has a finding with the row's id, its sentences, which name the line, replace the row's.
 
     `over` are the ids of rows that are not shown where this one fits. With `facts_only`, the row is also tried for a
