@@ -1,4 +1,7 @@
-"""Rows about what `check` finds in a program, each with the id of its rule; where it does, its sentences are shown."""
+"""Rows about mistakes that `check` finds in a program.
+
+Each has the id of the rule. Where the rule finds it, its sentences are shown instead of those of the row.
+"""
 
 from __future__ import annotations
 

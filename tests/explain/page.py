@@ -16,9 +16,9 @@ FILES: tuple[ModuleType, ...] = (program, resolvers, gangs, servers, keras, data
 HEAD = """\
 # What went wrong?
 
-Each heading is an error as TensorFlow, Keras or clusterkit writes it, or what you see where there is none. Below it stand the
-reason and what to do about it. After a failed run, the final report shows the entry that fits. For a log that comes from
-anywhere, so does `clusterkit explain`:
+Each heading is an error as TensorFlow, Keras or clusterkit writes it, or what you see where there is none. Below it
+stand the reason and what to do about it. After a failed run, the final report shows the entry that fits. For a log that
+comes from anywhere, so does `clusterkit explain`:
 
 ```sh
 clusterkit explain                        # the last run that failed
@@ -27,8 +27,9 @@ kubectl logs --prefix -l job-name=train | clusterkit explain -
 ```
 
 Where an entry says "…", the report names your task, line or value. For what TensorFlow does when a task dies, see
-[What TensorFlow does when a task fails](tensorflow-failures.md); for everything else, [Troubleshooting](troubleshooting.md).
-This page is made from the table in `clusterkit/explain/` by `python -m tests.explain.page`.
+[What TensorFlow does when a task fails](tensorflow-failures.md). Everything else is in
+[Troubleshooting](troubleshooting.md). This page is made from the table in `clusterkit/explain/` by
+`python -m tests.explain.page`.
 """
 NAMES = {"task": "The task", "line": "the program"}
 
