@@ -50,6 +50,7 @@ ROWS = (
         "An option of `clusterkit up` stands after the program, which got it and rejected it.",
         "Write options of `up` before the program: clusterkit up --workers 2 train.py",
         _option_of_up,
+        example=("--", "--workers", "2"),
     ),
     Row(
         "hides-module",
@@ -62,6 +63,7 @@ ROWS = (
             r"module '{0}['.]|from (?:partially initialized module )?'{0}'|named '{0}\.|"
             r'File "(?:[^"]*/)?{0}(?:/__init__)?\.py"',
         ),
+        example=("--workers", "2", "--cold"),
     ),
     Row(
         "tf-config-overwritten",
@@ -71,6 +73,7 @@ ROWS = (
         "Leave TF_CONFIG as clusterkit sets it, or add --tf-config ours.",
         hits("tf-config-overwritten", "Could not start gRPC server|[Aa]ddress already in use|opened no port"),
         facts_only=True,
+        example=("--workers", "2", "--startup-timeout", "20s"),
     ),
     Row(
         "strategy-too-late",
@@ -78,6 +81,7 @@ ROWS = (
         "Collective ops must be configured at program startup",
         "MultiWorkerMirroredStrategy was created after something had initialized TensorFlow.",
         "Create it before tensors, variables, datasets, optimizers and other strategies.",
+        example=("--workers", "2"),
     ),
     Row(
         "wrong-strategy",
@@ -86,6 +90,7 @@ ROWS = (
         "The program's strategy does not fit the cluster: ParameterServerStrategy needs parameter servers, and "
         "MultiWorkerMirroredStrategy supports none.",
         "Add --ps 1 for the former, or leave --ps out for the latter.",
+        example=("--workers", "2", "--ps", "1"),
     ),
     Row(
         "shared-file",
@@ -94,6 +99,7 @@ ROWS = (
         "Every task writes to {subject} at the same time.",
         "Give each task its own path, or write in the chief alone.",
         hits("shared-file", r"{0}|unable to (?:synchronously )?lock file"),
+        example=("--workers", "2"),
     ),
     Row(
         "no-strategy",
@@ -103,6 +109,7 @@ ROWS = (
         "Create the model in the scope of a strategy that spans the tasks, such as MultiWorkerMirroredStrategy.",
         alone(WhyAlone.NEVER_CONNECTED),
         facts_only=True,
+        example=("--workers", "2"),
     ),
     Row(
         "no-scope",
@@ -112,6 +119,7 @@ ROWS = (
         "Create and compile the model within `with strategy.scope():`.",
         alone(WhyAlone.NO_SCOPE),
         facts_only=True,
+        example=("--workers", "2"),
     ),
     Row(
         "uncalled-main",
@@ -121,5 +129,6 @@ ROWS = (
         "Call main() at the end.",
         alone(WhyAlone.UNCALLED),
         facts_only=True,
+        example=("--workers", "2"),
     ),
 )
