@@ -32,7 +32,9 @@ def explain(evidence: Evidence, table: Iterable[Row] = TABLE) -> list[Explanatio
     """Return the explanations of a failure, the most specific first."""
     found = sorted((match for row in table if (match := _match(row, evidence))), key=lambda one: one.rank, reverse=True)
     covered = {id_ for match in found for id_ in match.row.over}
-    return [_explanation(match, evidence) for match in found if match.row.id not in covered][:MOST]
+    shown = [match for match in found if match.row.id not in covered]
+    special = [match for match in shown if not match.row.general]
+    return [_explanation(match, evidence) for match in (special or shown[:1])[:MOST]]
 
 
 def _match(row: Row, evidence: Evidence) -> _Match | None:

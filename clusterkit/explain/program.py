@@ -63,7 +63,7 @@ ROWS = (
             r"module '{0}['.]|from (?:partially initialized module )?'{0}'|named '{0}\.|"
             r'File "(?:[^"]*/)?{0}(?:/__init__)?\.py"',
         ),
-        example=("--workers", "2", "--cold"),
+        example=("--workers", "2", "--start", "cold"),
     ),
     Row(
         "tf-config-overwritten",
@@ -81,6 +81,7 @@ ROWS = (
         "Collective ops must be configured at program startup",
         "MultiWorkerMirroredStrategy was created after something had initialized TensorFlow.",
         "Create it before tensors, variables, datasets, optimizers and other strategies.",
+        reported=("tensorflow/tensorflow#34568", "tensorflow/tensorflow#55178"),
         example=("--workers", "2"),
     ),
     Row(

@@ -143,9 +143,10 @@ class Row:
     {advice} replace a sentence as a whole. `title` is the message as people
     search for it. If `check` has a finding with the row's id, its sentences, which name the line, replace the row's.
 
-    `over` are the ids of rows that are not shown where this one fits. With `facts_only`, the row is also tried for a
-    run without an error text, such as one that hangs or that trains each task alone. With the options `example` of
-    `up`, the program tests/children/mistakes/ID.py shows the row.
+    `over` are the ids of rows that are not shown where this one fits; a `general` row is shown where no other fits.
+    With `facts_only`, the row is also tried for a run without an error text, such as one that hangs or that trains each
+    task alone. With the options `example` of `up`, tests/children/mistakes/ID.py shows the row; its own arguments stand
+    after a "--" there.
     """
 
     id: str
@@ -158,3 +159,4 @@ class Row:
     example: tuple[str, ...] = ()
     facts_only: bool = False
     over: tuple[str, ...] = ()
+    general: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain import data, environment, gangs, keras, program, resolvers, servers
+from clusterkit.explain import data, environment, gangs, keras, peers, program, resolvers, servers
 from clusterkit.explain.row import Row
 
 TABLE: tuple[Row, ...] = (
@@ -13,4 +13,5 @@ TABLE: tuple[Row, ...] = (
     *keras.ROWS,
     *data.ROWS,
     *environment.ROWS,
+    *peers.ROWS,
 )

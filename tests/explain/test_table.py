@@ -34,7 +34,7 @@ def test_each_row_is_complete(row: Row) -> None:
     assert row.title.isprintable()
     assert "`" not in row.title
     for text in (row.means, row.advice):
-        assert text[0].isupper() or text[0] == "{"
+        assert re.match(r"[A-Z{]|(?:worker|ps):", text)
         assert text.isprintable()
         assert re.search(r"\bwould\b", text) is None
     assert row.means.endswith(".")
