@@ -15,8 +15,9 @@ from clusterkit.system.files import end_of
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import AttemptEnded, Exit, Failure, RoleKind, RunResult, RunState
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RoleKind, RunResult, RunState
 from clusterkit.words.startup import Startup
+from clusterkit.words.vitals import Look
 
 LOG = 1 << 18  # bytes of the end of a log
 REPORT = 1 << 20  # bytes of a report about tasks that hang
@@ -40,8 +41,17 @@ def evidence_of(
         *(_failed(run, failure, connected, number == 0) for number, failure in enumerate(failures)),
         *(_ended(ended, connected) for ended in rest.values()),
     ]
-    reason, stuck = (result.reason, tuple(_stuck(run))) if result.cause is None else ("", ())
-    return Evidence(tuple(tasks), job, result.state, reason, findings, stuck, result.undistributed)
+    cause = result.cause
+    return Evidence(
+        tasks=tuple(tasks),
+        job=job,
+        state=result.state,
+        reason=result.reason if cause is None else "",
+        findings=findings,
+        stuck=_hung(run, Look.STARTUP) if cause is None else (),
+        stalled=_hung(run, Look.STALL) if cause is not None and cause.exit.asked is Asked.STALL else (),
+        undistributed=result.undistributed,
+    )
 
 
 def has_own_error(exit_: Exit) -> bool:
@@ -90,14 +100,16 @@ def _log(path: Path) -> list[str]:
     return terminal.feed(end, 0.0) + terminal.flush()
 
 
-def _stuck(run: RunDirectory) -> Iterator[StuckTask]:
-    """Yield the tasks in the reports that were written when the startup timeout was over."""
-    for path in sorted(run.all_stacks.glob("*startup-*.txt")):
+def _hung(run: RunDirectory, look: Look) -> tuple[StuckTask, ...]:
+    """Return the tasks in the newest report of a kind about tasks that hang, and of each host."""
+    found: dict[Task, StuckTask] = {}
+    for path in sorted(run.all_stacks.glob(f"*{look.value}-*.txt"), key=lambda path: (len(path.name), path.name)):
         try:
             text = end_of(path, REPORT).decode(errors="replace")
         except OSError:
             continue
-        yield from stuck_tasks(text)
+        found |= {stuck.task: stuck for stuck in stuck_tasks(text)}
+    return tuple(found.values())
 
 
 def stuck_tasks(report: str) -> Iterator[StuckTask]:

@@ -42,7 +42,7 @@ class TaskEvidence:
 
 @dataclass(frozen=True, slots=True)
 class StuckTask:
-    """A task as it was found when the startup timeout was over, whether it had connected or not.
+    """A task as it was found when the startup timeout was over or training stalled, whatever it did then.
 
     `doing` is what its main thread did, as in `waits in Server.join`, and `where` the line of the program's own code
     that did it, as in `train.py:12`. `listening`: at its own endpoint. `listens` is every task at whose endpoint, and
@@ -63,7 +63,7 @@ class Evidence:
 
     Of `tasks`, the one that failed first is the first. `reason` is that of a run that failed without a failed task.
     `findings` are those of `check`, with and without certainty. `stuck` are the tasks of a run that failed at the
-    startup timeout, the ones that had connected among them.
+    startup timeout, the ones that had connected among them, and `stalled` those of one that ended for a stall.
     """
 
     tasks: tuple[TaskEvidence, ...]
@@ -72,6 +72,7 @@ class Evidence:
     reason: str = ""
     findings: tuple[Finding, ...] = ()
     stuck: tuple[StuckTask, ...] = ()
+    stalled: tuple[StuckTask, ...] = ()
     undistributed: Undistributed | None = None
 
     @property

@@ -7,7 +7,7 @@ from textwrap import wrap
 
 from clusterkit.text.printable import printable
 from clusterkit.words.explanation import Explanation
-from clusterkit.words.outcome import RunResult
+from clusterkit.words.outcome import RunResult, RunState
 
 NARROWEST = 40  # columns
 
@@ -19,7 +19,8 @@ def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> li
     """
     said = str(result.undistributed)
     shown = [explanation for explanation in result.explanations if explanation.means != said]
-    return ["", *lines_of(shown, width, indent), ""] if shown else []
+    head = [f"{indent[2:]}The job recovered from this failure:"] if result.state is RunState.SUCCEEDED else []
+    return [*head, "", *lines_of(shown, width, indent), ""] if shown else []
 
 
 def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") -> list[str]:

@@ -122,3 +122,14 @@ def test_the_reports_about_a_start_that_hung(tmp_path: Path) -> None:
     assert {stuck.task for stuck in evidence_of(run, hung, JOB, None).stuck} == {FIRST, SECOND}
     failed = RunResult(RunState.FAILED, 1, "", Failure(FIRST, 1, Exit(signal=9), 0.0))
     assert evidence_of(run, failed, JOB, None).stuck == ()
+
+
+def test_the_newest_report_about_a_stall(tmp_path: Path) -> None:
+    """Where each task was before one was ended for it."""
+    run = RunDirectory(tmp_path)
+    run.all_stacks.mkdir()
+    for number, doing in ((9, "sleeps"), (10, "waits")):
+        (run.all_stacks / f"stall-{number}.txt").write_text(f"why\n\n{FIRST} {doing}\n")
+    cause = Failure(FIRST, 1, Exit(signal=9, asked=Asked.STALL), 0.0)
+    (stalled,) = evidence_of(run, RunResult(RunState.FAILED, 1, "", cause), JOB, None).stalled
+    assert stalled.doing == "waits"
