@@ -18,8 +18,8 @@ ROOMS = {
     "hooks": {"text", "words", "system", "store", "companions", "ledger", "task"},
     "engines/options": {"words"},
     "job": {"text", "words", "system", "store", "faults", "engines/options"},
-    "check": {"text", "words", "system", "job"},
-    "explain": {"text", "words", "system", "store", "machine", "ledger", "job", "check"},
+    "check": {"text", "words", "job"},
+    "explain": {"text", "words", "system", "store", "machine", "check"},
     "warm": {"words", "system", "store", "job", "task", "check"},
     "backends/link": {"text", "words", "system", "store", "__init__"},
     "backends": {

@@ -204,8 +204,9 @@ def test_the_time_limit_is_for_the_files_alone(tmp_path: Path, monkeypatch: pyte
     assert loaded == [True]
 
 
-def test_the_explanation_is_in_the_report_and_in_the_result(tmp_path: Path) -> None:
+def test_the_explanation_is_in_the_report_and_in_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The report has it above the last lines of the log, whole and set apart, and the result as fields."""
+    monkeypatch.chdir(tmp_path)  # so that the program's name is short
     result = explained(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}"))
     lines = report(result, RunDirectory(tmp_path), color=False, width=80).splitlines()
     start, end = (next(at for at, line in enumerate(lines) if begin in line) for begin in ("    Why: ", BEGIN))
