@@ -41,7 +41,7 @@ class NotExplained(ClusterkitError):
     examples=[
         ("explain", "The last run that failed."),
         ("explain job.log", "A log from anywhere, of one task or of many."),
-        ("explain - < job.log", ""),
+        ("explain -", "A log from standard input."),
     ],
 )
 @click.argument("what", metavar="[RUN|FILE|-]", required=False, type=RunId())
@@ -50,7 +50,7 @@ def command(what: str | None, as_json: bool) -> None:
     """Say why a run failed and what to do about it: the last one that failed, RUN, or the run that wrote a log.
 
     A log is a FILE or standard input (-). It may come from anywhere, such as `kubectl logs`, and its lines may name
-    their tasks. See docs/what-went-wrong.md for all that is known.
+    their tasks.
     """
     with exit_on_error():
         if what is None and _is_redirected():
