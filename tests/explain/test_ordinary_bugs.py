@@ -31,7 +31,7 @@ SHAPES: dict[str, dict[str, Any]] = {"a gang": {"workers": 2}, "parameter server
 
 def job_of(**counts: int) -> JobSpec:
     """A job of this shape."""
-    return build_job({"program": "train.py", **counts}, ProgramKind.SCRIPT)  # type: ignore[typeddict-item]
+    return build_job({"program": "train.py", **counts}, ProgramKind.SCRIPT)
 
 
 def rows(*texts: str, job: JobSpec | None) -> list[str]:
