@@ -52,10 +52,14 @@ def _section(module: ModuleType) -> Iterator[str]:
         subject = str(module.__doc__).removeprefix("Rows about ").partition("\n")[0].rstrip(".")
         yield f"## {subject[0].upper()}{subject[1:]}\n"
     for row in rows:
-        yield f"### `{row.title}`\n"
+        yield f"### {_code(row.title)}\n"
         yield f"{sentence(row.means)}\n"
         seen = ", ".join(f"[{thread}]({address(thread)})" for thread in row.reported)
         yield f"**What to do:** {sentence(row.advice)}{f' Reported as {seen}.' if seen else ''}\n"
+
+
+def _code(text: str) -> str:
+    return f"`` {text} ``" if "`" in text else f"`{text}`"
 
 
 if __name__ == "__main__":

@@ -32,9 +32,10 @@ def test_each_row_is_complete(row: Row) -> None:
     """Sentences for people, and something by which a failure is known."""
     assert re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", row.id)
     assert row.title.isprintable()
-    assert "`" not in row.title
     for text in (row.means, row.advice):
-        assert re.match(r"[A-Z{]|(?:worker|ps):", text)
+        assert re.match(
+            r"[A-Z{]|[a-z]\w*[.:_(]|(?:fit|save|protobuf)\b", text
+        )  # a sentence, or a name at its beginning
         assert text.isprintable()
         assert re.search(r"\bwould\b", text) is None
     assert row.means.endswith(".")
