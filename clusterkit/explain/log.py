@@ -27,7 +27,7 @@ FIRST = 500  # lines by which the form of the prefixes is found
 WENT_ON = 300  # lines after a traceback that show that the program has handled it
 
 _OURS = re.compile(r"(?P<source>(?:chief|worker|ps|evaluator):\d{1,9}) *│ ?")
-_OF_REPORT = re.compile(r" +(?:chief|worker|ps|evaluator):\d+ *│")  # in the final report, which repeats lines
+_OF_REPORT = re.compile(r" {2,}(?:(?:chief|worker|ps|evaluator):\d+ *)?│")  # in the final report, which repeats lines
 _FORMS = (  # of a line's prefix, as these write it
     re.compile(r"\[pod/(?P<source>[^\s/\]]{1,253})(?:/[^\s\]]{1,253})?\] ?"),  # kubectl logs --prefix
     re.compile(r"\[\d{1,9},(?P<source>\d{1,9})\]<std(?:out|err)>: ?"),  # horovodrun, mpirun --tag-output

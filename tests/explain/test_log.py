@@ -93,7 +93,8 @@ def test_a_log_without_prefixes() -> None:
 def test_the_final_report_repeats_lines() -> None:
     """They are not counted again, or the cause would come last."""
     lines = both(FORMS["clusterkit up"], COLLATERAL, OWN)
-    assert told(*lines, *(f"    worker:0 │ {line}" for line in ORDINARY)) == ("worker:1", TOO_LATE)
+    for margin in ("    worker:0 │ ", "    │ "):
+        assert told(*lines, *(f"{margin}{line}" for line in ORDINARY)) == ("worker:1", TOO_LATE)
 
 
 def test_an_error_that_was_handled_long_ago_is_none() -> None:
