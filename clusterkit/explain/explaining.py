@@ -12,15 +12,14 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.account import Account
 from clusterkit.words.job import JobSpec
-from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.outcome import RoleKind, RunResult, RunState
 
 WITHIN = 2.0  # seconds
 
 
 def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Account) -> RunResult:
     """Return the result, with the explanations of its failure if there are any."""
-    went_wrong = result.state in (RunState.FAILED, RunState.TIMED_OUT) or result.restarts or result.undistributed
-    if result.state is RunState.STOPPED or not went_wrong:
+    if not _went_wrong(result):
         return result
     try:  # outside the time limit, which is for the program's files
         from clusterkit.check.reading import findings_of
@@ -40,3 +39,11 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
         start_thread("explain", gather, lambda crashed: None).join(WITHIN)
     explanations = explain(gathered[-1]) if gathered else ()
     return replace(result, explanations=tuple(explanations), finding=str(explanations[0])) if explanations else result
+
+
+def _went_wrong(result: RunResult) -> bool:
+    """Whether there is something to explain; a failure that a fault was injected for needs no explanation."""
+    if result.state is not RunState.SUCCEEDED:
+        return result.state in (RunState.FAILED, RunState.TIMED_OUT)
+    causes = (ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE)
+    return result.undistributed is not None or any(ended.fault is None for ended in causes)
