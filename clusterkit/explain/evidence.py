@@ -64,7 +64,7 @@ def has_own_error(exit_: Exit) -> bool:
 def _recovered(result: RunResult) -> Iterator[Failure]:
     """Yield the last failure from which a run has recovered, unless an injected fault explains it."""
     causes = [
-        ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE and not ended.fault
+        ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE and ended.fault is None
     ]
     for ended in causes[-1:] if result.state is RunState.SUCCEEDED else ():
         if ended.exit is not None and ended.ended is not None:
