@@ -30,13 +30,16 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem and its fix. `explains` is a pattern of the tracebacks that it causes; empty for none."""
+    """A problem and its fix. `word` is what it is about, such as the module that a file hides.
+
+    The row of clusterkit/explain with the same id says by which tracebacks the problem is known.
+    """
 
     id: str
     location: Location
     what: str
     advice: str
-    explains: str = ""
+    word: str = ""
     severity: Severity = Severity.WARNING
 
     def __str__(self) -> str:

@@ -6,13 +6,11 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from clusterkit.check.imports import program_files, program_of
 from clusterkit.job.options import OPTIONS, Kind
 from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Program, ProgramKind
+from clusterkit.words.model import Program
 
-MOST = 300_000  # bytes of a program and its modules that are read at most
 _OTHERS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
 OPTIONS_OF_UP = frozenset(
     {entry.flag for entry in OPTIONS.values()}
@@ -28,37 +26,24 @@ def misplaced(args: Sequence[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if name in OPTIONS_OF_UP]
 
 
-def unmentioned(job: JobSpec) -> str | None:
-    """Return a warning if the program would receive options of `up` that its own text does not mention."""
-    names = misplaced(job.program.args)
-    if not names or job.program.kind is ProgramKind.COMMAND:
-        return None
-    texts = [source.text for source in program_files(*program_of(job), most=MOST)]
-    missing = [name for name in names if not any(re.search(_word(name).encode(), text) for text in texts)]
-    if not texts or not missing:
-        return None
-    they = f"{listed(missing)} {'comes' if len(missing) == 1 else 'come'} after {job.program}"
-    return f"{they}, which gets but does not mention {_them(missing)}. {_advice(missing, job.program)}"
-
-
-def refused(job: JobSpec, text: str) -> str | None:
-    """Return a hint if `text`, the error of a failed program, shows that the program rejected an option of `up`."""
+def refused(job: JobSpec, text: str) -> tuple[str, str] | None:
+    """Return what is wrong and what to do if `text`, a failed program's error, shows that it rejected one of these."""
     given = [job.program.args, *(setup.args or () for setup in job.setups.values())]
-    names = [name for name in misplaced([*sum(given, ())]) if re.search(_REFUSED + _word(name), text)]
+    names = [name for name in misplaced([*sum(given, ())]) if re.search(_REFUSED + word_pattern(name), text)]
     if not names:
         return None
     they = f"{listed(names)} {'is an option' if len(names) == 1 else 'are options'} of `clusterkit up`"
-    return f"{they}, but {job.program} got {_them(names)}. {_advice(names, job.program)}"
+    return f"{they}, but {job.program} got {them(names)}.", advice(names, job.program)
 
 
-def _word(name: str) -> str:
+def word_pattern(name: str) -> str:
     """Return a pattern for the option's name, with dashes or underscores, and with or without the leading dashes."""
     return rf"(?<![A-Za-z0-9]){re.escape(name[2:]).replace(chr(92) + '-', '[-_]')}(?![A-Za-z0-9])"
 
 
-def _advice(names: Sequence[str], program: Program) -> str:
+def advice(names: Sequence[str], program: Program) -> str:
     return f"Write options of `up` before the program: clusterkit up {' '.join(names)} … {program}"
 
 
-def _them(names: Sequence[str]) -> str:
+def them(names: Sequence[str]) -> str:
     return "it" if len(names) == 1 else "them"

@@ -1,10 +1,10 @@
-"""The rules of `clusterkit check`: each finds one kind of mistake, and has a pattern for the tracebacks it causes."""
+"""The rules of `clusterkit check`: each finds one kind of mistake."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from clusterkit.check.findings import Finding, Location
@@ -46,7 +46,7 @@ class HidingFile(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A place where a rule applies. `word` replaces `{0}` in the rule's `explains`."""
+    """A place where a rule applies. `word` is what the finding is about."""
 
     location: Location
     what: str
@@ -215,34 +215,23 @@ def uncalled_main(case: Case) -> Iterator[Hit]:
         yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
 
 
-class Rule(NamedTuple):
-    """A rule. `explains` is a pattern of the tracebacks that its hits cause, with its `word` for `{0}`."""
-
-    id: str
-    find: Callable[[Case], Iterator[Hit]]
-    explains: str
-
-
-RULES = (
-    Rule("hides-module", hides_module, r"module '{0}['.]|from (?:partially initialized module )?'{0}'|named '{0}\.|"
-         r'File "(?:[^"]*/)?{0}(?:/__init__)?\.py"'),
-    Rule("tf-config-overwritten", tf_config, "Could not start gRPC server|[Aa]ddress already in use|opened no port"),
-    Rule("strategy-too-late", strategy_too_late, "Collective ops must be configured at program startup"),
-    Rule("wrong-strategy", wrong_strategy, "no id for task_type|at least one ps"),
-    Rule("no-strategy", no_strategy, ""),
-    Rule("no-scope", no_scope, ""),
-    Rule("unseeded-shuffle", unseeded_shuffle, ""),
-    Rule("uncalled-main", uncalled_main, ""),
-    Rule("shared-file", shared_file, "{0}|unable to (?:synchronously )?lock file"),
-)  # fmt: skip
+RULES = {
+    "hides-module": hides_module,
+    "tf-config-overwritten": tf_config,
+    "strategy-too-late": strategy_too_late,
+    "wrong-strategy": wrong_strategy,
+    "no-strategy": no_strategy,
+    "no-scope": no_scope,
+    "unseeded-shuffle": unseeded_shuffle,
+    "uncalled-main": uncalled_main,
+    "shared-file": shared_file,
+}
 
 
 def check(case: Case) -> list[Finding]:
     """Apply all rules."""
     return [
-        Finding(rule.id, hit.location, hit.what, hit.advice, rule.explains.format(re.escape(hit.word)))
-        for rule in RULES
-        for hit in rule.find(case)
+        Finding(id_, hit.location, hit.what, hit.advice, hit.word) for id_, rule in RULES.items() for hit in rule(case)
     ]
 
 

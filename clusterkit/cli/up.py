@@ -137,7 +137,7 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
 
 def _prepared(options: Gathered, only: tuple[str, ...]) -> Prepared:
     """The job, with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
-    from clusterkit.check.misplaced import unmentioned
+    from clusterkit.check.unmentioned import unmentioned
     from clusterkit.supervisor.prepare import prepare
 
     prepared = prepare(options, only)

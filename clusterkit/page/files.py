@@ -7,9 +7,9 @@ from pathlib import Path
 
 from starlette.responses import Response
 
-from clusterkit.backends.local.stacks import end_of
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun
+from clusterkit.system.files import end_of
 from clusterkit.text.printable import printable_lines
 
 STATIC = Path(__file__).parent / "static"

@@ -11,6 +11,7 @@ from clusterkit.page.entities import Goodput, Run
 from clusterkit.page.markup import block, code, few, table
 from clusterkit.text.durations import shown
 from clusterkit.text.noise import NoiseFilter
+from clusterkit.views.explanations import address
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import TITLES, recovery_cells
 from clusterkit.words.campaign import CampaignRecord, RunRecord
@@ -47,7 +48,7 @@ def run_markdown(told: RunFacts) -> str:
     if told.result is not None and told.result.cause is not None:
         parts += _cause(told.result, told.result.cause)
     elif told.result is not None and told.result.state is not RunState.SUCCEEDED:
-        parts += ["### Reason", block([told.result.reason, *([told.result.finding] if told.result.finding else [])])]
+        parts += ["### Reason", block([told.result.reason]), *_explained(told.result)]
     if rows := recovery_cells(told.recovered):
         kept, rest = few([[code(cell, LONGEST_CELL) for cell in row] for row in rows], MOST_ROWS)
         parts += ["### Recoveries", table(TITLES, kept) + rest]
@@ -125,13 +126,19 @@ def _cause(result: RunResult, cause: Failure) -> Iterator[str]:
     noise = NoiseFilter()
     yield "### Cause"
     yield code(failed(cause))
+    yield from _explained(result)
     if lines := [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
         yield block(lines)
-    if result.finding is not None:
-        yield f"Hint: {code(result.finding)}"
     others = [("Same error", one) for one in result.same] + [("Collateral", one) for one in result.collateral]
     if others:
         yield "\n".join(f"- {what}: {code(failed(one))}" for what, one in others[:MOST_ROWS])
+
+
+def _explained(result: RunResult) -> Iterator[str]:
+    """The explanations; what they quote of a log is hostile, and so is result.json."""
+    for one in result.explanations:
+        lines = [f"Why: {code(one.means)}", f"Fix: {code(one.advice)}", *(code(address(at)) for at in one.reported)]
+        yield "\\\n".join(lines)
 
 
 def _faults(told: RunFacts) -> Iterator[tuple[str, ...]]:

@@ -152,7 +152,7 @@ def clean(text: str) -> str:
 
 def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
     if not now.live:
-        return _last_sentence(status.result or now.result)
+        return " ".join(filter(None, [_last_sentence(status.result or now.result), _why(now.result)]))
     if starting:
         return waited_for(status)
     if phase is RunPhase.STARTING:
@@ -184,6 +184,11 @@ def _last_sentence(result: RunResult | None) -> str:
     after = f" after {durations.shown(result.duration)}" if result.duration else ""
     how = "was lost" if result.lost else result.state.value
     return f"The run {how}{after}: {printable(result.reason)}."
+
+
+def _why(result: RunResult | None) -> str:
+    """What explains a failure, and what to do; the result in the journal is older than the explanation."""
+    return printable(result.finding or "") if result else ""
 
 
 def _resume(run_id: str, result: RunResult | None, now: Now, status: RunStatus) -> str | None:

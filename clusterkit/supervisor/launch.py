@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from clusterkit import __version__
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
-from clusterkit.check.explaining import explained
+from clusterkit.explain.explaining import explained
 from clusterkit.machine import Machine
 from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.directory import RunDirectory, RunInfo
@@ -144,7 +144,7 @@ def _run(run: Run, seed: int, observer: Observer, backend: Backend, inbox: Inbox
         observer.start_hooks(stack)
         machine = Machine(job, seed, past.before)
         loop = Loop(machine, backend, inbox, observer.see, control.answer, past.first, past.clock)
-        result = explained(loop.run(), job)
+        result = explained(loop.run(), job, directory, observer.account())
         if not result.final:
             backend.leave()
         observer.write_result(result)

@@ -152,10 +152,10 @@ def listening_ports(pid: int | None = None) -> frozenset[int]:
     return frozenset(_listeners("self" if pid is None else pid).values())
 
 
-def listening_ports_of(pid: int) -> frozenset[int]:
-    """Return the TCP ports on which the process itself listens, in this network namespace."""
+def listening_ports_of(pid: int, namespace: int | str = "self") -> frozenset[int]:
+    """Return the TCP ports on which the process itself listens, in a process's network namespace."""
     own = links(pid)
-    return frozenset(port for inode, port in _listeners().items() if f"socket:[{inode}]" in own)
+    return frozenset(port for inode, port in _listeners(namespace).items() if f"socket:[{inode}]" in own)
 
 
 def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:

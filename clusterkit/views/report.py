@@ -10,6 +10,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.text.durations import shown
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import NO_STYLE, printable
+from clusterkit.views.explanations import explanation_lines
 from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
@@ -38,10 +39,11 @@ def report(
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
-        lines += _blame(result, result.cause, run)
+        lines += _blame(result, result.cause, run, columns)
     elif result.state is not RunState.SUCCEEDED:
         lines.append([(f"  Reason: {result.reason}.", ())])
-        lines += [[("  ", ()), (f"Hint: {result.finding}", (_BOLD,))]] if result.finding else []
+    if result.cause is None:
+        lines += [[(line, (_BOLD,))] for line in explanation_lines(result, columns)]
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
@@ -85,15 +87,14 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if fine else _RED,))]
 
 
-def _blame(result: RunResult, cause: Failure, run: RunPaths) -> Iterator[_Line]:
+def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iterator[_Line]:
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
+    yield from ([(line, (_BOLD,))] for line in explanation_lines(result, width))
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
         yield [(f"    {cause.task} │ {line}", ())]
     if cause.exit.ok:
         yield [(f"    {result.reason}.", ())]
-    if result.finding is not None:
-        yield [("    ", ()), (f"Hint: {result.finding}", (_BOLD,))]
     if cause.exit.error is None:
         yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
     if result.repeated:

@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from clusterkit.words.distribution import Undistributed
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Tagged, Task
 
 CRASHED = 70  # clusterkit itself failed; as sysexits.h has it
@@ -166,9 +167,10 @@ class RunResult:
 
     `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
     failed in the same way, and training got no further since. `not_injected` are the faults that had no effect; if the
-    job succeeded nevertheless, they make `exit_code` 3. `finding` is what the check of the program says that explains
-    the failure, if anything. `lost`: something other than the run ended its supervisor. `given_up` are the workers that
-    it continued without. `undistributed` are tasks that each trained alone although they have peers.
+    job succeeded nevertheless, they make `exit_code` 3. `explanations` say why the run failed and what to do, the most
+    specific first, which `finding` has as a text. `lost`: something other than the run ended its supervisor. `given_up`
+    are the workers that it continued without. `undistributed` are tasks that each trained alone although they have
+    peers.
     """
 
     state: RunState
@@ -189,6 +191,7 @@ class RunResult:
     lost: bool = False
     given_up: tuple[Task, ...] = ()
     undistributed: Undistributed | None = None
+    explanations: tuple[Explanation, ...] = ()
 
     @property
     def word(self) -> str:

@@ -103,7 +103,7 @@ def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path, mon
     assert state in ("R", "S")
     assert answer == Inspected({WORKER: Vitals(1, False, state)}, Look.STALL, str(tmp_path / "stacks" / "stall-1.txt"))
     report = (tmp_path / "stacks" / "stall-1.txt").read_text()
-    assert "endpoint     127.0.0.1:9, not listening\n  connections  none\n  no stacks" in report
+    assert "endpoint     127.0.0.1:9, not listening\n  connections  none\n  listens      nowhere\n  no stacks" in report
 
 
 def test_a_report_of_nothing_is_a_heading() -> None:

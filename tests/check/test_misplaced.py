@@ -7,7 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from clusterkit.check.misplaced import OPTIONS_OF_UP, misplaced, refused, unmentioned
+from clusterkit.check.misplaced import OPTIONS_OF_UP, misplaced, refused
+from clusterkit.check.unmentioned import unmentioned
 from clusterkit.cli import cli
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind

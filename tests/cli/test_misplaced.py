@@ -14,14 +14,14 @@ PARSES = "import argparse\nparser = argparse.ArgumentParser()\n{}\nprint(parser.
 
 
 def test_a_program_that_does_not_know_the_option(ck: Clusterkit, tmp_path: Path) -> None:
-    """A line before the start, and a hint below the cause."""
+    """A line before the start, and an explanation of the failure."""
     program = tmp_path / "train.py"
     program.write_text(PARSES.format(""))
     out = ck("up", "--restart", "never", program, "--workers", "2", code=1).out
     assert out.splitlines()[0].endswith(
         f"Write options of `up` before the program: clusterkit up --workers … {program}"
     )
-    assert "Hint: --workers is an option of `clusterkit up`" in out
+    assert "Why: --workers is an option of `clusterkit up`" in out
 
 
 def test_a_detached_run(ck: Clusterkit, tmp_path: Path) -> None:

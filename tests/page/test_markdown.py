@@ -13,6 +13,7 @@ import pytest
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
 from clusterkit.page.markup import block, code
 from clusterkit.words.campaign import campaign_record
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 from clusterkit.words.recovery import RecoveryReport
 from tests.histories import task
@@ -84,13 +85,15 @@ def test_a_run_says_what_ran_and_how_it_went() -> None:
 def test_a_failed_run_has_its_cause_in_a_block() -> None:
     """With the last lines of its log, and those who failed likewise or of it."""
     result = RunResult(
-        RunState.FAILED, 1, "worker:0 failed", cause=failure("Traceback", "ValueError: so"), finding="train.py:3: mind",
+        RunState.FAILED, 1, "worker:0 failed", cause=failure("Traceback", "ValueError: so"),
+        explanations=(Explanation("row", None, "train.py:3: mind.", "Do so.", ("a/b#1",)),),
         collateral=(failure(name="chief:0"),), not_injected=(NotInjected("kill ps:0", "the run had ended"),),
     )  # fmt: skip
     text = run_markdown(told(run=replace(RUN, state="failed", exit_code=1), result=result))
     assert "## ✘ `ps_train.py` failed" in text
-    assert "### Cause\n\n`worker:0 exited with code 1 (attempt 2)`\n\n```text\nTraceback\nValueError: so\n```" in text
-    assert "Hint: `train.py:3: mind`" in text
+    why = "Why: `train.py:3: mind.`\\\nFix: `Do so.`\\\n`https://github.com/a/b/issues/1`"
+    block = "```text\nTraceback\nValueError: so\n```"
+    assert f"### Cause\n\n`worker:0 exited with code 1 (attempt 2)`\n\n{why}\n\n{block}" in text
     assert "- Collateral: `chief:0 exited with code 1 (attempt 2)`" in text
     assert "|  | never | `kill ps:0` | `the run had ended` |" in text
 
@@ -109,7 +112,8 @@ def test_a_run_without_a_result_is_told_too() -> None:
 def test_nothing_breaks_out(text: str) -> None:
     """Outside of code there is nothing of what a task, a user or a file wrote."""
     marker = f"{text}ZZZ{text}"
-    result = RunResult(RunState.FAILED, 1, marker, cause=failure("a", marker, "b"), finding=marker)
+    result = RunResult(RunState.FAILED, 1, marker, cause=failure("a", marker, "b"))
+    result = replace(result, explanations=(Explanation("row", None, marker, marker, (marker,)),))
     run = replace(RUN, program=marker, command=f"clusterkit up {marker}", shape=marker)
     whole = run_markdown(told(run=run, result=result, platform={marker: marker}))
     assert whole.count("ZZZ") >= 7

@@ -64,6 +64,24 @@ def test_a_run_that_the_exception_does_not_describe_has_a_section(session: pytes
     outcome.stdout.no_fnmatch_line("*log (run bad)*")
 
 
+def test_a_failing_test_shows_why(session: pytest.Pytester) -> None:
+    """The explanation is in the exception, above the end of the log."""
+    source = """
+        from pathlib import Path
+
+        def test_it(cluster):
+            Path("train.py").write_text("raise RuntimeError('Collective ops must be configured at program startup')")
+            cluster("train.py", restart="never").wait()
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines([
+        "E *Cause: worker:0 exited with code 1 (attempt 1)",
+        "E *Why: MultiWorkerMirroredStrategy was created after*",
+        "E *worker:0 │ RuntimeError: Collective ops must be configured at program startup",
+    ])  # fmt: skip
+
+
 def test_a_wait_that_took_too_long_describes_the_run(session: pytest.Pytester) -> None:
     """Each task once, in the exception, also if another one came of it; earlier failures are in the section."""
     source = """

@@ -45,6 +45,7 @@ class InspectedAttempt:
     dump: Dump | None = None
     cpu: float | None = None  # percent of one core
     connections: list[Connection] = field(default_factory=list)
+    listens: frozenset[int] = frozenset()  # ports
     doing: Doing | None = None
 
 
@@ -96,6 +97,7 @@ class HangInspector:
         for subject in subjects:
             subject.cpu = used[subject.task][0] if subject.task in used else None
             subject.connections = established(subject.child.pid)
+            subject.listens = procfs.listening_ports_of(subject.child.pid, subject.child.pid)
             seen = procfs.stat(subject.child.pid)
             state = seen[0] if seen else "X"
             if state == "D" != subject.vitals.state:  # a short disk wait, as in every process
@@ -128,10 +130,10 @@ def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
     """Return the findings about every task as text."""
     places = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
     ends = {made.local: subject.task for subject in subjects for made in subject.connections} | places
-    return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, ends) for s in subjects)])
+    return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, ends, places) for s in subjects)])
 
 
-def _section(subject: InspectedAttempt, ends: Mapping[str, Task]) -> str:
+def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mapping[str, Task]) -> str:
     vitals = subject.vitals
     wrong = halted([subject.task], {subject.task: vitals})
     state = STATES.get(vitals.state, "not there any more")
@@ -144,9 +146,16 @@ def _section(subject: InspectedAttempt, ends: Mapping[str, Task]) -> str:
         f"  CPU          {cpu}",
         f"  endpoint     {subject.endpoint or 'none'}{'' if vitals.listening else ', not listening'}",
         f"  connections  {_peers(subject.connections, ends)}",
+        f"  listens      {_listens(subject, places) or 'nowhere'}",
         *(["  main thread, innermost first", *stack] if stack else ["  no stacks: stopped, or no Python program"]),
         "",
     ])  # fmt: skip
+
+
+def _listens(subject: InspectedAttempt, places: Mapping[str, Task]) -> str:
+    """Return where its process listens, such as `worker:0, port 2222`: whose endpoint it is, or which other port."""
+    host = (subject.endpoint or "").rpartition(":")[0]
+    return ", ".join(str(places.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.listens))
 
 
 def _peers(connections: Sequence[Connection], ends: Mapping[str, Task]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
+from clusterkit.system.files import end_of
 from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
@@ -89,18 +89,6 @@ def ask(dump: Dump, pid: int) -> None:
         finally:
             os.close(file)
         os.kill(pid, STACKS_SIGNAL)
-
-
-def end_of(path: Path, longest: int) -> bytes:
-    """Return the last bytes of a file. Raises OSError, also for what a task put in its place: a link, a pipe."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        seen = os.fstat(descriptor)
-        if not stat.S_ISREG(seen.st_mode):
-            raise FileNotFoundError
-        return os.pread(descriptor, longest, max(0, seen.st_size - longest))
-    finally:
-        os.close(descriptor)
 
 
 def collect(dumps: Sequence[Dump], timeout: float, ended: threading.Event | None = None) -> None:

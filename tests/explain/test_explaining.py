@@ -1,4 +1,4 @@
-"""After a failure: the finding that explains its traceback is in the result, and nothing that a file holds harms it."""
+"""After a failure: what explains its traceback is in the result, and nothing that a file holds harms it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from clusterkit.check import explaining, reading
-from clusterkit.check.explaining import explained
+from clusterkit.check import reading
+from clusterkit.explain import explaining
+from clusterkit.explain.explaining import explained as explained_in
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.barrier import start_thread
 from clusterkit.views.report import report
 from clusterkit.words import wire
+from clusterkit.words.account import Account
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Task, TaskType
-from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
+from clusterkit.words.outcome import AttemptEnded, Exit, Failure, FailureRole, RoleKind, RunResult, RunState
 from tests.histories import build_job
 
 TF = "import json, os\nimport tensorflow as tf\n"
@@ -28,6 +30,9 @@ MADE = "strategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
 FIXED = "os.environ['TF_CONFIG'] = json.dumps({'cluster': {'worker': ['a:1']}})\n"
 BEGIN = "Traceback (most recent call last):"
 STARTUP = "RuntimeError: Collective ops must be configured at program startup"
+GENERAL = (
+    "MultiWorkerMirroredStrategy was created after something had initialized TensorFlow. Create it before tensors,"
+)
 RANDOM = "ImportError: cannot import name 'Random' from 'random' (/somewhere/random.py)"
 
 
@@ -43,8 +48,13 @@ def failed(*tail: str, exit_: Exit | None = None) -> RunResult:
     return RunResult(RunState.FAILED, 1, "worker:1 exited with code 1", cause, (), (), 0, None, 1.0)
 
 
+def explained(result: RunResult, job: JobSpec) -> RunResult:
+    """The result with its explanations, of a run whose directory is gone."""
+    return explained_in(result, job, RunDirectory(Path("/nonexistent/run")), Account())
+
+
 def finding(result: RunResult, job: JobSpec) -> str | None:
-    """The hint for the failure."""
+    """The text of the explanation of the failure."""
     return explained(result, job).finding
 
 
@@ -95,7 +105,7 @@ def test_the_cause_is_explained(
     assert said in str(finding(failed(BEGIN, exception), job))
     assert finding(failed(BEGIN, "KeyError: 'x'"), job) is None
     assert finding(failed(f"it said {exception}", BEGIN, "KeyError: 'x'"), job) is None
-    assert finding(failed(BEGIN, exception), job_of(tmp_path, "print(1)\n")) is None
+    assert said not in str(finding(failed(BEGIN, exception), job_of(tmp_path, "print(1)\n")))
 
 
 def test_the_finding_whose_line_is_in_the_traceback_wins(tmp_path: Path) -> None:
@@ -111,9 +121,8 @@ def test_a_start_that_hangs_is_explained_without_a_cause(tmp_path: Path) -> None
     reason = "worker:0, worker:1 opened no port and reported no progress within 40 s of the start"
     hung = RunResult(RunState.FAILED, 1, reason, None, (), (), 0, None, 1.0)
     job = job_of(tmp_path, f"{TF}{FIXED}{MADE}")
-    assert f"Hint: {tmp_path}/main.py:3: TF_CONFIG is" in report(
-        explained(hung, job), RunDirectory(tmp_path), color=False
-    )
+    assert str(finding(hung, job)).startswith(f"{tmp_path}/main.py:3: TF_CONFIG is")
+    assert "    Why: " in report(explained(hung, job), RunDirectory(tmp_path), color=False)
     assert finding(replace(hung, state=RunState.STOPPED), job) is None
 
 
@@ -140,9 +149,9 @@ HOSTILE = {
 @pytest.mark.timeout(30)
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
 def test_a_hostile_file_does_no_harm(tmp_path: Path, text: bytes) -> None:
-    """It causes no error and no long wait, and the result stays unchanged."""
-    result, before = failed(BEGIN, STARTUP), time.process_time()
-    assert explained(result, job_of(tmp_path, text)) == result
+    """It causes no error and no long wait; what is said does not depend on it."""
+    before = time.process_time()
+    assert str(finding(failed(BEGIN, STARTUP), job_of(tmp_path, text))).startswith(GENERAL)
     assert time.process_time() - before < explaining.WITHIN + 3  # others may have the machine meanwhile
 
 
@@ -150,22 +159,23 @@ def test_missing_files_do_no_harm(tmp_path: Path) -> None:
     """The program may be removed, or replaced by a pipe without a writer."""
     job = job_of(tmp_path, TF)
     (tmp_path / "main.py").unlink()
-    assert finding(failed(BEGIN, STARTUP), job) is None
+    assert str(finding(failed(BEGIN, STARTUP), job)).startswith(GENERAL)
     os.mkfifo(tmp_path / "main.py")
-    assert finding(failed(BEGIN, STARTUP), job) is None
+    assert str(finding(failed(BEGIN, STARTUP), job)).startswith(GENERAL)
 
 
 @pytest.mark.parametrize("error", [MemoryError, RecursionError, OSError, AssertionError])
 def test_an_error_in_the_check_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    """Only the hint is missing."""
+    """Only the program's line is missing."""
 
     def fails(*_: Any, **__: Any) -> None:
         raise error
 
     monkeypatch.setattr(reading, "findings_of", fails)
-    assert finding(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}")) is None
+    said = finding(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}"))
+    assert str(said).startswith(GENERAL)
 
 
 def test_the_check_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,14 +184,14 @@ def test_the_check_has_a_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(reading, "findings_of", lambda *_, **__: released.wait(30) or [])
     monkeypatch.setattr(explaining, "WITHIN", 0.05)
     before = time.monotonic()
-    assert finding(failed(BEGIN, STARTUP), job_of(tmp_path, TF)) is None
+    assert str(finding(failed(BEGIN, STARTUP), job_of(tmp_path, TF))).startswith(GENERAL)
     assert time.monotonic() - before < 10
     released.set()
 
 
 def test_the_time_limit_is_for_the_files_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Clusterkit's own modules, which may be slow to load, have been imported by then."""
-    module = "clusterkit.check.misplaced"
+    module = "clusterkit.explain.evidence"
     monkeypatch.delitem(sys.modules, module)
     loaded: list[bool] = []
 
@@ -194,12 +204,29 @@ def test_the_time_limit_is_for_the_files_alone(tmp_path: Path, monkeypatch: pyte
     assert loaded == [True]
 
 
-def test_the_hint_is_in_the_report_and_in_the_result(tmp_path: Path) -> None:
-    """The report has it below the last lines of the log, and the result as a field."""
+def test_the_explanation_is_in_the_report_and_in_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The report has it above the last lines of the log, whole and set apart, and the result as fields."""
+    monkeypatch.chdir(tmp_path)  # so that the program's name is short
     result = explained(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}"))
     lines = report(result, RunDirectory(tmp_path), color=False, width=80).splitlines()
-    number = next(number for number, line in enumerate(lines) if "Hint: " in line)
-    assert lines[number].startswith(f"    Hint: {tmp_path}/main.py:4: The strategy is created after line 3")
-    assert lines[number - 1].endswith(STARTUP)
+    start, end = (next(at for at, line in enumerate(lines) if begin in line) for begin in ("    Why: ", BEGIN))
+    block = lines[start - 1 : end]
+    assert (block[0], block[-1], max(map(len, block)) <= 80) == ("", "", True)
+    said = " ".join(" ".join(block).replace("Why: ", "").replace("Fix: ", "").split())
+    assert "main.py:4: The strategy is created after line 3" in said
+    assert result.explanations[0].advice in said
     assert wire.decode(RunResult, wire.encode(result)) == result
-    assert "Hint:" not in report(failed(BEGIN, STARTUP), RunDirectory(tmp_path), color=False)
+    assert "Why:" not in report(failed(BEGIN, STARTUP), RunDirectory(tmp_path), color=False)
+
+
+def test_a_failure_that_was_overcome_is_explained(tmp_path: Path) -> None:
+    """The job has succeeded after a restart, but its program still has the mistake."""
+    run, job, worker = RunDirectory(tmp_path), job_of(tmp_path, TF), Task(TaskType.WORKER, 1)
+    run.of_task(worker).mkdir(parents=True)
+    run.log(worker, 1).write_text(f"{BEGIN}\n{STARTUP}\n")
+    role = FailureRole(RoleKind.CAUSE, worker, 1)
+    ended = AttemptEnded(worker, 1, 0.0, 1.0, Exit(code=1), None, None, None, None, role=role)
+    result = RunResult(RunState.SUCCEEDED, 0, "", attempts=(ended,), restarts=1)
+    said = explained_in(result, job, run, Account())
+    assert [one.row for one in said.explanations] == ["strategy-too-late"]
+    assert "    Why: " in report(said, run, color=False)

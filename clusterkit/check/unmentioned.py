@@ -1,0 +1,26 @@
+"""Warns of options of `up` that were typed after a program whose own text does not mention them."""
+
+from __future__ import annotations
+
+import re
+
+from clusterkit.check.imports import program_files, program_of
+from clusterkit.check.misplaced import advice, misplaced, them, word_pattern
+from clusterkit.text.spelling import listed
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import ProgramKind
+
+MOST = 300_000  # bytes of a program and its modules that are read at most
+
+
+def unmentioned(job: JobSpec) -> str | None:
+    """Return a warning if the program would receive options of `up` that its own text does not mention."""
+    names = misplaced(job.program.args)
+    if not names or job.program.kind is ProgramKind.COMMAND:
+        return None
+    texts = [source.text for source in program_files(*program_of(job), most=MOST)]
+    missing = [name for name in names if not any(re.search(word_pattern(name).encode(), text) for text in texts)]
+    if not texts or not missing:
+        return None
+    they = f"{listed(missing)} {'comes' if len(missing) == 1 else 'come'} after {job.program}"
+    return f"{they}, which gets but does not mention {them(missing)}. {advice(missing, job.program)}"

@@ -1,0 +1,161 @@
+"""`clusterkit explain`."""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from clusterkit.cli.addressing import RunId
+from clusterkit.cli.help import Command
+from clusterkit.cli.params import echo_json, json_option
+from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
+from clusterkit.words.errors import ClusterkitError
+
+if TYPE_CHECKING:
+    from clusterkit.store.directory import RunDirectory
+    from clusterkit.words.explanation import Explanation
+    from clusterkit.words.outcome import RunResult
+
+STDIN = "-"
+CHUNK = 1 << 20  # bytes
+PATIENCE = 1.0  # seconds without a byte after which it is said that standard input is being read
+USUAL = 80  # columns
+
+
+class NotExplained(ClusterkitError):
+    """There is nothing to explain yet, or it can't be read."""
+
+    exit_code = 2
+
+
+@click.command(
+    "explain",
+    cls=Command,
+    examples=[
+        ("explain", "The last run that failed."),
+        ("explain job.log", "A log from anywhere, of one task or of many."),
+        ("explain -", "A log from standard input."),
+    ],
+)
+@click.argument("what", metavar="[RUN|FILE|-]", required=False, type=RunId())
+@json_option
+def command(what: str | None, as_json: bool) -> None:
+    """Say why a run failed and what to do about it: the last one that failed, RUN, or the run that wrote a log.
+
+    A log is a FILE or standard input (-). It may come from anywhere, such as `kubectl logs`, and its lines may name
+    their tasks.
+    """
+    with exit_on_error():
+        if what is None and _is_redirected():
+            what = STDIN
+        if what is not None and (what == STDIN or os.sep in what or Path(what).is_file()):
+            _explain_log(what, as_json)
+        else:
+            _explain_run(what, as_json)
+
+
+def _is_redirected() -> bool:
+    """Whether standard input is a file or a pipe."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):  # it is closed
+        return False
+    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
+
+
+def _explain_log(path: str, as_json: bool) -> None:
+    from clusterkit.explain.log import explain_log
+    from clusterkit.text.lines import last_exception
+
+    try:
+        if path == STDIN:
+            known = explain_log(_chunks(sys.stdin.buffer))
+        else:
+            with Path(path).open("rb") as file:
+                known = explain_log(_chunks(file))
+    except OSError as error:
+        raise NotExplained(f"Cannot read {path}: {error.strerror}.") from None
+    first = known.evidence.first
+    error = last_exception(first.text.split("\n"))
+    if error is None and not known.explanations:
+        said = "No Python traceback is in this log, and no error that clusterkit knows."
+    else:
+        who = f"{first.name} failed first" if first.task or first.source else "It failed"
+        said = f"{who}: {error}" if error else f"{who}."
+    task = None if first.task is None else str(first.task)
+    _say({"run_id": None, "task": task, "error": error}, said, known.explanations, as_json)
+
+
+def _chunks(file: BinaryIO) -> Iterator[bytes]:
+    descriptor = file.fileno()
+    if not select.select([descriptor], [], [], PATIENCE)[0]:
+        echo("Reading a log from standard input …", err=True)
+    while chunk := os.read(descriptor, CHUNK):
+        yield chunk
+
+
+def _explain_run(run_id: str | None, as_json: bool) -> None:
+    from clusterkit.ledger.reading import result_of
+    from clusterkit.store.store import RunStore
+    from clusterkit.views.narrate import failed
+
+    run = _last_failed() if run_id is None else RunStore().find(run_id)
+    if run.is_live():
+        raise NotExplained(f"The run {run.run_id} is live. See its state so far with: clusterkit show {run.run_id}")
+    result = result_of(run)
+    if result is None:
+        raise NotExplained(f"The run {run.run_id} ended before it began: there is nothing to explain.")
+    cause = result.cause
+    how = result.reason if cause is None else failed(cause)
+    facts = {
+        "run_id": run.run_id,
+        "task": None if cause is None else str(cause.task),
+        "error": None if cause is None else cause.exception,
+    }
+    _say(facts, f"The run {run.run_id} {result.word}: {how}.", _explanations(run, result), as_json)
+
+
+def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
+    """What the run's result says, or what is known today of the way in which it ended."""
+    from clusterkit.explain.explaining import explained
+    from clusterkit.ledger.reading import report_of
+
+    info = run.info()
+    if result.explanations or info is None:
+        return result.explanations
+    return explained(result, info.job, run, report_of(run)).explanations
+
+
+def _last_failed() -> RunDirectory:
+    """The newest run that has failed. Raises NoSuchRun."""
+    from clusterkit.store.store import NoSuchRun, RunStore, newest_first
+    from clusterkit.words.outcome import RunState
+
+    store = RunStore()
+    for run in newest_first(store.all()):
+        result = None if run.is_live() else run.result()
+        if result is not None and result.state in (RunState.FAILED, RunState.TIMED_OUT):
+            return run
+    raise NoSuchRun(f"No run in {store.path} has failed.")
+
+
+def _say(
+    facts: dict[str, str | None], said: str, found: tuple[Explanation, ...] | list[Explanation], as_json: bool
+) -> None:
+    from clusterkit.text.printable import printable
+    from clusterkit.views.explanations import address, lines_of
+    from clusterkit.words import wire
+
+    if as_json:
+        rows = [{**wire.encode(one), "reported": [*map(address, one.reported)]} for one in found]
+        echo_json({**facts, "explanations": rows})
+        return
+    lines = lines_of(found, terminal_width() or USUAL) or ["clusterkit has no explanation for it."]
+    echo("\n".join([printable(said), "", *lines]))

@@ -1,0 +1,130 @@
+"""What is known of a run that has ended, from its result, its account of time, and its directory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from clusterkit.check.findings import Finding
+from clusterkit.explain.errors import error_text
+from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
+from clusterkit.machine.likeness import was_killed
+from clusterkit.store.directory import RunDirectory
+from clusterkit.system.files import end_of
+from clusterkit.text.redraws import TerminalLines
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RoleKind, RunResult, RunState
+from clusterkit.words.startup import Startup
+from clusterkit.words.vitals import Look
+
+LOG = 1 << 18  # bytes of the end of a log
+REPORT = 1 << 20  # bytes of a report about tasks that hang
+
+_SECTION = re.compile(r"^((?:chief|worker|ps|evaluator):\d{1,9}) (.{1,1000})$", re.MULTILINE)
+_ENDPOINT = re.compile(r"^  endpoint +(\S{1,300})(, not listening)?$", re.MULTILINE)
+_LISTENS = re.compile(r"^  listens +(.{1,2000})$", re.MULTILINE)
+_STACK = re.compile(r"^    (/.{0,4096}):(\d{1,9}) in ", re.MULTILINE)
+_LIBRARY = re.compile(r"/lib(?:64)?/python3[^/]*/|/(?:site|dist)-packages/|/clusterkit/(?:task|warm|training)/")
+
+
+def evidence_of(
+    run: RunDirectory, result: RunResult, job: JobSpec, startup: Startup | None, findings: tuple[Finding, ...] = ()
+) -> Evidence:
+    """Return what is known of a run that has ended in this way."""
+    connected = {start.task: _connected(start.connected, start.serving) for start in startup.tasks} if startup else {}
+    failures = [*_recovered(result)] if result.cause is None else [result.cause, *result.same, *result.collateral]
+    failed = {failure.task for failure in failures}
+    rest = {ended.task: ended for ended in result.attempts if ended.task not in failed}
+    tasks = [
+        *(_failed(run, failure, connected, number == 0) for number, failure in enumerate(failures)),
+        *(_ended(ended, connected) for ended in rest.values()),
+    ]
+    cause = result.cause
+    return Evidence(
+        tasks=tuple(tasks),
+        job=job,
+        state=result.state,
+        reason=result.reason if cause is None else "",
+        findings=findings,
+        stuck=_hung(run, Look.STARTUP) if cause is None else (),
+        stalled=_hung(run, Look.STALL) if cause is not None and cause.exit.asked is Asked.STALL else (),
+        undistributed=result.undistributed,
+    )
+
+
+def has_own_error(exit_: Exit) -> bool:
+    """Whether the end of the task's log says why it ended so."""
+    if exit_.ok or exit_.preempted or exit_.asked is not None or was_killed(exit_):
+        return False
+    return exit_.code is not None or exit_.signal is not None
+
+
+def _recovered(result: RunResult) -> Iterator[Failure]:
+    """Yield the last failure from which a run has recovered, unless an injected fault explains it."""
+    causes = [
+        ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE and ended.fault is None
+    ]
+    for ended in causes[-1:] if result.state is RunState.SUCCEEDED else ():
+        if ended.exit is not None and ended.ended is not None:
+            yield Failure(ended.task, ended.attempt, ended.exit, ended.ended, step=ended.last_step)
+
+
+def _connected(*stages: float | None) -> bool:
+    return any(stage is not None for stage in stages)
+
+
+def _failed(run: RunDirectory, failure: Failure, connected: dict[Task, bool], read: bool) -> TaskEvidence:
+    """Return what is known of a failed attempt; `read` its log, and not only the lines that the result has."""
+    known = connected.get(failure.task) if failure.attempt == 1 else None
+    if not has_own_error(failure.exit):
+        return TaskEvidence(failure.task, exit=failure.exit, step=failure.step, connected=known)
+    lines = (_log(run.log(failure.task, failure.attempt)) if read else []) or [*failure.tail]
+    if failure.exception and failure.exception not in lines:
+        lines.append(failure.exception)
+    return TaskEvidence(failure.task, *error_text(lines), failure.exit, failure.step, known)
+
+
+def _ended(ended: AttemptEnded, connected: dict[Task, bool]) -> TaskEvidence:
+    known = connected.get(ended.task) if ended.attempt == 1 else None
+    return TaskEvidence(ended.task, exit=ended.exit, step=ended.last_step, connected=known)
+
+
+def _log(path: Path) -> list[str]:
+    try:
+        end = end_of(path, LOG)
+    except OSError:
+        return []
+    terminal = TerminalLines()
+    return terminal.feed(end, 0.0) + terminal.flush()
+
+
+def _hung(run: RunDirectory, look: Look) -> tuple[StuckTask, ...]:
+    """Return the tasks in the newest report of a kind about tasks that hang, and of each host."""
+    found: dict[Task, StuckTask] = {}
+    for path in sorted(run.all_stacks.glob(f"*{look.value}-*.txt"), key=lambda path: (len(path.name), path.name)):
+        try:
+            text = end_of(path, REPORT).decode(errors="replace")
+        except OSError:
+            continue
+        found |= {stuck.task: stuck for stuck in stuck_tasks(text)}
+    return tuple(found.values())
+
+
+def stuck_tasks(report: str) -> Iterator[StuckTask]:
+    """Yield the tasks of such a report, which `backends/local/hang_inspector.py` writes."""
+    heads = [*_SECTION.finditer(report)]
+    ends = [*(head.start() for head in heads[1:]), len(report)]
+    for head, end in zip(heads, ends, strict=False):
+        section = report[head.end() : end]
+        endpoint, listens = _ENDPOINT.search(section), _LISTENS.search(section)
+        own = [found for found in _STACK.findall(section) if not _LIBRARY.search(found[0])]
+        yield StuckTask(
+            task=Task.parse(head[1]),
+            doing=head[2],
+            where=f"{own[0][0].rpartition('/')[2]}:{own[0][1]}" if own else "",
+            endpoint=endpoint[1] if endpoint else "",
+            listening=endpoint is not None and not endpoint[2],
+            listens=tuple(listens[1].split(", ")) if listens and listens[1] != "nowhere" else (),
+        )

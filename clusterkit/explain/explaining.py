@@ -1,0 +1,49 @@
+"""Adds the explanations of a failed run to its result, for the final report and result.json.
+
+It has a time limit for reading the program's files and the log. If that fails, the result stays unchanged.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from clusterkit.store.directory import RunDirectory
+from clusterkit.system.barrier import start_thread
+from clusterkit.words.account import Account
+from clusterkit.words.job import JobSpec
+from clusterkit.words.outcome import RoleKind, RunResult, RunState
+
+WITHIN = 2.0  # seconds
+
+
+def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Account) -> RunResult:
+    """Return the result, with the explanations of its failure if there are any."""
+    if not _went_wrong(result):
+        return result
+    try:  # outside the time limit, which is for the program's files
+        from clusterkit.check.reading import findings_of
+        from clusterkit.explain.evidence import evidence_of
+        from clusterkit.explain.matching import explain
+        from clusterkit.explain.row import Evidence
+    except Exception:  # clusterkit may have been reinstalled while the job ran
+        return result
+    gathered = list[Evidence]()
+
+    def gather() -> None:
+        gathered.append(evidence_of(run, result, job, account.startup))
+        with suppress(Exception):  # the files may contain anything
+            gathered.append(replace(gathered[0], findings=tuple(findings_of(job, strict=False))))
+
+    with suppress(OSError):  # no thread can be started
+        start_thread("explain", gather, lambda crashed: None).join(WITHIN)
+    explanations = explain(gathered[-1]) if gathered else ()
+    return replace(result, explanations=tuple(explanations), finding=str(explanations[0])) if explanations else result
+
+
+def _went_wrong(result: RunResult) -> bool:
+    """Whether there is something to explain; a failure that a fault was injected for needs no explanation."""
+    if result.state is not RunState.SUCCEEDED:
+        return result.state in (RunState.FAILED, RunState.TIMED_OUT)
+    causes = (ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE)
+    return result.undistributed is not None or any(ended.fault is None for ended in causes)

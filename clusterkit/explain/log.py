@@ -1,0 +1,194 @@
+"""Logs from anywhere: of one task or of many, from clusterkit, kubectl or others. Every byte of them is hostile."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import chain, islice
+from typing import NamedTuple
+
+from clusterkit.explain.errors import LAST, LONGEST_LINE, error_start, error_text
+from clusterkit.explain.matching import explain
+from clusterkit.explain.row import Evidence, TaskEvidence
+from clusterkit.machine.blame import blame, looks_collateral
+from clusterkit.text.lines import LineSplitter, last_exception
+from clusterkit.text.printable import COLOR
+from clusterkit.words.explanation import Explanation
+from clusterkit.words.model import Task, TaskType
+from clusterkit.words.outcome import Exit, Failure
+
+KEPT = 2000  # lines of each source
+MOST_SOURCES = 64  # further ones count as one
+FIRST = 500  # lines by which the form of the prefixes is found
+WENT_ON = 300  # lines after a traceback that show that the program has handled it
+
+_OURS = re.compile(r"(?P<source>(?:chief|worker|ps|evaluator):\d{1,9}) *│ ?")
+_OF_REPORT = re.compile(r" {2,}(?:(?:chief|worker|ps|evaluator):\d+ *)?│")  # in the final report, which repeats lines
+_FORMS = (  # of a line's prefix, as these write it
+    re.compile(r"\[pod/(?P<source>[^\s/\]]{1,253})(?:/[^\s\]]{1,253})?\] ?"),  # kubectl logs --prefix
+    re.compile(r"\[\d{1,9},(?P<source>\d{1,9})\]<std(?:out|err)>: ?"),  # horovodrun, mpirun --tag-output
+    re.compile(r"\[(?P<source>(?:default|rank)?\d{1,9})\]: ?"),  # torchrun
+    re.compile(r"\((?P<source>[^()=\n]{0,80}\bpid=\d{1,9})[^()\n]{0,80}\) ?"),  # ray
+    re.compile(r"(?P<source>[A-Za-z][\w.-]{0,80}) +\| ?"),  # docker compose
+    re.compile(r"(?P<source>\d{1,6}): ?"),  # with the number of the task
+)
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.,]{5,20}(?:Z|[+-]\d\d:?\d\d)? ")
+_COLOR = re.compile(COLOR)
+_POD = re.compile(r"(?:^|[^a-z])(chief|worker|ps|evaluator)[-_:](\d{1,9})(?!\d)")
+_JSON = '{"t": '  # how a line of `clusterkit logs --format json` begins
+
+
+class Line(NamedTuple):
+    """A line without its prefix; `source` is what that says, empty without one."""
+
+    source: str
+    text: str
+
+
+class LogExplained(NamedTuple):
+    """What a log tells: the explanations of its failure, and what is known of the tasks."""
+
+    evidence: Evidence
+    explanations: list[Explanation]
+
+
+@dataclass(slots=True)
+class _Source:
+    lines: deque[tuple[int, str]] = field(default_factory=lambda: deque(maxlen=KEPT))
+
+
+class _Block(NamedTuple):
+    """The error of a task, or what may be one, and the number of the line with which it begins."""
+
+    at: int
+    source: str
+    lines: list[str]
+    before: list[str]
+
+
+def explain_log(chunks: Iterable[bytes]) -> LogExplained:
+    """Explain the failure in a log; of several, that of the task that failed first."""
+    sources = dict[str, _Source]()
+    for number, line in enumerate(_without_prefix(_lines(chunks))):
+        known = line.source in sources or len(sources) < MOST_SOURCES
+        sources.setdefault(line.source if known else "", _Source()).lines.append((number, line.text))
+    blocks = [block for name, source in sources.items() for block in _blocks(name, [*source.lines])]
+    if not blocks:
+        evidence = Evidence(tuple(_end(name, source) for name, source in sources.items()))
+        return LogExplained(evidence, explain(evidence))
+    tasks, own = _in_order(blocks)
+    for number, task in enumerate(tasks[: max(1, own)]):
+        evidence = Evidence((task, *tasks[:number], *tasks[number + 1 :]))
+        explanations = explain(evidence)
+        if explanations or task.source:  # without prefixes, the first error may be one that was handled
+            return LogExplained(evidence, explanations)
+    return LogExplained(Evidence(tuple(tasks)), [])
+
+
+def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
+    """Yield the beginning of each line. Of a progress bar, its last state is left."""
+    splitter = LineSplitter()
+    for chunk in chunks:
+        yield from (text[:LONGEST_LINE] for text, is_bar in splitter.feed(chunk) if not is_bar)
+    yield from (text[:LONGEST_LINE] for text, is_bar in splitter.flush() if not is_bar)
+
+
+def _without_prefix(lines: Iterator[str]) -> Iterator[Line]:
+    """Yield the lines with their sources. Which form their prefixes have is found by the first ones."""
+    first = [_plain(line) for line in islice(lines, FIRST)]
+    form = _form(first)
+    for line in chain(first, map(_plain, lines)):
+        if (found := _line(line, form)) is not None:
+            yield found
+
+
+def _plain(line: str) -> str:
+    return _COLOR.sub("", line) if "\x1b" in line else line
+
+
+def _form(lines: Iterable[str]) -> re.Pattern[str] | None:
+    """Return the form of prefix that most of these lines have; None if most have none."""
+    full = [line for line in lines if line.strip()]
+    counts = Counter(form for line in full for form in _FORMS if form.match(_TIME.sub("", line, count=1)))
+    form, count = next(iter(counts.most_common(1)), (None, 0))
+    return form if count * 2 > len(full) else None
+
+
+def _line(line: str, form: re.Pattern[str] | None) -> Line | None:
+    """Return a line without prefix, times and colors; None if it repeats another one."""
+    if line.startswith(_JSON):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
+            fields = json.loads(line)
+            return Line(str(fields["task"])[:80], str(fields["line"]))
+    line = _TIME.sub("", line, count=1) if line[:2] == "20" else line
+    if "│" in line:
+        if _OF_REPORT.match(line):
+            return None
+        if found := _OURS.match(line):
+            return Line(found["source"], _untimed(line[found.end() :]))
+    if form is not None and (found := form.match(line)):
+        return Line(found["source"], _untimed(line[found.end() :]))
+    return Line("", line)
+
+
+def _untimed(line: str) -> str:
+    return _TIME.sub("", line, count=1) if line[:2] == "20" else line
+
+
+def _blocks(source: str, lines: list[tuple[int, str]]) -> Iterator[_Block]:
+    """Yield the errors of a source: its last one; without a prefix, all, since they may be of many tasks."""
+    end = len(lines)
+    while (start := error_start([text for _, text in lines[:end]])) is not None:
+        texts = [text for _, text in lines[:end]]
+        if end == len(lines) and len(lines) - start - _length(texts[start:]) > WENT_ON:
+            return
+        yield _Block(lines[start][0], source, texts[start:], texts[:start][-LAST:])
+        if source:
+            return
+        end = start
+
+
+def _length(lines: list[str]) -> int:
+    """Return the number of lines of a traceback, with its exception's."""
+    exception = last_exception(lines)
+    return len(lines) if exception is None else lines.index(exception) + 1
+
+
+def _in_order(blocks: Iterable[_Block]) -> tuple[list[TaskEvidence], int]:
+    """Return the tasks, the cause first, and how many of them did not fail because a peer was gone."""
+    of = dict(enumerate(blocks))
+    failures = [
+        Failure(
+            task=_task(block.source) or Task(TaskType.WORKER, 0),
+            attempt=number,
+            exit=Exit(code=1),
+            at=block.at,
+            tail=tuple(block.lines),
+            exception=last_exception(block.lines),
+        )
+        for number, block in of.items()
+    ]
+    judged = blame(failures)
+    ordered = sorted((judged.cause, *judged.same, *judged.collateral), key=looks_collateral)
+    found = [of[failure.attempt] for failure in ordered]
+    own = sum(not looks_collateral(failure) for failure in ordered)
+    return [_evidence(block.source, [*block.before, *block.lines]) for block in found], own
+
+
+def _end(name: str, source: _Source) -> TaskEvidence:
+    return _evidence(name, [text for _, text in source.lines][-2 * LAST :])
+
+
+def _evidence(source: str, lines: list[str]) -> TaskEvidence:
+    task = TaskEvidence(_task(source), *error_text(lines))
+    return replace(task, source=source)
+
+
+def _task(source: str) -> Task | None:
+    """Return the task that a prefix names, such as that of a pod `train-worker-1-x7k2p`."""
+    found = _POD.search(source)
+    return Task(TaskType(found[1]), int(found[2])) if found else None

@@ -1,0 +1,135 @@
+"""Rows about mistakes that `check` finds in a program.
+
+Each has the id of the rule. Where the rule finds it, its sentences are shown instead of those of the row.
+"""
+
+from __future__ import annotations
+
+import re
+
+from clusterkit.check.misplaced import refused
+from clusterkit.explain.row import Condition, Evidence, Row, Words
+from clusterkit.words.distribution import WhyAlone
+
+
+def hits(id_: str, pattern: str) -> Condition:
+    """The failure shows the pattern, with the word of a finding of `check` for `{0}`, which is the word {subject}."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        text = f"{evidence.first.text}\n{evidence.reason}"
+        for finding in evidence.findings:
+            if finding.id == id_ and re.search(pattern.format(re.escape(finding.word)), text):
+                return {"subject": finding.word}
+        return None
+
+    return holds
+
+
+def alone(*reasons: WhyAlone) -> Condition:
+    """Tasks trained alone for one of these reasons. Its words are the sentences."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        seen = evidence.undistributed
+        if seen is None or seen.why not in reasons:
+            return None
+        return {"means": str(seen), "advice": f"The program needs: {'; '.join(seen.mend)}"}
+
+    return holds
+
+
+def _option_of_up(evidence: Evidence) -> Words | None:
+    said = None if evidence.job is None else refused(evidence.job, evidence.first.text)
+    return None if said is None else {"means": said[0], "advice": said[1]}
+
+
+ROWS = (
+    Row(
+        "option-after-program",
+        "error: unrecognized arguments: --workers 2",
+        "",
+        "An option of `clusterkit up` stands after the program, which got it and rejected it.",
+        "Write options of `up` before the program: clusterkit up --workers 2 train.py",
+        _option_of_up,
+        example=("--", "--workers", "2"),
+    ),
+    Row(
+        "hides-module",
+        "cannot import name … from partially initialized module … (most likely due to a circular import)",
+        "",
+        "A file beside the program has the name of the module {subject}, and hides it from TensorFlow.",
+        "Rename it.",
+        hits(
+            "hides-module",
+            r"module '{0}['.]|from (?:partially initialized module )?'{0}'|named '{0}\.|"
+            r'File "(?:[^"]*/)?{0}(?:/__init__)?\.py"',
+        ),
+        example=("--workers", "2", "--start", "cold"),
+    ),
+    Row(
+        "tf-config-overwritten",
+        "Could not start gRPC server",
+        "",
+        "The program sets the same TF_CONFIG in every task, so that each believes to be the same task.",
+        "Leave TF_CONFIG as clusterkit sets it, or add --tf-config ours.",
+        hits("tf-config-overwritten", "Could not start gRPC server|[Aa]ddress already in use|opened no port"),
+        facts_only=True,
+        example=("--workers", "2", "--startup-timeout", "20s"),
+    ),
+    Row(
+        "strategy-too-late",
+        "RuntimeError: Collective ops must be configured at program startup",
+        "Collective ops must be configured at program startup",
+        "MultiWorkerMirroredStrategy was created after something had initialized TensorFlow.",
+        "Create it before tensors, variables, datasets, optimizers and other strategies.",
+        reported=("tensorflow/tensorflow#34568", "tensorflow/tensorflow#55178"),
+        example=("--workers", "2"),
+    ),
+    Row(
+        "wrong-strategy",
+        "There is no id for task_type 'ps' in the clusterSpec",
+        "[Tt]here is no id for task_type|There must be at least one ps",
+        "The program's strategy does not fit the cluster: ParameterServerStrategy needs parameter servers, and "
+        "MultiWorkerMirroredStrategy supports none.",
+        "Add --ps 1 for the former, or leave --ps out for the latter.",
+        example=("--workers", "2", "--ps", "1"),
+    ),
+    Row(
+        "shared-file",
+        "BlockingIOError: [Errno 11] Unable to synchronously open file (unable to lock file)",
+        "",
+        "Every task writes to {subject} at the same time.",
+        "Give each task its own path, or write in the chief alone.",
+        hits("shared-file", r"{0}|unable to (?:synchronously )?lock file"),
+        example=("--workers", "2"),
+    ),
+    Row(
+        "no-strategy",
+        "each trained alone. The program makes no tf.distribute strategy",
+        "",
+        "The tasks never connected, so that each trained alone: the program makes no strategy that spans them.",
+        "Create the model in the scope of a strategy that spans the tasks, such as MultiWorkerMirroredStrategy.",
+        alone(WhyAlone.NEVER_CONNECTED),
+        facts_only=True,
+        example=("--workers", "2"),
+    ),
+    Row(
+        "no-scope",
+        "fit ran outside the scope of the strategy",
+        "",
+        "The tasks connected, but the model was created outside the scope of the strategy, so that each trained alone.",
+        "Create and compile the model within `with strategy.scope():`.",
+        alone(WhyAlone.NO_SCOPE),
+        facts_only=True,
+        example=("--workers", "2"),
+    ),
+    Row(
+        "uncalled-main",
+        "the program defines main() and never calls it",
+        "",
+        "The program only defines functions, one of them main(), and ends without training.",
+        "Call main() at the end.",
+        alone(WhyAlone.UNCALLED),
+        facts_only=True,
+        example=("--workers", "2"),
+    ),
+)

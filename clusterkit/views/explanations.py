@@ -1,0 +1,48 @@
+"""Explanations as text: why something failed and what to do about it, wrapped to the width of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import wrap
+
+from clusterkit.text.printable import printable
+from clusterkit.words.explanation import Explanation
+from clusterkit.words.outcome import RunResult, RunState
+
+NARROWEST = 40  # columns
+
+
+def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> list[str]:
+    """The explanations of a run's failure, set apart by an empty line above and below; empty without any.
+
+    What the report says anyway, that tasks trained alone, is left out.
+    """
+    said = str(result.undistributed)
+    shown = [explanation for explanation in result.explanations if explanation.means != said]
+    head = [f"{indent[2:]}The job recovered from this failure:"] if result.state is RunState.SUCCEEDED else []
+    return [*head, "", *lines_of(shown, width, indent), ""] if shown else []
+
+
+def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") -> list[str]:
+    """Each explanation, with an empty line in between."""
+    lines: list[str] = []
+    for explanation in explanations:
+        parts = [("Why: ", explanation.means), ("Fix: ", explanation.advice)]
+        parts += [("See: ", " ".join(map(address, explanation.reported)))] if explanation.reported else []
+        lines += [""] if lines else []
+        for title, text in parts:
+            lines += wrap(
+                printable(text),
+                max(width, NARROWEST),
+                initial_indent=indent + title,
+                subsequent_indent=indent + " " * len(title),
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+    return lines
+
+
+def address(thread: str) -> str:
+    """The address of a public thread that is written as `owner/repository#number`."""
+    repository, _, number = thread.partition("#")
+    return f"https://github.com/{repository}/issues/{number}"
