@@ -68,7 +68,7 @@ PURE = (
     *("check/findings", "check/misplaced", "check/rules", "check/source"),
     *(f"explain/{name}" for name in ("matching", "row", "table")),
     *(f"explain/{name}" for name in ("data", "environment", "gangs", "keras", "peers", "program", "resolvers")),
-    "explain/servers",
+    *("explain/servers", "explain/typed"),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules"),
     *("views/prefixed", "views/stragglers", "views/tables"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),

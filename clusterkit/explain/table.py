@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain import data, environment, gangs, keras, peers, program, resolvers, servers
+from clusterkit.explain import data, environment, gangs, keras, peers, program, resolvers, servers, typed
 from clusterkit.explain.row import Row
 
 TABLE: tuple[Row, ...] = (
@@ -14,4 +14,5 @@ TABLE: tuple[Row, ...] = (
     *data.ROWS,
     *environment.ROWS,
     *peers.ROWS,
+    *typed.ROWS,
 )

@@ -1,0 +1,3 @@
+"""Asks the person at the terminal."""
+
+print(input("How many epochs? "))
