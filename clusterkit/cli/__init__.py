@@ -71,7 +71,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("inspect", "describe"), "show"),
     "log": "logs",
 }
-USUAL = ("init", "up", "check", "down", "ps", "logs", "show", "dashboard", "kill", "fault", "doctor")
+USUAL = ("init", "up", "check", "down", "ps", "logs", "show", "explain", "dashboard", "kill", "fault", "doctor")
 COMMANDS = [name for section in SECTIONS.values() for name in section]
 
 
