@@ -83,7 +83,7 @@ COMMANDS = [name for section in SECTIONS.values() for name in section]
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     examples=(
         ("up --workers 2 --ps 1 train.py", "Run a cluster."),
-        ("ps", "Look at its tasks, from another terminal."),
+        ("ps", "Look at its tasks meanwhile."),
         ("kill worker:1", "See whether training recovers."),
     ),
 )
