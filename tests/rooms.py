@@ -73,6 +73,7 @@ PURE = (
     *("views/prefixed", "views/repeats", "views/stragglers", "views/tables", "views/tracebacks"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
     *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
+    "job/foreign",
     *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
     *(f"engines/kubernetes/{name}" for name in ("pods", "rules", "text")),
 )

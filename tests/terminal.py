@@ -152,13 +152,15 @@ class OnTerminal:
 
 
 @contextmanager
-def on_terminal(home: Path, *args: str | Path, columns: int = 80, **variables: str) -> Iterator[OnTerminal]:
+def on_terminal(
+    home: Path, *args: str | Path, columns: int = 80, cwd: Path = ROOT, **variables: str
+) -> Iterator[OnTerminal]:
     """Run clusterkit on a terminal of that width."""
     master, slave = pty.openpty()
     resize(slave, columns)
     process = subprocess.Popen(
         [sys.executable, "-m", "clusterkit", *map(str, args)],
-        stdin=slave, stdout=slave, stderr=slave, cwd=ROOT, start_new_session=True,
+        stdin=slave, stdout=slave, stderr=slave, cwd=cwd, start_new_session=True,
         env={**clean_environment(home), "TERM": "xterm", "NO_COLOR": "", "FORCE_COLOR": "", **variables},
         preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
     )  # fmt: skip

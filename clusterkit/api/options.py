@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, TypeVar, cast, get_type_hints
 
 from clusterkit.job.flags import text_of
+from clusterkit.job.foreign import meant
 from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options
 from clusterkit.job.spec import UNFIT
 from clusterkit.text import durations
@@ -34,7 +35,8 @@ def check_names(options: Mapping[str, object]) -> None:
     """Raise TypeError for a keyword that is not an option."""
     for name in options:
         if name not in OPTIONS:
-            raise TypeError(f"Cluster has no option {name!r}. {did_you_mean(name, OPTIONS, 'The options are')}")
+            hint = meant(name, OPTIONS) or did_you_mean(name, OPTIONS, "The options are")
+            raise TypeError(f"Cluster has no option {name!r}. {hint}")
 
 
 def with_options_in_help(constructor: F) -> F:

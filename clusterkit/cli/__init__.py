@@ -21,7 +21,7 @@ SECTIONS = {
     "Run": {
         "init": ("clusterkit.cli.init", "Write a job file, a program and a test to begin with."),
         "up": ("clusterkit.cli.up", "Run a cluster until its job is done."),
-        "check": ("clusterkit.cli.check", "Read a program and say what will go wrong with it."),
+        "check": ("clusterkit.cli.check", "Find mistakes in a program, without running it."),
         "config": ("clusterkit.cli.config", "Print the job that `up` would run as a job file."),
         "manifests": ("clusterkit.cli.manifests", "Print the job as Kubernetes objects."),
         "attach": ("clusterkit.cli.attach", "Show a live run as `up` does, until it ends."),
@@ -63,16 +63,27 @@ SECTIONS = {
         "completion": ("clusterkit.cli.completion", "Print the completion script for a shell."),
     },
 }
+OTHER_NAMES = {
+    **dict.fromkeys(("run", "start", "launch", "train"), "up"),
+    **dict.fromkeys(("stop", "cancel", "terminate"), "down"),
+    **dict.fromkeys(("list", "runs", "jobs"), "ls"),
+    **dict.fromkeys(("status", "tasks"), "ps"),
+    **dict.fromkeys(("inspect", "describe"), "show"),
+    "log": "logs",
+}
+USUAL = ("init", "up", "check", "down", "ps", "logs", "show", "explain", "dashboard", "kill", "fault", "doctor")
 COMMANDS = [name for section in SECTIONS.values() for name in section]
 
 
 @click.group(
     cls=LazyGroup,
     sections=SECTIONS,
+    usual=USUAL,
+    others=OTHER_NAMES,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDEST},
     examples=(
         ("up --workers 2 --ps 1 train.py", "Run a cluster."),
-        ("ps", "Look at its tasks, from another terminal."),
+        ("ps", "Look at its tasks meanwhile."),
         ("kill worker:1", "See whether training recovers."),
     ),
 )

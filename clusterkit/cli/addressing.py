@@ -5,6 +5,7 @@ A word that can be a task is one: `worker:1`, `worker`, `all`. Any other first w
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -115,9 +116,9 @@ class OnTasks(OnRun):
         if words and task_named(words[0]) is None:
             self.set_run(ctx, words.pop(0))
         if wrong := [word for word in words if task_named(word) is None]:
-            ctx.fail(f"{wrong[0]!r} is not a task. A task is {A_TASK}; a run goes before the tasks.")
+            ctx.fail(f"{wrong[0]!r} is not a task. A task is {A_TASK}; a run goes before the tasks.{_hint(wrong[0])}")
         if self._required and not words:
-            ctx.fail(f"No task is named. A task is {A_TASK}.")
+            ctx.fail(f"No task is named. A task is {A_TASK}.{_hint(str(ctx.params['run'] or ''))}")
         ctx.params["tasks"] = tuple(words)
 
     def otherwise(self, word: str) -> str:
@@ -150,9 +151,9 @@ def choose(run: str | None, finished: bool) -> RunDirectory:
 
 def _hint(word: str) -> str:
     """The task that a misspelled word may have meant."""
-    kind, colon, index = word.partition(":")
+    kind, index = re.fullmatch(r"(.*?)[-_.:/]?(\d*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     close = closest(kind, TaskType)
-    meant = task_named(f"{close}{colon}{index}") if close else None
+    meant = task_named(f"{close}:{index}" if index else close) if close else None
     return f" Did you mean {meant}?" if meant else ""
 
 

@@ -10,7 +10,7 @@ import click
 
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import exit_on_error, say
 from clusterkit.text.endpoints import split
 from clusterkit.words.errors import ClusterkitError
 
@@ -80,7 +80,7 @@ def command(
             try:
                 agent = Agent(connect, Path(key), host or socket.gethostname(), timeout)
             except (ClusterkitError, OSError) as error:  # no such key
-                echo(f"clusterkit: {error}", err=True)
+                say(error)
                 return 2
             agent.heed_signals()
             signals.listen(agent.put)

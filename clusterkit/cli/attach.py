@@ -12,7 +12,7 @@ from clusterkit.cli.addressing import OnTasks, choose
 from clusterkit.cli.help import option
 from clusterkit.cli.options import display_options
 from clusterkit.cli.params import tasks_shown
-from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
+from clusterkit.cli.terminal import exit_on_error, say, status_group, use_color
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.reading import report_of, result_of
 from clusterkit.store.arrivals import Arrivals, Piece
@@ -122,5 +122,5 @@ def _until_over(watched: LiveConsole) -> int:
     except KeyboardInterrupt:
         watched.console.close()
         name = watched.run.run_id
-        echo(f"clusterkit: the run {name} continues. Stop it with `clusterkit down {name}`.", err=True)
+        say(f"the run {name} continues. Stop it with `clusterkit down {name}`.")
         return 0

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from clusterkit.cli.help import Command, option
+from clusterkit.cli.help import option
+from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import exit_on_error, say
 from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
 
 @click.command(
     "chaos",
-    cls=Command,
+    cls=JobCommand,
     context_settings={"allow_interspersed_args": False},
     examples=(
         ("chaos --workers 2 --ps 1 train.py", "30 runs with random faults."),
@@ -128,7 +129,7 @@ def _asked(options: Gathered) -> JobTemplate:
     if prepared.job.watches:
         raise BadJob(["--watch is not for campaigns: a run that fails would wait for a change of its program."])
     for warning in prepared.warnings:
-        echo(f"clusterkit: {warning}", err=True)
+        say(warning)
     return JobTemplate(prepared.job, options.options)
 
 

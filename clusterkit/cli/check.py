@@ -6,7 +6,7 @@ import sys
 
 import click
 
-from clusterkit.cli.help import Command
+from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error
@@ -14,7 +14,7 @@ from clusterkit.cli.terminal import echo, exit_on_error
 
 @click.command(
     "check",
-    cls=Command,
+    cls=JobCommand,
     context_settings={"allow_interspersed_args": False},
     examples=[("check --workers 2 train.py", "As a job with two workers."), ("check -f job.toml", "")],
 )
@@ -22,7 +22,7 @@ from clusterkit.cli.terminal import echo, exit_on_error
 @program_argument
 @json_option
 def command(as_json: bool, **values: object) -> None:
-    """Read PROGRAM and warn of what may go wrong with it in this job. Starts nothing, and imports nothing of it.
+    """Find mistakes in PROGRAM for this job. Starts nothing, and imports nothing of it.
 
     Exits with 1 only where the program is not valid Python.
     """

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.help import Command, option
+from clusterkit.cli.help import option
+from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.params import json_option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import echo, exit_on_error, say
 
 if TYPE_CHECKING:
     from clusterkit.supervisor.prepare import Prepared
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command(
     "config",
-    cls=Command,
+    cls=JobCommand,
     context_settings={"allow_interspersed_args": False},
     examples=(
         ("config --workers 2 train.py > job.toml", "Write a job file. Then: clusterkit up -f job.toml"),
@@ -53,7 +54,7 @@ def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) ->
     hides = not (show_secrets or as_json) and without_secrets(prepared.job) != prepared.job
     hidden = ["Something is hidden in this job file. With --show-secrets it is complete."] if hides else []
     for warning in (*prepared.warnings, *hidden):
-        echo(f"clusterkit: {warning}", err=True)
+        say(warning)
     echo(text, nl=False)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from clusterkit.cli.looking import RunSnapshot
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, say
 from clusterkit.store.debugging import Connection, connect
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
@@ -49,7 +49,7 @@ class Desk:
             except KeyboardInterrupt:
                 echo("", err=True)
                 return 0
-        echo(f"clusterkit: the run {self._run.run_id} is over.", err=True)
+        say(f"the run {self._run.run_id} is over.")
         return 0
 
     def _find(self) -> tuple[Task, Connection] | None:
@@ -85,7 +85,7 @@ class Desk:
         if not self._told:
             self._told = True
             whose = " or ".join(map(str, self._tasks)) if len(self._tasks) < 4 else "a task"
-            echo(f"clusterkit: waiting for {whose} to stop in the debugger. Ctrl-C ends this command.", err=True)
+            say(f"waiting for {whose} to stop in the debugger. Ctrl-C ends this command.")
         time.sleep(LOOK_EVERY)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 from clusterkit.cli.looking import RunSnapshot
-from clusterkit.cli.terminal import echo
+from clusterkit.cli.terminal import echo, say
 from clusterkit.ledger.status import RunPhase
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore, new_run_id
@@ -43,6 +43,8 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
 
     Raises RunDirectoryError.
     """
+    for warning in prepared.warnings:
+        say(warning)
     run_id = prepared.run_id or new_run_id()
     run = RunStore().run(run_id)
     early = run.path.with_name(f".{run_id}.console")
@@ -54,10 +56,12 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
     try:
         code = Beginning(run, prepared.job, early, pid).wait(wait)
     except KeyboardInterrupt:
-        echo(f"clusterkit: the run {run_id} continues. Stop it with `clusterkit down {run_id}`.", err=True)
+        say(f"the run {run_id} continues. Stop it with `clusterkit down {run_id}`.")
         return 130
     if run.path.is_dir():
         echo(run_id)
+    if run.is_live():
+        say(f"follow the run with `clusterkit attach {run_id}`; stop it with `clusterkit down {run_id}`.")
     return code
 
 

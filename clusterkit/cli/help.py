@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import importlib
+import re
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +13,13 @@ import click
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
-
-import importlib
-from collections.abc import Mapping
-
 WIDEST = 10_000  # columns: help is as wide as the terminal
 _LONGEST = 46  # columns of an example whose description stands beside it
+
+_DESTRUCTIVE = {"prune", "rm", "reap"}  # suggested to nobody who mistyped something
+_PROGRAM = re.compile(r"\.(?:py|toml|ipynb)$|^(?:.*/)?python[\d.]*$")
+
+EVERYTHING = "clusterkit.everything"  # key in a context's meta: the whole help is asked for
 
 Examples = Sequence[tuple[str, str]]  # a command line without `clusterkit`, and what it does
 
@@ -40,33 +43,72 @@ class Option(click.Option):
 
 
 class Command(click.Command):
-    """A command with `examples`, which end its help."""
+    """A command with `examples`, which end its help. `usual` are the options that --help shows; by default all.
+
+    `--help all` shows the others, too.
+    """
+
+    usual: frozenset[str] = frozenset()
+    word = "option"
 
     def __init__(self, *args: Any, examples: Examples = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = examples
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args in (["--help", "all"], ["-h", "all"]):
+            ctx.meta[EVERYTHING] = True
+            args = args[:1]
+        return super().parse_args(ctx, args)
+
+    def is_short(self, ctx: click.Context) -> bool:
+        """Whether the help leaves something out."""
+        return bool(self.usual) and EVERYTHING not in ctx.meta
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.is_short(ctx):
+            super().format_help_text(ctx, formatter)
+            return
+        formatter.write_paragraph()
+        with formatter.indentation():
+            formatter.write_text(self.get_short_help_str(WIDEST))
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Those without a group come first, below "Options"; the groups follow in the order of their first options."""
         groups: dict[str, list[tuple[str, str]]] = {"": []}
+        short = self.is_short(ctx)
         for param in self.get_params(ctx):
-            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
-                groups.setdefault(getattr(param, "group", ""), []).append(record)
+            group = getattr(param, "group", "")
+            if not isinstance(param, click.Option) or (short and group and param.name not in self.usual):
+                continue
+            if (record := param.get_help_record(ctx)) is not None:
+                name = record[0].partition(" / ")[0] if short else record[0]  # without the form that switches it off
+                groups.setdefault("" if short else group, []).append((name, record[1]))
         for group, records in groups.items():
             if records:
                 with formatter.section(group or "Options"):
                     formatter.write_dl(records)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        if self.examples:
+        examples = self.examples[:2] if self.is_short(ctx) else self.examples
+        if examples:
             with formatter.section("Examples"):
-                formatter.write_dl([(f"clusterkit {line}", what) for line, what in self.examples], _LONGEST)
+                formatter.write_dl([(f"clusterkit {line}", what) for line, what in examples], _LONGEST)
+        if self.is_short(ctx):
+            formatter.write_paragraph()
+            formatter.write_text(f"Every {self.word}: {ctx.command_path} --help all")
 
 
 class Group(Command, click.Group):
     """A group with `examples`."""
 
-    format_options = click.Group.format_options  # with its commands
+    word = "command"
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """With its commands."""
+        if not self.is_short(ctx):
+            click.Command.format_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
 
 
 option = partial(click.option, cls=Option, show_default=True)
@@ -76,14 +118,16 @@ Places = Mapping[str, tuple[str, str]]  # a command's name: where it is, and its
 
 
 class LazyGroup(Group):
-    """Takes `sections`: headings of the help, each with its commands.
+    """Takes `sections`: headings of the help, each with its commands; and `others`: names of commands elsewhere.
 
-    A command is in its module as `command`, or under the name that follows a colon.
+    A command is in its module as `command`, or under the name that follows a colon. A program is run with `up`.
     """
 
-    def __init__(self, *args: Any, sections: Mapping[str, Places], **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, sections: Mapping[str, Places], usual: Sequence[str], others: Mapping[str, str], **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        self._sections = sections
+        self._sections, self._others, self.usual = sections, others, frozenset(usual)
         self._at = {name: place for places in sections.values() for name, place in places.items()}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -96,16 +140,47 @@ class LazyGroup(Group):
         command: click.Command = getattr(importlib.import_module(module), name or "command")
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args[:1] in (["help"], ["version"]):  # `help`, `help up`, `help all`
+            at = 1 if args[1:] == ["all"] else 2
+            args = [*args[1:at], f"--{args[0]}", *args[at:]]
+        typed = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            up = self.get_command(ctx, "up")
+            params = up.params if up else []
+            if any(error.option_name in (*param.opts, *param.secondary_opts) for param in params):
+                from clusterkit.text.printable import printable
+
+                told = f"{error.option_name} is an option of `up`: clusterkit up {' '.join(typed)}"
+                raise click.NoSuchOption(error.option_name, printable(told), ctx=ctx) from None
+            raise
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        word, *rest = args
+        name = self._others.get(word, "up" if word not in self._at and _PROGRAM.search(word) else word)
+        if name != word and not ctx.resilient_parsing:
+            from clusterkit.cli.terminal import say
+
+            of_name = rest if word in self._others else args
+            told = " ".join(["clusterkit", name, *of_name])
+            what = f"`{word}` is called `{name}` here" if word in self._others else "A program is run with `up`"
+            say(f"{what}: {told}")
+            args = [name, *of_name]
         try:
             return super().resolve_command(ctx, args)
         except click.NoSuchCommand as error:  # click knows only commands that are imported
-            raise click.NoSuchCommand(error.command_name, possibilities=self._at, ctx=ctx) from None
+            near = self._at.keys() - _DESTRUCTIVE
+            raise click.NoSuchCommand(error.command_name, possibilities=near, ctx=ctx) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections = self._sections
+        if self.is_short(ctx):
+            sections = {"Commands": {name: place for name, place in self._at.items() if name in self.usual}}
         width = max(map(len, self._at))
-        for heading, places in self._sections.items():
+        for heading, places in sections.items():
             with formatter.section(heading):
                 formatter.write_dl([(name.ljust(width), text) for name, (_, text) in places.items()])

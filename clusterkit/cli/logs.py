@@ -15,7 +15,7 @@ import click
 from clusterkit.cli.addressing import LIVE_OR_NEWEST, OnTasks, choose
 from clusterkit.cli.help import option
 from clusterkit.cli.params import json_option, tasks_shown
-from clusterkit.cli.terminal import color_option, echo, exit_on_error, use_color
+from clusterkit.cli.terminal import color_option, echo, exit_on_error, say, use_color
 from clusterkit.text import durations
 
 if TYPE_CHECKING:
@@ -72,14 +72,15 @@ class Pattern(click.ParamType[re.Pattern[str]]):
 @option("-n", "--tail", type=click.IntRange(min=0), metavar="N", help="Only the last N lines, of each task or merged.")
 @option("--grep", type=Pattern(), metavar="RE", help="Only lines that match this regular expression.")
 @option("-t", "--timestamps", is_flag=True, help="Show the time of each line.")
+@option("--all-output", is_flag=True, help="Show TensorFlow's noise, too, as --grep and --json do.")
 @option("--merge", is_flag=True, help="Show the lines of all tasks in the order of time.")
 @color_option
 @json_option
 def command(
     run: str | None, follow: bool, tasks: tuple[str, ...], attempt: int | None, since: float | None, tail: int | None,
-    grep: re.Pattern[str] | None, timestamps: bool, merge: bool, color: bool | None, as_json: bool,
+    grep: re.Pattern[str] | None, timestamps: bool, all_output: bool, merge: bool, color: bool | None, as_json: bool,
 ) -> None:  # fmt: skip
-    """Show the output of a run's tasks, also the start-up noise of TensorFlow that `up` hides."""
+    """Show the output of a run's tasks."""
     from clusterkit.cli.reading import LogReader, LogSelection
     from clusterkit.views.loglines import LogText
 
@@ -88,11 +89,13 @@ def command(
         shown = tasks_shown(chosen, tasks)
     colored = use_color(color)
     text = LogText(shown, colored, timestamps, as_json)
-    reader = LogReader(chosen, LogSelection(tasks, attempt, since, tail, grep))
+    reader = LogReader(chosen, LogSelection(tasks, attempt, since, tail, grep, not (all_output or as_json)))
     with closing(reader.arrivals):
         for lines in reader.followed() if follow else _batches(reader.so_far(merge)):
             if joined := "".join(map(text.text, lines)):
                 echo(joined, nl=False, color=colored)
+    if reader.hides:
+        say("TensorFlow's noise is hidden. Show it with --all-output.")
 
 
 def _batches(lines: Iterator[LogLine]) -> Iterator[list[LogLine]]:

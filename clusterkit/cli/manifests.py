@@ -8,14 +8,15 @@ from typing import cast
 import click
 
 from clusterkit import __version__
-from clusterkit.cli.help import Command, option
+from clusterkit.cli.help import option
+from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
 from clusterkit.cli.terminal import echo, exit_on_error
 
 
 @click.command(
     "manifests",
-    cls=Command,
+    cls=JobCommand,
     context_settings={"allow_interspersed_args": False},
     examples=(
         ("manifests --workers 4 -o job.yaml train.py", "A JobSet. Then: kubectl apply -f job.yaml"),

@@ -11,13 +11,14 @@ import click
 from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import option
-from clusterkit.cli.terminal import color_option
+from clusterkit.cli.terminal import color_in
 from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind
 from clusterkit.text import durations
 from clusterkit.words.model import tasks_named
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
+DISPLAY = "Output"  # heading in the help
 PROBLEMS = "clusterkit.problems"  # key in a context's meta: the problems of each option, by its name
 
 
@@ -91,7 +92,11 @@ _TYPES: Mapping[Kind, click.ParamType[Any]] = {
     Kind.VARIABLES: EnvPair(),
 }
 only_option = option(
-    "--only", type=Collected(TaskFilter()), multiple=True, help="Show only these tasks; the logs keep everything."
+    "--only",
+    type=Collected(TaskFilter()),
+    multiple=True,
+    group=DISPLAY,
+    help="Show only these tasks; the logs keep all.",
 )
 program_argument = click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")
 
@@ -120,11 +125,11 @@ def job_options(*names: str) -> Decorator:
 def display_options(command: Command) -> Command:
     """Add the options that say how a run is shown."""
     return _adding([
-        option("--all-output", is_flag=True, help="Show TensorFlow's start-up noise too."),
+        option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's start-up noise too."),
         option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
-               help="Which of clusterkit's own messages to show."),
-        option("-q", "--quiet", is_flag=True, help="Show no task's output, only problems and the end."),
-        color_option,
+               group=DISPLAY, help="Which of clusterkit's own messages to show."),
+        option("-q", "--quiet", is_flag=True, group=DISPLAY, help="Show no task's output, only problems and the end."),
+        color_in(group=DISPLAY),
     ])(command)  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -16,28 +16,35 @@ from clusterkit.engines.table import may_continue
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.follow import follow
+from clusterkit.text.noise import NoiseFilter
 from clusterkit.views.loglines import LineMaker, LogLine
+from clusterkit.words.model import Task
+
+MOST_NOISE = 1000  # lines beyond those of --tail that are read, since some may be noise
 
 
 @dataclass(frozen=True, slots=True)
 class LogSelection:
-    """Which lines to show; `since` is a wall time."""
+    """Which lines to show; `since` is a wall time. `quiet`: without TensorFlow's noise."""
 
     tasks: tuple[str, ...] = ()
     attempt: int | None = None
     since: float | None = None
     tail: int | None = None
     grep: re.Pattern[str] | None = None
+    quiet: bool = False
 
 
 @dataclass(slots=True)
 class LogReader:
-    """Reads the wanted lines of a run's logs."""
+    """Reads the wanted lines of a run's logs. `hides`: lines of noise were left out."""
 
     run: RunDirectory
     wanted: LogSelection
     arrivals: Arrivals = field(init=False)
     maker: LineMaker = field(default_factory=LineMaker)
+    hides: bool = False
+    _noise: dict[tuple[Task, int], NoiseFilter] = field(default_factory=lambda: defaultdict(NoiseFilter))
 
     def __post_init__(self) -> None:
         self.arrivals = Arrivals(self.run)
@@ -67,7 +74,7 @@ class LogReader:
     def _shortened(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
         """Cut the pieces to what is wanted, at line ends, so that of a large log only the end has to be read."""
         if self.wanted.tail is not None and self.wanted.grep is None:
-            return self.arrivals.last_lines(pieces, self.wanted.tail)
+            return self.arrivals.last_lines(pieces, self.wanted.tail + (MOST_NOISE if self.wanted.quiet else 0))
         return pieces if self.wanted.since is None else self.arrivals.whole_lines(pieces)
 
     def _last(self, pieces: Sequence[Piece], ended: bool) -> Iterator[LogLine]:
@@ -85,7 +92,11 @@ class LogReader:
                 yield from self.maker.end(piece.task, piece.attempt)
 
     def _matches(self, line: LogLine) -> bool:
-        return self.wanted.grep is None or self.wanted.grep.search(line.text) is not None
+        if self.wanted.grep is not None:
+            return self.wanted.grep.search(line.text) is not None
+        is_noise = self.wanted.quiet and self._noise[line.task, line.attempt].is_noise(line.text)
+        self.hides |= is_noise
+        return not is_noise
 
 
 def _by_task(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:

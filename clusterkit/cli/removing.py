@@ -13,7 +13,7 @@ from clusterkit.cli.addressing import RunId
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import echo, exit_on_error, say
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _remove(
     else:
         echo("".join(f"{name}\n" for name in removed), nl=False)
     for problem in problems:
-        echo(f"clusterkit: {problem}", err=True)
+        say(problem)
     sys.exit(1 if problems else 0)
 
 

@@ -58,7 +58,7 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
     color = use_color(None)
     echo(_head(look, result, recovered, color), nl=False, color=color)
     if lines:
-        echo("\nTimeline\n" + timeline_text(lines), nl=False)
+        echo("\nTimeline\n" + timeline_text(lines, terminal_width()), nl=False)
 
 
 def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, color: bool) -> str:

@@ -54,10 +54,10 @@ def exit_if_unwritten() -> Iterator[None]:
     try:
         yield
     except Unwritten as error:
-        from clusterkit.cli.terminal import echo
+        from clusterkit.cli.terminal import say
 
         os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), 1)  # or Python would fail again when it exits
-        echo(f"clusterkit: The output can't be written: {error.strerror}.", err=True)
+        say(f"The output can't be written: {error.strerror}.")
         sys.exit(1)
 
 

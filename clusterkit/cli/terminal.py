@@ -7,12 +7,14 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import click
 
 from clusterkit.cli.help import option
 from clusterkit.text.printable import printable_lines
+from clusterkit.text.wrapping import at_words
 from clusterkit.views.colors import HELP, wants_color
 from clusterkit.views.screen import has_terminal
 from clusterkit.views.screen import is_screen as is_screen
@@ -22,12 +24,20 @@ from clusterkit.words.model import number_of
 HOME, CLEAR_TO_THE_RIGHT, CLEAR_BELOW = "\x1b[H", "\x1b[K", "\x1b[J"
 CLEAR_SCREEN = f"{HOME}\x1b[2J"
 
-color_option = option("--color/--no-color", default=None, help=HELP, show_default="colors on a terminal")
+color_in = partial(option, "--color/--no-color", default=None, help=HELP, show_default="colors on a terminal")
+color_option = color_in()
 
 
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
     """Print text; `color`: it may contain colors. Line ends within fields have been removed before."""
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # True: click leaves it as it is
+
+
+def say(text: Any) -> None:
+    """Print a sentence of clusterkit's own to standard error, on a terminal in lines that end at words."""
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    for line in f"clusterkit: {text}".splitlines():
+        echo(at_words(line, width), err=True)
 
 
 def write_as_it_is(data: bytes) -> None:
@@ -80,9 +90,9 @@ def exit_on_error() -> Iterator[None]:
         yield
     except BadJob as error:
         for problem in error.problems:
-            echo(f"clusterkit: {problem}", err=True)
+            say(problem)
         echo("Nothing was started.", err=True)
         sys.exit(error.exit_code)
     except ClusterkitError as error:
-        echo(f"clusterkit: {error}", err=True)
+        say(error)
         sys.exit(error.exit_code)

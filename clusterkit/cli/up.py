@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.help import Command, option
+from clusterkit.cli.help import option
+from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error, status_group, use_color
+from clusterkit.cli.terminal import echo, exit_on_error, say, status_group, use_color
 
 if TYPE_CHECKING:
     from clusterkit.job.options import Gathered
@@ -20,23 +21,22 @@ if TYPE_CHECKING:
 
 @click.command(
     "up",
-    cls=Command,
+    cls=JobCommand,
     context_settings={"allow_interspersed_args": False},
     examples=(
         ("up --workers 2 train.py", "Two workers."),
+        ("up -d --workers 2 train.py", "In the background: see ps, logs, down."),
         ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. What stands after "
          "the program goes to the program."),
         ("up -f job.toml --workers 4", "A job file, with another number of workers."),
         ('up --workers 2 --fault "kill worker:1 @ step=100" train.py', "Kill a worker when step 100 is reported."),
-        ("up -d --workers 2 train.py", "In the background. Then: ps, logs, kill, down."),
     ),
 )  # fmt: skip
-@option(
-    "-d", "--detach", is_flag=True, help="Run in the background: return when every task is ready, and print the run id."
-)
-@option("--continue", "continues", is_flag=True, help="Continue the run of that --run-id, if it has not ended.")
-@option("--no-wait", is_flag=True, help="With -d: return as soon as the run is live.")
+@option("-d", "--detach", is_flag=True, help="Run in the background: return when all tasks are ready.")
 @job_options()
+@option("--continue", "continues", is_flag=True, group="Run and checkpoints",
+        help="Continue the run --run-id itself, if it has not ended.")  # fmt: skip
+@option("--no-wait", is_flag=True, group="Run and checkpoints", help="With -d: return as soon as the run is live.")
 @program_argument
 @only_option
 @display_options
@@ -77,15 +77,13 @@ def command(
     _submit(prepared, options, detach)
     show = Show(tasks=not quiet, only=frozenset(only), noise=all_output, color=use_color(color, detach),
                 group=status_group(quiet or detach))  # fmt: skip
-    level = Level.WARNING if quiet else Level[log_level.upper()]
+    display = Display(show, Level.WARNING if quiet else Level[log_level.upper()])
     if not detach:
-        sys.exit(up(prepared, Display(show, level), lifeline, session))
+        sys.exit(up(prepared, display, lifeline, session))
     from clusterkit.cli.detached import up_detached
 
-    for warning in prepared.warnings:
-        echo(f"clusterkit: {warning}", err=True)
     with exit_on_error():
-        sys.exit(up_detached(prepared, Display(show, level), not no_wait, lifeline))
+        sys.exit(up_detached(prepared, display, not no_wait, lifeline))
 
 
 def _continuing(prepared: Prepared, detach: bool) -> Prepared:
@@ -130,7 +128,7 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
         if env := dict(job.setup.env):  # also what a Python process has handed over
             given["env"] = env
         shown, secret = (resolved_file(prepared, given, secrets, tasks=False) for secrets in (False, True))
-        follow = engine.submit(job, run_id, (shown, secret), lambda text: echo(f"clusterkit: {text}", err=True))
+        follow = engine.submit(job, run_id, (shown, secret), say)
         if not detach:
             sys.exit(follow())
         echo(run_id)

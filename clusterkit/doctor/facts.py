@@ -17,6 +17,7 @@ from clusterkit.doctor.python_rules import Interpreter, Unmet
 from clusterkit.doctor.rules import Facts
 from clusterkit.job import preflight
 from clusterkit.job.options import Gathered
+from clusterkit.job.program import with_program
 from clusterkit.job.spec import describe
 from clusterkit.network.virtual import why_not
 from clusterkit.words.errors import BadJob
@@ -57,7 +58,7 @@ def _job(given: Gathered) -> JobSpec:
     if not is_named:
         given = given._replace(options={**given.options, "program": ANY_PROGRAM})
     job, problems, clear = describe(given)
-    job, of_program = preflight.with_program(job) if is_named else (job, [])
+    job, of_program = with_program(job) if is_named else (job, [])
     problems += [*of_program, *preflight.directory_problems(job)]
     if problems or not clear:
         raise BadJob(problems)

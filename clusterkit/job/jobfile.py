@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import cast
 
+from clusterkit.job.foreign import meant
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, JobOptions, Kind
 from clusterkit.text.durations import seconds
 from clusterkit.text.spelling import did_you_mean
@@ -72,7 +73,8 @@ class _Reading:
         if key in known:
             return self._value(known[key], value, above + key)
         keys = KEYS if known is _KNOWN else tuple(known)
-        self.problems.append(f"{self._file}: there is no key {above}{key}. {did_you_mean(key, keys, 'The keys are')}")
+        hint = meant(key, keys) or did_you_mean(key, keys, "The keys are")
+        self.problems.append(f"{self._file}: there is no key {above}{key}. {hint}")
         return None
 
     def _task(self, table: object, place: str) -> object:

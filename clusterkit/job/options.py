@@ -130,11 +130,12 @@ TASK_OPTIONS = _entries(TaskOptions)
 
 
 class Gathered(NamedTuple):
-    """The usable options, and the problems and names of the unusable ones."""
+    """The usable options, the problems and names of the unusable ones, and notes for the user."""
 
     options: JobOptions
     problems: Sequence[str] = ()
     wrong: frozenset[str] = frozenset()
+    notes: Sequence[str] = ()
 
 
 def merged(below: Gathered, above: Gathered) -> Gathered:

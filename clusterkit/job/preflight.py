@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -17,7 +15,7 @@ from clusterkit.system.process import why_not_startable
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
-from clusterkit.words.model import ProgramKind, TaskType
+from clusterkit.words.model import TaskType
 
 INSTALL_TF_KERAS = "Install it in TensorFlow's version, for example: pip install 'tf_keras==2.21.*'"
 
@@ -28,44 +26,6 @@ def refuse_deleted_directory() -> None:
         Path.cwd()
     except FileNotFoundError:
         raise BadJob(["The current directory has been deleted. Change to another one."]) from None
-
-
-def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
-    """The job with the kind of its program, and the problems with that program."""
-    if job.program.kind is ProgramKind.MODULE:
-        return job, _module_problems(job)
-    kind, problems = _program_kind(job.program.target)
-    return replace(job, program=replace(job.program, kind=kind)), problems
-
-
-def _program_kind(target: str) -> tuple[ProgramKind, list[str]]:
-    if not target:
-        return ProgramKind.SCRIPT, []  # the rules say that it is missing
-    path = Path(target)
-    if why := why_not_reached(path):
-        return ProgramKind.SCRIPT, [f"{target} can't be read: {why}."]
-    if path.is_dir():
-        return ProgramKind.SCRIPT, [f"{target} is a directory. Name the program's file, or a package with -m."]
-    if not path.exists():
-        if "/" not in target and shutil.which(target):
-            return ProgramKind.COMMAND, []
-        return ProgramKind.SCRIPT, [f"There is no program {target}.{_looked_in(path)}"]
-    if not os.access(path, os.R_OK):
-        return ProgramKind.SCRIPT, [f"{target} can't be read: permission denied."]
-    if _is_python(path):
-        return ProgramKind.SCRIPT, []
-    if os.access(path, os.X_OK):
-        return ProgramKind.COMMAND, []
-    if path.suffix == ".sh" or _first_line(path).startswith(b"#!"):
-        return ProgramKind.COMMAND, [f"{target} is neither executable nor a Python program: chmod +x {target}"]
-    return ProgramKind.SCRIPT, []
-
-
-def _looked_in(path: Path) -> str:
-    """The sentence that names the searched directory; none for a full path."""
-    if path.is_absolute():
-        return ""
-    return f" It was looked for in {Path.cwd() / path.parent}{' and in PATH' if path.parent == Path() else ''}."
 
 
 def directory_problems(job: JobSpec) -> list[str]:
@@ -161,32 +121,3 @@ def _has(package: str, python: str | None, env: Mapping[str, str]) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return True  # that it does not start is a problem of its own
     return not asked.stdout.endswith(b"True\n")
-
-
-def _module_problems(job: JobSpec) -> list[str]:
-    if any(setup.python for setup in job.every_setup.values()):
-        return []  # another interpreter finds other modules
-    module = job.program.target
-    top = module.partition(".")[0]
-    here = str(Path(job.setup.cwd or ".").absolute())
-    path = sys.path
-    sys.path = [here, *path]
-    try:
-        found = importlib.util.find_spec(top) if top.isidentifier() else None
-    except (ImportError, ValueError):
-        found = None
-    finally:
-        sys.path = path
-    return [] if found else [f"There is no module {module} (searched from {here})."]
-
-
-def _is_python(path: Path) -> bool:
-    if path.suffix in (".py", ".pyw"):
-        return True
-    first = _first_line(path)
-    return first.startswith(b"#!") and b"python" in first
-
-
-def _first_line(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.readline(200)

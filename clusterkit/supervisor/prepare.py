@@ -13,6 +13,7 @@ from clusterkit.job import preflight
 from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.options import Gathered, merged
 from clusterkit.job.plan import seed_of
+from clusterkit.job.program import with_program, without_interpreter
 from clusterkit.job.spec import SHAPING, describe
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, RunStore
@@ -40,7 +41,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     preflight.refuse_deleted_directory()
     given = gather(given)
     job, problems, clear = describe(given)
-    job, of_program = preflight.with_program(job)
+    job, of_program = with_program(job)
     problems += [*of_program, *preflight.directory_problems(job), *preflight.interpreter_problems(job)]
     run_id = given.options.get("run_id")
     problems += [] if run_id is None else _run_id_problems(run_id)
@@ -61,7 +62,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
         refuse_unparsable(job)
     if resume is not None:
         job = replace(job, resume=resume.run_id, began_as=_began_as(resume))
-    return Prepared(job, run_id, resume, (*warnings, *_inherited()))
+    return Prepared(job, run_id, resume, (*given.notes, *warnings, *_inherited()))
 
 
 def _preflight(job: JobSpec) -> Preflight:
@@ -83,7 +84,7 @@ def gather(flags: Gathered) -> Gathered:
     file = options.pop("file", None)
     flags = flags._replace(options=options)
     try:
-        given = flags if file is None else merged(_read(str(file)), flags)
+        given = without_interpreter(flags if file is None else merged(_read(str(file)), flags))
     except BadJob as error:  # without the file, the missing options are unknown
         return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
     if "engine" not in given.options:
@@ -135,7 +136,7 @@ def _read(job_file: str) -> Gathered:
     if not job_file:
         raise BadJob(["-f is empty. Name a job file, or leave it out."])
     try:
-        text = Path(job_file).read_text(encoding="utf-8")
+        text = Path(job_file).read_text(encoding="utf-8-sig")  # Windows' editors write a byte order mark
     except OSError as error:
         raise BadJob([f"The job file {job_file} can't be read: {error.strerror}."]) from None
     except UnicodeDecodeError:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tensorflow as tf
 
@@ -17,6 +17,7 @@ from clusterkit.training.background import PHASE, Background, finish_all, not_sa
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, as_step, verify
 from clusterkit.training.replacement import remove
 from clusterkit.training.snapshot import Snapshots
+from clusterkit.training.trackables import Directory, arranged
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
 SOON = 1.0  # seconds to wait for a checkpoint before a message is printed
@@ -31,19 +32,19 @@ class CheckpointMismatch(ValueError):
 class Checkpointer:
     """Saves and restores models, optimizers and variables atomically, as ``ckpt-<step>`` directories with checksums.
 
-        checkpointer = training.Checkpointer(model=model, optimizer=optimizer)
-        step = checkpointer.restore()
-        while step < 1000:
-            train_step(next(batches))
-            step += 1
-            if step % 100 == 0:
-                checkpointer.save(step)
-        checkpointer.wait()
+        with training.Checkpointer(model=model, optimizer=optimizer) as checkpointer:
+            step = checkpointer.restore()
+            while step < 1000:
+                train_step(next(batches))
+                step += 1
+                if step % 100 == 0:
+                    checkpointer.save(step)
 
     `save` copies the values, and a thread writes them while training continues. One checkpoint is written at a time.
-    The end of the program waits for the last one.
+    The end of the block, or of the program, waits for the last one.
 
     Args:
+        given: the directory and, without names, a model, an optimizer or the objects in a tf.train.Checkpoint.
         directory: by default the run's checkpoint directory; outside clusterkit ``./checkpoints``. All tasks of a job
             must share it, parameter servers too: each writes its own variables.
         keep: the number of checkpoints to keep, at least 1.
@@ -55,13 +56,13 @@ class Checkpointer:
             have no variable.
 
     Raises:
-        ValueError: there is nothing to save, or an argument is invalid.
+        ValueError, TypeError: there is nothing to save, or an argument is invalid.
     """
 
     def __init__(
         self,
-        directory: str | os.PathLike[str] | None = None,
-        *,
+        *given: Any,
+        directory: Directory = None,
         keep: int = 3,
         background: bool = True,
         **trackables: Any,
@@ -70,11 +71,9 @@ class Checkpointer:
             raise ValueError(f"Checkpointer(keep={keep}) is invalid: keep must be at least 1.")
         if not isinstance(background, bool):
             raise ValueError(f"Checkpointer(background={background!r}) is invalid: background must be True or False.")
-        if not trackables:
-            raise ValueError("Checkpointer has nothing to save: pass it trackables by name, such as model=model.")
+        directory, trackables = arranged([directory, *given], trackables)
         path = this_task.checkpoint_dir() if directory is None else str(Path(directory).absolute())
         self._store = CheckpointStore(path, this_task.task())
-        self._keep = keep
         self._in_background = background
         self._background = Background(path)
         self._state = {**trackables, **resumption.random_states(trackables)}
@@ -84,12 +83,19 @@ class Checkpointer:
         self._save = tf.function(self._checkpoint.write) if this_task.has_ps() else self._checkpoint.write
         self._snapshots = Snapshots(self._checkpoint)
         self._damaged: list[str] = []
-        self._step = 0
+        self._keep, self._step = keep, 0
         self._restored: Checkpoint | None = None
         tf.get_logger().addFilter(_is_not_retracing)
         if not this_task.is_evaluator():
             finish_all()  # another Checkpointer may be writing into this directory
             self._store.clean(finish=this_task.is_chief())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *args: object) -> None:
+        if kind is None:
+            self.wait()
 
     @property
     def directory(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from clusterkit.text.printable import printable
+from clusterkit.text.wrapping import at_words
 from clusterkit.views.details import detail
 from clusterkit.views.narrate import Level, sentence
 from clusterkit.words import events as ev
@@ -19,9 +20,9 @@ def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = Non
             yield at - began, told[1]
 
 
-def timeline_text(lines: Iterable[tuple[float, str]]) -> str:
-    """The timeline as text."""
-    return "".join(f"  {seconds:>9.1f} s  {text}\n" for seconds, text in lines)
+def timeline_text(lines: Iterable[tuple[float, str]], width: int | None = None) -> str:
+    """The timeline as text, in lines that end at words if a width is given."""
+    return "".join(f"{at_words(f'  {seconds:>9.1f} s  {text}', width, ' ' * 15)}\n" for seconds, text in lines)
 
 
 def event_text(at: float, event: ev.Event, when: Callable[[float], str]) -> str | None:

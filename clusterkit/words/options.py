@@ -122,7 +122,7 @@ class RunOptions(TypedDict, total=False):
     checkpoint_dir: Annotated[
         Path, Option("Where the job saves its checkpoints.", "checkpoint_dir", "DIR", "in the run directory")
     ]
-    resume: Annotated[str, Option("Continue from the checkpoints of an earlier run.", "resume", "RUN")]
+    resume: Annotated[str, Option("Begin a new run from the checkpoints of an earlier one.", "resume", "RUN")]
 
 
 class FaultOptions(TypedDict, total=False):

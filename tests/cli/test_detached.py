@@ -49,7 +49,8 @@ def test_it_returns_when_every_port_listens(ck: Clusterkit, tmp_path: Path) -> N
     go.touch()
     out, err = up.communicate(timeout=20)
     assert (up.returncode, out) == (0, "one\n")
-    assert sorted(err.splitlines()) == [" ✔ worker:0 is ready", " ✔ worker:1 is ready"]
+    *ready, _ = err.splitlines()
+    assert sorted(ready) == [" ✔ worker:0 is ready", " ✔ worker:1 is ready"]
     end.touch()
     ck("wait", "one")
 
@@ -65,7 +66,7 @@ def log_of(run: Path, task: str) -> bytes:
 def test_it_returns_if_the_tasks_open_no_port_and_report_nothing(ck: Clusterkit, tmp_path: Path) -> None:
     """After a short while, with a word about it."""
     up = ck("up", "-d", "--workers", "2", "/bin/sleep", "60")
-    assert up.err == (
+    assert up.err.startswith(
         " · worker:0, worker:1 run, but have opened no port and reported nothing so far. After 2m without either, the "
         "run fails: see --startup-timeout.\n"
     )
@@ -81,7 +82,11 @@ def test_a_task_that_has_ended_is_not_waited_for(ck: Clusterkit, tmp_path: Path)
     )
     (tmp_path / "go").touch()
     up = ck("up", "-d", "--workers", "2", program, tmp_path / "go", tmp_path / "end")
-    assert up.err == " ✔ worker:0 is ready\n"
+    run = up.out.strip()
+    assert up.err.splitlines() == [
+        " ✔ worker:0 is ready",
+        f"clusterkit: follow the run with `clusterkit attach {run}`; stop it with `clusterkit down {run}`.",
+    ]
 
 
 def test_without_waiting_it_returns_when_the_run_is_live(ck: Clusterkit, tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 
 import click
 import pytest
@@ -14,7 +15,7 @@ from click.testing import CliRunner
 
 from clusterkit import __version__
 from clusterkit.cli import COMMANDS, SECTIONS, cli
-from clusterkit.cli.help import Command
+from clusterkit.cli.help import EVERYTHING, Command
 from clusterkit.cli.options import PROBLEMS
 from clusterkit.job.options import GROUPS, OPTIONS
 from clusterkit.words.grammar import parse_fault
@@ -34,8 +35,9 @@ EVERY = list(commands())
 
 def test_the_version_is_the_packages_own() -> None:
     """Whatever the distribution is called, and whether there is another of the package's name."""
-    result = CliRunner().invoke(cli, ["--version"])
-    assert (result.output, result.exit_code) == (f"{__version__}\n", 0)
+    for word in ("--version", "version"):
+        result = CliRunner().invoke(cli, [word])
+        assert (result.output, result.exit_code) == (f"{__version__}\n", 0)
 
 
 def context_of(*words: str) -> click.Context:
@@ -49,11 +51,13 @@ def context_of(*words: str) -> click.Context:
     return context
 
 
-def help_of(*words: str, columns: int = 80) -> str:
-    """What `--help` prints on a terminal."""
+def help_of(*words: str, columns: int = 80, whole: bool = True) -> str:
+    """What `--help all` prints on a terminal, or `--help`."""
+    context = context_of(*words)
+    context.meta.update({EVERYTHING: True} if whole else {})
     with pytest.MonkeyPatch.context() as patch:  # click's CliRunner has 80 columns, always
         patch.setenv("COLUMNS", str(columns))
-        return context_of(*words).get_help()
+        return context.get_help()
 
 
 def test_commands_are_in_groups() -> None:
@@ -63,6 +67,29 @@ def test_commands_are_in_groups() -> None:
     rows = re.findall(r"^  ([a-z]\w+)( +)\w", text.partition("Run:\n")[2].partition("Examples:")[0], re.M)
     assert [name for name, _ in rows] == COMMANDS
     assert len({len(name) + len(space) for name, space in rows}) == 1
+
+
+@pytest.mark.parametrize("words", [(), ("up",)], ids=" ".join)
+def test_help_fits_a_terminal(words: tuple[str, ...]) -> None:
+    """It shows what people use, and how to see the rest; `--help all` and `help` are commands like others."""
+    short = help_of(*words, whole=False)
+    assert len(short.splitlines()) <= 24
+    *_, last = short.splitlines()
+    assert last.endswith(f"{' '.join(['clusterkit', *words])} --help all")
+    rows = set(re.findall(r"^  (?:(?:-\w, )?--)?[a-z][\w-]+", short, re.M))
+    assert 10 <= len(rows) <= 16
+    assert not [row for row in rows if row not in help_of(*words)]
+    run = partial(CliRunner(env={"COLUMNS": "80"}).invoke, cli, prog_name="clusterkit")
+    asked = [run([*words, "--help"]), run(["help", *words])]
+    assert [result.output.split() for result in asked] == [short.split()] * 2
+    assert run(["help", *words, "all"]).output.split() == help_of(*words).split()
+    assert run([*words, "--help", "all"]).output.split() == help_of(*words).split()
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "up"])
+def test_only_commands_with_many_options_have_more_help(name: str) -> None:
+    """For the others `--help all` is the same."""
+    assert (help_of(name, whole=False) != help_of(name)) == (name in ("check", "config", "manifests", "chaos"))
 
 
 @pytest.mark.parametrize("words", [(), *EVERY], ids=" ".join)
@@ -126,7 +153,7 @@ def test_options_of_a_job_stand_below_the_headings_of_their_groups() -> None:
     """All of them, each once; those of the command itself come first."""
     lines = help_of("up").splitlines()
     headings = [line.rstrip(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
-    assert headings == ["Options", *(group.__doc__ for group in GROUPS), "Examples"]
+    assert headings == ["Options", *(group.__doc__ for group in GROUPS), "Output", "Examples"]
     assert {name for group in GROUPS for name in group.__annotations__} == OPTIONS.keys()
     shown = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
     assert sorted(set(shown)) == sorted(shown)

@@ -81,7 +81,8 @@ def test_every_line_of_the_job_file_is_valid(tmp_path: Path) -> None:
     assert every.count("\n#") < text.count("\n#") - 8
     read = read_job_file(every, str(tmp_path / "job.toml"))
     assert not read.problems
-    assert {"ps", "restart_budget", "fault", "task"} <= read.options.keys()
+    assert {"workers", "restart_budget", "fault", "task"} <= read.options.keys()
+    assert not {"ps", "evaluator"} & read.options.keys()  # the program beside it is for workers
 
 
 def test_examples_are_the_programs_that_show_how_to_run_them() -> None:

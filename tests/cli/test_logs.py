@@ -49,6 +49,21 @@ def test_without_merging_each_task_is_told_by_itself(turns: Clusterkit) -> None:
     ]  # fmt: skip
 
 
+def test_noise_of_tensorflow_is_hidden(ck: Clusterkit, tmp_path: Path) -> None:
+    """As `up` hides it, unless all is asked for, or a line by its words; a line says so."""
+    program = tmp_path / "noisy.py"
+    noise = [f"2026-01-01 00:00:0{number}.0: I tensorflow/core/util/x.cc:1] {number}" for number in range(9)]
+    program.write_text(f"print('first', *{noise!r}, 'last', sep='\\n')\n")
+    ck("up", "--run-id", "noisy", program)
+    for tail in ((), ("--tail", "2")):
+        shown = ck("logs", *tail)
+        assert [line.partition("│ ")[2] for line in shown.out.splitlines()] == ["first", "last"]
+        assert shown.err == "clusterkit: TensorFlow's noise is hidden. Show it with --all-output.\n"
+    for option, count in (("--all-output",), 11), (("--grep", "x.cc"), 9), (("--json",), 11):
+        whole = ck("logs", *option)
+        assert (len(whole.out.splitlines()), whole.err) == (count, "")
+
+
 def test_lines_are_chosen(turns: Clusterkit) -> None:
     """By task, attempt, time, number and pattern; all of it together."""
     assert numbers(turns("logs", "worker:1", "--tail", "3").out) == [17, 19]

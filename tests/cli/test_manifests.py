@@ -73,7 +73,7 @@ def test_no_secret_is_shown_on_a_terminal(home: Path, words: tuple[str, ...]) ->
     with on_terminal(home, "manifests", *words) as shown:
         text = shown.finish()
     assert "PRIVATE KEY" not in text
-    assert "would be shown on this terminal. Write it to a file with -o FILE, or pipe it." in text
+    assert "would be shown on this terminal. Write it to a file with -o FILE, or pipe it." in " ".join(text.split())
     assert shown.process.returncode == 2
 
 

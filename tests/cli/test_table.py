@@ -71,6 +71,9 @@ SAID: dict[tuple[str, ...], tuple[int, str]] = {  # the exit code and a part of 
     ("logs", "nosuch"): (2, "There is no run 'nosuch'"),
     ("logs", "nosuch", "worker:0"): (2, "It is not a task either: a task is worker:1, worker for all of a type, or"),
     ("logs", "wroker"): (2, "or all. Did you mean worker?"),
+    ("logs", "worker1"): (2, "or all. Did you mean worker:1?"),
+    ("logs", "worker-0"): (2, "or all. Did you mean worker:0?"),
+    ("logs", "work:1"): (2, "or all. Did you mean worker:1?"),
     ("show", "wroker"): (2, "There is no run 'wroker'"),
     ("logs", "--run", "nosuch", "worker:0"): (2, "There is no run 'nosuch'"),
     ("logs", "worker:0", "live"): (2, "'live' is not a task. A task is worker:1, worker for all of a type, or all; a"),
@@ -80,6 +83,8 @@ SAID: dict[tuple[str, ...], tuple[int, str]] = {  # the exit code and a part of 
     ("show", "over", "worker:0"): (2, "Only one run can be named. 'worker:0' is one too many."),
     ("logs", "wroker:1"): (2, "'wroker:1' is neither a run nor a task. A task is worker:1, worker for all of a type,"),
     ("kill", "live"): (2, "No task is named. A task is worker:1"),
+    ("kill", "worker1"): (2, "or all. Did you mean worker:1?"),
+    ("restart", "2026", "worker_1"): (2, "a run goes before the tasks. Did you mean worker:1?"),
     ("kill", "worker:1", "wroker:2"): (2, "Did you mean worker:2?"),
     ("attach", "live", "worker:9"): (2, "has no task worker:9"),
     ("fault", "worker:0"): (2, "'worker:0' is neither a run nor a fault. Write a fault in quotes: 'kill worker:1 @"),
@@ -138,6 +143,7 @@ def test_no_arguments_are_answered_with_a_traceback() -> None:
             if form in LASTING.get(" ".join(command), ()):
                 continue
             result = call(*command, *words)
+            Path("job.toml").unlink(missing_ok=True)  # of `init`: `up` takes it
             if not isinstance(result.exception, SystemExit | None) or (result.exit_code and not result.output.strip()):
                 bad.append(f"{' '.join((*command, *map(repr, words)))}: {result.exception!r}")
     assert not bad

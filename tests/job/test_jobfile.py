@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from clusterkit.job.jobfile import KEYS, read_job_file
-from clusterkit.job.options import JobOptions
+from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import RestartPolicy, Setup
 from clusterkit.words.model import ProgramKind, TaskType
@@ -76,7 +76,7 @@ def test_a_file_and_the_rules_make_a_job() -> None:
 
 def test_an_empty_file_gives_nothing() -> None:
     """Every key is optional."""
-    assert read_job_file("", "job.toml") == ({}, [], frozenset())
+    assert read_job_file("", "job.toml") == Gathered({}, [])
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("false", False), ("0", False)])
@@ -191,7 +191,7 @@ def check(text: str) -> bool:
     options: JobOptions = {}
     told: Sequence[str] = ()
     try:
-        options, told, _ = read_job_file(text, "jobs/job.toml")
+        options, told, *_ = read_job_file(text, "jobs/job.toml")
     except BadJob as error:
         told = error.problems
     assert all(problem.startswith("jobs/job.toml") for problem in told)
@@ -207,7 +207,7 @@ def check(text: str) -> bool:
 def test_what_is_right_in_a_file_counts_beside_what_is_wrong() -> None:
     """So that the problems of all of it can be told at once."""
     text = "workers = 'x'\nps = 1\nwrokers = 2\nrestart-budget = -1\n[env]\nA = '1'\n[task.worker]\ncwd = 3\n"
-    options, told, wrong = read_job_file(text, "job.toml")
+    options, told, wrong, _ = read_job_file(text, "job.toml")
     assert options == {"ps": 1, "env": {"A": "1"}}
     assert wrong == frozenset({"workers", "wrokers", "restart_budget", "task"})
     assert len(told) == 4

@@ -69,5 +69,5 @@ def test_flags_win_over_the_file() -> None:
         frozenset({"workers"}),
     )
     flags = Gathered({"module": "b", "workers": 2, "env": {"B": "2"}}, ["--seed: no"], frozenset({"seed"}))
-    options = {"module": "b", "workers": 2, "ps": 1, "env": {"A": "1", "B": "2"}}
-    assert merged(file, flags) == (options, ["--seed: no", "workers: no"], frozenset({"seed"}))
+    options: JobOptions = {"module": "b", "workers": 2, "ps": 1, "env": {"A": "1", "B": "2"}}
+    assert merged(file, flags) == Gathered(options, ["--seed: no", "workers: no"], frozenset({"seed"}))

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.job.preflight import directory_problems, interpreter_problems, with_program
+from clusterkit.job.preflight import directory_problems, interpreter_problems
+from clusterkit.job.program import with_program
 from clusterkit.words.job import Debugging, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from tests.histories import job

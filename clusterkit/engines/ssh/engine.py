@@ -66,7 +66,7 @@ def _in_file(path: object) -> Iterator[str]:
         return
     try:
         with Path(str(path)).open("rb") as file:
-            lines = file.read(MOST_BYTES).decode(errors="replace").splitlines()
+            lines = file.read(MOST_BYTES).decode("utf-8-sig", "replace").splitlines()
     except OSError as error:
         raise BadJob([f"The hosts file {path} can't be read: {error.strerror}."]) from None
     for number, line in enumerate(lines, 1):

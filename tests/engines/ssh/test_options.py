@@ -31,9 +31,11 @@ def test_hosts_are_counted() -> None:
 def test_a_hosts_file_is_read_once(tmp_path: Path) -> None:
     """Its names come after those of options; what is completed can be completed again."""
     file = tmp_path / "hosts"
-    file.write_text("# the lab\n\nb  # by the window\n  c\n")
-    hosts, count, left = completed(host=["a"], hosts_file=file)
-    assert (hosts, count, left) == (("a", "b", "c"), 3, {})
+    text = "b  # by the window\n  c\n"
+    for written in (f"# the lab\n\n{text}".encode(), f"\ufeff{text}".replace("\n", "\r\n").encode()):  # or by Windows
+        file.write_bytes(written)
+        hosts, count, left = completed(host=["a"], hosts_file=file)
+        assert (hosts, count, left) == (("a", "b", "c"), 3, {})
     assert completed(host=hosts, hosts=count) == (hosts, count, left)
 
 

@@ -1,0 +1,66 @@
+"""A command on a job, `[OPTIONS] PROGRAM [ARGS]...`, that understands what people type for another launcher."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from itertools import takewhile
+from pathlib import Path
+
+import click
+
+from clusterkit.cli.help import Command
+from clusterkit.cli.terminal import say
+from clusterkit.job.foreign import meant
+
+USUAL = "job.toml"
+USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
+
+
+class JobCommand(Command):
+    """Takes a job file in the place of the program, or the one that is here, and says so."""
+
+    usual = frozenset(USUAL_OPTIONS.split())
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:
+            args = self._with_file(ctx, args)
+        rest = super().parse_args(ctx, args)
+        is_bare = all(ctx.params.get(name) in (None, ()) for name in ("program", "module", "file"))
+        if not ctx.resilient_parsing and ctx.obj is None and is_bare and Path(USUAL).is_file():
+            ctx.params["file"] = USUAL if _is_wanted(ctx) else None
+        return rest
+
+    def _with_file(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
+        """The words with `-f` before a job file that stands in the place of the program."""
+        try:
+            given = self.make_parser(ctx).parse_args(list(args))[0]
+        except click.NoSuchOption as error:
+            raise self._explained(error, args, ctx) from None
+        words = list(args)
+        program = given["program"] if isinstance(given.get("program"), tuple | list) else ()
+        if program and program[0].endswith(".toml") and "file" not in given:
+            at = len(words) - len(program)
+            say(f"{program[0]} is a job file: clusterkit {ctx.info_name} -f {program[0]}")
+            words[at - (words[at - 1 : at] == ["--"]) : at] = ["-f"]
+            return self._with_file(ctx, words)
+        return words
+
+    def _explained(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
+        """The error with what is meant by each option of another launcher before the program, if it is one."""
+        own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
+        before = takewhile(lambda word: word != "--" and not word.endswith(".py"), args)
+        names = dict.fromkeys(word.partition("=")[0] for word in before if word.startswith("-"))
+        found = {name: why for name in names if name not in own and (why := meant(name, own))}
+        if not any(name.startswith(error.option_name) for name in found):
+            return error
+        told = "\n".join(f"No such option {name!r}. {why}" for name, why in found.items())
+        return click.NoSuchOption(error.option_name, told, ctx=ctx)
+
+
+def _is_wanted(ctx: click.Context) -> bool:
+    """Whether to read the job file that is here: a terminal is asked, anybody else is told."""
+    if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+        return click.confirm(f"No program is given. Read {USUAL}?", default=True, err=True)
+    say(f"No program is given, so {USUAL} is read: clusterkit {ctx.info_name} -f {USUAL}")
+    return True

@@ -1,0 +1,52 @@
+"""What other launchers call the options of `up`, for those who type their names here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+_ADDRESSES = "Leave it out: clusterkit chooses the addresses and gives them to each task in TF_CONFIG."
+_IDENTITY = "Leave it out: clusterkit starts every task and gives it its type and index in TF_CONFIG."
+_OUTPUT = "Leave it out: the output of every task is kept. `clusterkit logs` prints it."
+
+# A key here, or the reason why there is none; and its names at mpirun, horovodrun, torchrun, accelerate, deepspeed,
+# ray, batch systems and in programs of TensorFlow 1.
+_NAMES: Mapping[str, str] = {
+    "workers": "n np nproc nproc-per-node npernode num-proc num-procs num-processes num-workers n-workers nworkers "
+    "num-replicas replicas processes procs ntasks ntasks-per-node",
+    "hosts": "N nnodes num-nodes nodes num-machines num-hosts",
+    "ps": "num-ps num-servers num-parameter-servers parameter-servers ps-replicas",
+    "gpus-per-task": "gpus gpu num-gpus gpus-per-node gpus-per-worker gpu-ids multi-gpu use-gpu gres",
+    "cpus-per-task": "c cpus cores num-cpus cpus-per-proc cpus-per-worker num-cpu-threads-per-process bind-to map-by",
+    "env": "x export environment runtime-env runtime-env-json",
+    "cwd": "wd wdir workdir working-dir chdir directory",
+    "file": "config config-file job job-file",
+    "host": "H",
+    "hosts-file": "hostfile machinefile",
+    "interface": "network-interface network-interfaces",
+    "restart-budget": "max-restarts max-retries retries reset-limit",
+    "min-workers": "min-np min-num-proc",
+    "startup-timeout": "start-timeout elastic-timeout",
+    "run-id": "name rdzv-id submission-id",
+    "watch": "reload",
+    _ADDRESSES: "master-addr master-port master-address main-process-ip main-process-port rdzv-backend rdzv-endpoint "
+    "rdzv-conf local-addr address port head worker-hosts ps-hosts",
+    _IDENTITY: "node-rank machine-rank rank local-rank task-index task-type task-id job-name",
+    _OUTPUT: "log-dir output-filename redirects tee tag-output",
+    "Leave it out: without --hosts, every task runs on this machine.": "standalone localhost local",
+    "Leave it out: a program that is not Python is run as it is.": "no-python",
+    "Leave it out: it is not needed here.": "allow-run-as-root oversubscribe mpi gloo nccl",
+}
+KNOWN: Mapping[str, str] = {name: key for key, names in _NAMES.items() for name in names.split()}
+
+
+def meant(typed: str, ours: Collection[str]) -> str | None:
+    """The sentence after "no such option" for an option of another launcher; None if it has no place among `ours`.
+
+    Ours are flags, keys of a job file or keywords: they are named in their form.
+    """
+    name = typed.lstrip("-").replace("_", "-")
+    known = KNOWN.get(name if len(name) == 1 else name.lower())
+    if known is None or known.startswith("Leave"):
+        return known
+    forms = (f"--{known}", known, known.replace("-", "_"))
+    return next((f"It is called {form} here." for form in forms if form in ours), None)
