@@ -17,9 +17,10 @@ def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> li
 
     What the report says anyway, that tasks trained alone, is left out.
     """
-    said = str(result.undistributed)
-    shown = [explanation for explanation in result.explanations if explanation.means != said]
-    head = [f"{indent[2:]}The job recovered from this failure:"] if result.state is RunState.SUCCEEDED else []
+    alone = result.undistributed
+    shown = [explanation for explanation in result.explanations if explanation.means != str(alone)]
+    recovered = result.state is RunState.SUCCEEDED and alone is None
+    head = [f"{indent[2:]}The job recovered from this failure:"] if recovered else []
     return [*head, "", *lines_of(shown, width, indent), ""] if shown else []
 
 
