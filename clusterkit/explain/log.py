@@ -155,7 +155,8 @@ def _blocks(source: str, lines: list[tuple[int, str]]) -> Iterator[_Block]:
 def _length(lines: list[str]) -> int:
     """Return the number of lines of a traceback, with its exception's."""
     exception = last_exception(lines)
-    return len(lines) if exception is None else lines.index(exception) + 1
+    ends = (number for number, line in enumerate(lines, 1) if exception is not None and line.endswith(exception))
+    return next(ends, len(lines))
 
 
 def _in_order(blocks: Iterable[_Block]) -> tuple[list[TaskEvidence], int]:
