@@ -31,7 +31,7 @@ Where an entry says "…", the report names your task, line or value. For what T
 [Troubleshooting](troubleshooting.md). This page is made from the table in `clusterkit/explain/` by
 `python -m tests.explain.page`.
 """
-NAMES = {"task": "The task", "line": "the program"}
+NAMES = {"task": "the task", "line": "a line of the program"}
 
 
 def page() -> str:
