@@ -11,7 +11,7 @@ ROWS: tuple[Row, ...] = (
         "Collective ops is aborted by|stopped sending heartbeats|[Hh]eartbeat timeout",
         "Another worker has failed, is frozen or is cut off: the error of {task} is only the consequence.",
         "Look at the worker that is named here, or else at the one whose log ends first.",
-        example=("--workers", "2", "--stall-warning", "0"),
+        example=("--workers", "2"),
         general=True,
     ),
     Row(
@@ -20,7 +20,7 @@ ROWS: tuple[Row, ...] = (
         "CoordinationService/Heartbeat",
         "worker:0, to which {task} sends its heartbeats, does not answer: it is dead, frozen or cut off.",
         "Look at the log of worker:0.",
-        example=("--workers", "2", "--stall-warning", "0"),
+        example=("--workers", "2"),
         general=True,
     ),
 )
