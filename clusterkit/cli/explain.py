@@ -7,6 +7,7 @@ import select
 import stat
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -130,7 +131,8 @@ def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ..
     info = run.info()
     if result.explanations or info is None:
         return result.explanations
-    return explained(result, info.job, run, report_of(run)).explanations
+    setup = replace(info.job.setup, cwd=str(Path(info.cwd) / (info.job.setup.cwd or "")))
+    return explained(result, replace(info.job, setup=setup), run, report_of(run)).explanations
 
 
 def _last_failed() -> RunDirectory:

@@ -33,7 +33,8 @@ def explain(evidence: Evidence, table: Iterable[Row] = TABLE) -> list[Explanatio
     found = sorted((match for row in table if (match := _match(row, evidence))), key=lambda one: one.rank, reverse=True)
     covered = {id_ for match in found for id_ in match.row.over}
     shown = [match for match in found if match.row.id not in covered]
-    special = [match for match in shown if not match.row.general]
+    located = [match for match in shown if match.finding is not None]  # `check` knows the line
+    special = located or [match for match in shown if not match.row.general]
     return [_explanation(match, evidence) for match in (special or shown[:1])[:MOST]]
 
 
