@@ -84,14 +84,14 @@ def _explain_log(path: str, as_json: bool) -> None:
     except OSError as error:
         raise NotExplained(f"Cannot read {path}: {error.strerror}.") from None
     first = known.evidence.first
-    error = last_exception(first.text.split("\n"))
-    if error is None and not known.explanations:
+    exception = last_exception(first.text.split("\n"))
+    if exception is None and not known.explanations:
         said = "No Python traceback is in this log, and no error that clusterkit knows."
     else:
         who = f"{first.name} failed first" if first.task or first.source else "It failed"
-        said = f"{who}: {error}" if error else f"{who}."
+        said = f"{who}: {exception}" if exception else f"{who}."
     task = None if first.task is None else str(first.task)
-    _say({"run_id": None, "task": task, "error": error}, said, known.explanations, as_json)
+    _say({"run_id": None, "task": task, "error": exception}, said, known.explanations, as_json)
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

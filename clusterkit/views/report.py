@@ -89,7 +89,8 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
 
 def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iterator[_Line]:
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
-    yield from ([(line, (_BOLD,))] for line in explanation_lines(result, width))
+    for line in explanation_lines(result, width):
+        yield [(line, (_BOLD,))]
     noise = NoiseFilter()
     for line in [line for line in cause.tail if not noise.is_noise(line)][-CAUSE_LINES:]:
         yield [(f"    {cause.task} │ {line}", ())]
