@@ -65,9 +65,14 @@ def command(what: str | None, as_json: bool) -> None:
 def _is_redirected() -> bool:
     """Whether standard input is a file or a pipe."""
     try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
+        return _has_an_end(sys.stdin.fileno())
     except (OSError, ValueError, AttributeError):  # it is closed
         return False
+
+
+def _has_an_end(descriptor: int) -> bool:
+    """Whether it is a file or a pipe, and no terminal or device."""
+    mode = os.fstat(descriptor).st_mode
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
 
@@ -80,6 +85,8 @@ def _explain_log(path: str, as_json: bool) -> None:
             known = explain_log(_chunks(sys.stdin.buffer))
         else:
             with Path(path).open("rb") as file:
+                if not _has_an_end(file.fileno()):
+                    raise NotExplained(f"Cannot read {path}: it is neither a file nor a pipe.")
                 known = explain_log(_chunks(file))
     except OSError as error:
         raise NotExplained(f"Cannot read {path}: {error.strerror}.") from None

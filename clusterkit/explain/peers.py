@@ -20,6 +20,7 @@ ROWS: tuple[Row, ...] = (
         "CoordinationService/Heartbeat",
         "worker:0, to which {task} sends its heartbeats, does not answer: it is dead, frozen or cut off.",
         "Look at the log of worker:0.",
+        over=("peer-gone",),
         example=("--workers", "2"),
         general=True,
     ),

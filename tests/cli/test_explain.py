@@ -98,7 +98,7 @@ def test_a_file(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("word", ["nosuch", "/nonexistent/job.log", "/", "worker:1", "a/b"])
+@pytest.mark.parametrize("word", ["nosuch", "/nonexistent/job.log", "/", "/dev/zero", "worker:1", "a/b"])
 def test_what_can_not_be_read(word: str) -> None:
     """One line, and exit code 2."""
     outcome = explain(word)
