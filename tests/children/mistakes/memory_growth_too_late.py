@@ -1,0 +1,6 @@
+""""""
+
+import tensorflow as tf
+
+tf.ones(())
+tf.config.threading.set_inter_op_parallelism_threads(2)
