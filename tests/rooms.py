@@ -19,6 +19,7 @@ ROOMS = {
     "engines/options": {"words"},
     "job": {"text", "words", "system", "store", "faults", "engines/options"},
     "check": {"text", "words", "system", "job"},
+    "explain": {"text", "words", "system", "store", "machine", "ledger", "job", "check"},
     "warm": {"words", "system", "store", "job", "task", "check"},
     "backends/link": {"text", "words", "system", "store", "__init__"},
     "backends": {
@@ -35,14 +36,15 @@ ROOMS = {
     },
     "supervisor": {
         *("text", "words", "system", "store", "machine", "ledger", "job", "warm", "backends", "engines"),
-        *("views", "tensorboard", "page", "hooks", "check", "__init__"),
+        *("views", "tensorboard", "page", "hooks", "explain", "__init__"),
     },
     "api": {"text", "words", "system", "store", "ledger", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
     "chaos": {"text", "words", "store", "job", "machine", "ledger", "views", "api"},
     "cli": {
         *("text", "words", "system", "store", "network", "faults", "ledger", "job", "warm", "backends", "views"),
-        *("tensorboard", "page", "supervisor", "chaos", "check", "doctor", "engines", "examples", "__init__"),
+        *("tensorboard", "page", "supervisor", "chaos", "check", "explain", "doctor", "engines", "examples"),
+        "__init__",
     },
     "pytest_plugin": {"text", "words", "store", "views", "api"},
     "patches": {"words", "job", "task"},
@@ -64,6 +66,8 @@ PURE = (
     *("ledger/takeover", "ledger/training_time"),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
     *("check/findings", "check/rules", "check/source"),
+    *(f"explain/{name}" for name in ("matching", "row", "table")),
+    *(f"explain/{name}" for name in ("data", "environment", "gangs", "keras", "resolvers", "servers")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules"),
     *("views/prefixed", "views/stragglers", "views/tables"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),

@@ -1,0 +1,7 @@
+"""Rows about versions, memory, threads, files."""
+
+from __future__ import annotations
+
+from clusterkit.explain.row import Row
+
+ROWS: tuple[Row, ...] = ()

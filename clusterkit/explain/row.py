@@ -1,0 +1,156 @@
+"""A row of the table of what goes wrong in distributed programs, and the evidence that rows are held against."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from clusterkit.check.findings import Finding
+from clusterkit.words.distribution import Undistributed
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape, Task, number_of
+from clusterkit.words.outcome import Exit, RunState
+
+Words = Mapping[str, str]  # what a condition contributes to a row's sentences
+HOLDS: Words = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEvidence:
+    """What is known of a task.
+
+    `text` is its error: from the beginning of its last traceback, with those that it was chained to, to the end of its
+    log; without a traceback, the last lines. It is empty if the task did not end by an error of its own. `before` are
+    the lines before that. `connected`: whether it was seen to be connected to its cluster; None if that is unknown.
+    """
+
+    task: Task | None = None  # None: a log of unknown origin
+    text: str = ""
+    before: str = ""
+    exit: Exit | None = None  # None: it still runs, or it is unknown
+    step: int | None = None
+    connected: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """The task as sentences name it."""
+        return "a task" if self.task is None else str(self.task)
+
+
+@dataclass(frozen=True, slots=True)
+class StuckTask:
+    """A task that was not connected when the startup timeout was over.
+
+    `where` is the line of the program's own code at which it was, such as `train.py:12`, and `waits` the library's
+    call in which it waited there. `dials` are the endpoints that it tried to reach and at which nobody listened, and
+    `listens` the endpoints at which it listened itself.
+    """
+
+    task: Task
+    where: str = ""
+    waits: str = ""
+    dials: tuple[str, ...] = ()
+    listens: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What is known of a run, or of a log from elsewhere: then `job` is None, and so is `state`.
+
+    Of `tasks`, the one that failed first is the first. `reason` is that of a run that failed without a failed task.
+    `findings` are those of `check`, with and without certainty. `stuck` are the tasks of a run that failed at the
+    startup timeout.
+    """
+
+    tasks: tuple[TaskEvidence, ...]
+    job: JobSpec | None = None
+    state: RunState | None = None
+    reason: str = ""
+    findings: tuple[Finding, ...] = ()
+    stuck: tuple[StuckTask, ...] = ()
+    undistributed: Undistributed | None = None
+
+    @property
+    def first(self) -> TaskEvidence:
+        """The task that failed first."""
+        return self.tasks[0] if self.tasks else TaskEvidence()
+
+    def finding(self, id_: str) -> Finding | None:
+        """What `check` finds in the program under this id."""
+        return next((finding for finding in self.findings if finding.id == id_), None)
+
+
+Condition = Callable[[Evidence], Words | None]
+
+
+def anywhere(evidence: Evidence) -> Words | None:
+    """A condition that always holds."""
+    return HOLDS
+
+
+def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:
+    """The job has one of these shapes. `unknown`: whether a log from elsewhere counts as such a job.
+
+    Its word is {tasks}, as in `2 workers and 1 ps`.
+    """
+
+    def holds(evidence: Evidence) -> Words | None:
+        if evidence.job is None:
+            return {"tasks": "its tasks"} if unknown else None
+        counts = [number_of(kind, count) for kind, count in evidence.job.counts.items() if count]
+        return {"tasks": " and ".join(counts)} if evidence.job.shape in shapes else None
+
+    return holds
+
+
+def found(id_: str) -> Condition:
+    """`check` finds this in the program. Its words are {where}, {what} and {advice}."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        finding = evidence.finding(id_)
+        if finding is None:
+            return None
+        return {"where": str(finding.location), "what": finding.what, "advice": finding.advice}
+
+    return holds
+
+
+def all_of(*conditions: Condition) -> Condition:
+    """Each of the conditions holds; the words of all."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        words: dict[str, str] = {}
+        for condition in conditions:
+            if (more := condition(evidence)) is None:
+                return None
+            words |= more
+        return words
+
+    return holds
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One way in which a distributed program goes wrong.
+
+    `seen` is a regular expression (multi-line) for the error text of the task that failed first; "" if facts alone
+    count, which `when` looks at. The sentences have `{names}`: the expression's named groups, the condition's words,
+    {task}, and {line}, the last line of the program's own code in the traceback. `title` is the message as people
+    search for it. If `check` has a finding with the row's id, its sentences, which name the line, replace the row's.
+
+    `over` are the ids of rows that are not shown where this one fits. With `facts_only`, the row is also tried for a
+    run without an error text, such as one that hangs or that trains each task alone. With the options `example` of
+    `up`, the program tests/children/mistakes/ID.py shows the row.
+    """
+
+    id: str
+    title: str
+    seen: str
+    means: str
+    advice: str
+    when: Condition = anywhere
+    reported: tuple[str, ...] = ()
+    example: tuple[str, ...] = ()
+    facts_only: bool = False
+    over: tuple[str, ...] = ()

@@ -1,0 +1,15 @@
+"""The table: every way in which a distributed program goes wrong that clusterkit knows."""
+
+from __future__ import annotations
+
+from clusterkit.explain import data, environment, gangs, keras, resolvers, servers
+from clusterkit.explain.row import Row
+
+TABLE: tuple[Row, ...] = (
+    *resolvers.ROWS,
+    *gangs.ROWS,
+    *servers.ROWS,
+    *keras.ROWS,
+    *data.ROWS,
+    *environment.ROWS,
+)
