@@ -40,17 +40,18 @@ class TaskEvidence:
 
 @dataclass(frozen=True, slots=True)
 class StuckTask:
-    """A task that was not connected when the startup timeout was over.
+    """A task as it was found when the startup timeout was over, whether it had connected or not.
 
-    `where` is the line of the program's own code at which it was, such as `train.py:12`, and `waits` the library's
-    call in which it waited there. `dials` are the endpoints that it tried to reach and at which nobody listened, and
-    `listens` the endpoints at which it listened itself.
+    `doing` is what its main thread did, as in `waits in Server.join`, and `where` the line of the program's own code
+    that did it, as in `train.py:12`. `listening`: at its own endpoint. `listens` is every task at whose endpoint, and
+    every port at which its process listens, as in `worker:0` or `port 2222`.
     """
 
     task: Task
+    doing: str = ""
     where: str = ""
-    waits: str = ""
-    dials: tuple[str, ...] = ()
+    endpoint: str = ""
+    listening: bool = False
     listens: tuple[str, ...] = ()
 
 
@@ -60,7 +61,7 @@ class Evidence:
 
     Of `tasks`, the one that failed first is the first. `reason` is that of a run that failed without a failed task.
     `findings` are those of `check`, with and without certainty. `stuck` are the tasks of a run that failed at the
-    startup timeout.
+    startup timeout, the ones that had connected among them.
     """
 
     tasks: tuple[TaskEvidence, ...]
