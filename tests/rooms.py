@@ -36,7 +36,7 @@ ROOMS = {
     },
     "supervisor": {
         *("text", "words", "system", "store", "machine", "ledger", "job", "warm", "backends", "engines"),
-        *("views", "tensorboard", "page", "hooks", "explain", "__init__"),
+        *("views", "tensorboard", "page", "hooks", "check", "explain", "__init__"),
     },
     "api": {"text", "words", "system", "store", "ledger", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
