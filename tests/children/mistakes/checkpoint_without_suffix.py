@@ -7,4 +7,4 @@ with strategy.scope():
     model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
 data = tf.data.Dataset.from_tensor_slices((tf.ones((16, 3)), tf.ones((16, 1)))).batch(8)
-model.fit(data, callbacks=[tf.keras.callbacks.ModelCheckpoint("/tmp/model_of_clusterkit.ckpt")])
+model.fit(data, callbacks=[tf.keras.callbacks.ModelCheckpoint("model.ckpt")])

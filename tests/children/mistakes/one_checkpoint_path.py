@@ -11,4 +11,4 @@ checkpoint = tf.train.Checkpoint(weights=weights)
 manager = tf.train.CheckpointManager(checkpoint, sys.argv[1], max_to_keep=1)
 for number in range(40):
     manager.save(number)
-    strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("SUM", 1.0))
+    strategy.run(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(())))

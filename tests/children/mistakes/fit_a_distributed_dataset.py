@@ -1,10 +1,10 @@
-"""A model made in the strategy's scope, compiled outside."""
+"""`fit` of Keras 3 is given a dataset that is distributed already."""
 
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 with strategy.scope():
     model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
-model.compile("sgd", "mse")
+    model.compile("sgd", "mse")
 data = tf.data.Dataset.from_tensor_slices((tf.ones((16, 3)), tf.ones((16, 1)))).batch(8)
-model.fit(data, epochs=2, verbose=0)
+model.fit(strategy.experimental_distribute_dataset(data), epochs=2)

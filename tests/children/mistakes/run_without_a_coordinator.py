@@ -1,10 +1,8 @@
-"""The coordinator calls strategy.run itself."""
+"""A coordinator calls strategy.run, and has made no ClusterCoordinator."""
 
 import tensorflow as tf
 
 strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
-coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-
 with strategy.scope():
     weight = tf.Variable(0.0)
 

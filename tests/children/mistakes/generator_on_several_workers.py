@@ -1,4 +1,4 @@
-"""`steps_per_epoch` is more than there are batches."""
+"""`fit` of Keras 3 on several workers, with a Python generator."""
 
 import tensorflow as tf
 
@@ -6,5 +6,11 @@ strategy = tf.distribute.MultiWorkerMirroredStrategy()
 with strategy.scope():
     model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse")
-data = tf.data.Dataset.from_tensor_slices((tf.ones((16, 3)), tf.ones((16, 1)))).batch(8)
-model.fit(data, epochs=3, steps_per_epoch=5, verbose=0)
+
+
+def rows():
+    while True:
+        yield tf.ones((8, 3)).numpy(), tf.ones((8, 1)).numpy()
+
+
+model.fit(rows(), epochs=2, steps_per_epoch=2)
