@@ -1,7 +1,70 @@
-"""Rows about versions, memory, threads, files."""
+"""Rows about what a program runs in: installed versions, memory, threads, devices and standard input."""
 
 from __future__ import annotations
 
 from clusterkit.explain.row import Row
 
-ROWS: tuple[Row, ...] = ()
+_ONE = ("--workers", "1")
+_TWO = ("--workers", "2")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "protobuf-without-versions",
+        "ImportError: cannot import name 'runtime_version' from 'google.protobuf'",
+        r"ImportError: cannot import name 'runtime_version' from 'google\.protobuf'",
+        "The protobuf that {task} imports is older than the one for which TensorFlow, or another package, was built.",
+        "pip install --upgrade protobuf in the tasks' environment, then pip check.",
+        reported=("tensorflow/models#11192", "onnx/tensorflow-onnx#2418"),
+        example=(*_ONE, "--start", "cold"),
+    ),
+    Row(
+        "protobuf-older-than-its-code",
+        "VersionError: Detected incompatible Protobuf Gencode/Runtime versions",
+        r"VersionError: Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime",
+        "The protobuf that {task} imports does not fit the one for which TensorFlow, or another package, was built.",
+        "pip install --upgrade protobuf in the tasks' environment, then pip check.",
+        reported=("tensorflow/tensorflow#98980",),
+        example=(*_ONE, "--start", "cold"),
+    ),
+    Row(
+        "numpy-of-another-version",
+        "A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
+        r"A module that was compiled using NumPy 1\.x cannot be run in",
+        "A package that the program imports was built for NumPy 1, but NumPy 2 is installed.",
+        "Upgrade that package, or pip install 'numpy<2' if TensorFlow's version allows it; pip check says so.",
+        example=_ONE,
+    ),
+    Row(
+        "tf-keras-of-another-version",
+        "AttributeError: module 'tensorflow._api.v2.__internal__' has no attribute 'register_load_context_function'",
+        r"AttributeError: module 'tensorflow\.(?:_api|compat|__internal__)[\w.]*' has no attribute"
+        r"(?s:.*)",
+        "tf_keras, or Keras, was made for another version of TensorFlow than the one that is installed.",
+        "pip install 'tf_keras==X.Y.*', with the X.Y of TensorFlow's version.",
+        example=_ONE,
+    ),
+    Row(
+        "no-tf-keras",
+        "ImportError: Keras cannot be imported. Check that it is installed.",
+        r"ImportError: Keras cannot be imported\. Check that it is installed",
+        "tf.keras finds no Keras: with TF_USE_LEGACY_KERAS, as --keras 2 sets it, it needs the package tf_keras.",
+        "pip install 'tf_keras==X.Y.*', with the X.Y of TensorFlow's version, or leave TF_USE_LEGACY_KERAS unset.",
+        example=_TWO,
+    ),
+    Row(
+        "tensor-too-large",
+        "ResourceExhaustedError: OOM when allocating tensor with shape[…]",
+        r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\])",
+        "A tensor of shape {shape} does not fit into the memory that {task} has left.",
+        "Make batches or the model smaller, or start fewer tasks: clusterkit doctor --workers N estimates the need.",
+        example=_TWO,
+    ),
+    Row(
+        "reads-standard-input",
+        "EOFError: EOF when reading a line",
+        r"^EOFError: EOF when reading a line",
+        "{line} reads standard input, which tasks do not have.",
+        "Pass the answer as an argument or in a variable: clusterkit up --env NAME=VALUE.",
+        example=_ONE,
+    ),
+)

@@ -1,4 +1,4 @@
-"""The dataset is not batched."""
+"""A dataset that is distributed without batches."""
 
 import tensorflow as tf
 
