@@ -36,11 +36,11 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "tf-keras-of-another-version",
-        "AttributeError: module 'tensorflow._api.v2.__internal__' has no attribute 'register_load_context_function'",
-        r"AttributeError: module 'tensorflow\.(?:_api|compat|__internal__)[\w.]*' has no attribute"
-        r"(?s:.*)",
-        "tf_keras, or Keras, was made for another version of TensorFlow than the one that is installed.",
-        "pip install 'tf_keras==X.Y.*', with the X.Y of TensorFlow's version.",
+        "AttributeError: module 'tensorflow….__internal__' has no attribute 'register_load_context_function'",
+        r"AttributeError: module 'tensorflow[\w.]*__internal__[\w.]*' has no attribute '(?P<name>\w+)'",
+        "tf_keras, or another package, was made for a TensorFlow of another version: the installed one has no {name}.",
+        "pip install 'tf_keras==X.Y.*', with the X.Y of TensorFlow's version, then pip check.",
+        reported=("katanemo/plano#231", "unslothai/unsloth#2043", "keras-team/tf-keras#257"),
         example=_ONE,
     ),
     Row(

@@ -38,6 +38,7 @@ ROWS: tuple[Row, ...] = (
         "The model's variables are not the strategy's: the model was made outside the scope in which it was compiled.",
         "Make the model, too, inside `with strategy.scope():`.",
         example=_TWO,
+        over=("no-scope",),
     ),
     Row(
         "loss-reduction",

@@ -37,8 +37,8 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "dataset-without-a-coordinator",
-        "ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator, from a loop",
-        r"ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator",
+        "ValueError: You need to use this dataset in ClusterCoordinator.create_per_worker_dataset",
+        r"ValueError: (?:You need to use this dataset in|To use this dataset, .* to) ClusterCoordinator",
         "The coordinator's own loop, at {line}, reads a dataset that only workers can read.",
         "batches = iter(coordinator.create_per_worker_dataset(dataset_function)); pass them to coordinator.schedule.",
         when=_by_hand,
@@ -96,15 +96,6 @@ ROWS: tuple[Row, ...] = (
         r"NotImplementedError: Iterating over an `AsyncDistributedIterator` is not supported",
         "{line} takes a batch in the coordinator, but the batches are on the workers.",
         "Call next(batches) in the step, and pass the iterator: coordinator.schedule(step, args=(batches,)).",
-        example=_COORDINATED,
-    ),
-    Row(
-        "run-without-a-coordinator",
-        "NotImplementedError: ParameterServerStrategy must be used with ClusterCoordinator in a custom training loop",
-        r"ParameterServerStrategy` must be used with `tf\.distribute\.experimental\.coordinator\.ClusterCoordinator`",
-        "{line} calls strategy.run itself, but under ParameterServerStrategy only a ClusterCoordinator starts steps.",
-        "Call strategy.run in a tf.function, and give that to ClusterCoordinator(strategy).schedule.",
-        reported=("tensorflow/tensorflow#44987",),
         example=_COORDINATED,
     ),
     Row(

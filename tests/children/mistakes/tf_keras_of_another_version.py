@@ -1,9 +1,5 @@
-"""tf_keras under a TensorFlow that is older: TensorFlow is made to lack what tf_keras asks it for."""
+"""A tf_keras of another version than TensorFlow: the program asks for what tf_keras 2.15 asks for when it is imported."""
 
-import tensorflow as tf
+import tensorflow.compat.v2 as tf
 
-del tf.__internal__.register_load_context_function
-
-import tf_keras  # noqa: E402
-
-print(tf_keras.__version__)
+tf.__internal__.register_load_context_function(print)
