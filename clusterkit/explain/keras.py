@@ -221,4 +221,21 @@ ROWS: tuple[Row, ...] = (
         "tf.train.Server, and a strategy.",
         example=_TWO,
     ),
+    Row(
+        "experimental-run-v2",
+        "AttributeError: 'CollectiveAllReduceStrategy' object has no attribute 'experimental_run_v2'",
+        r"AttributeError: '\w+Strategy\w*' object has no attribute '(?P<name>experimental_run_v2|make_\w+_iterator)'",
+        "{name} is a name of TensorFlow 2.1 and earlier.",
+        "strategy.run(step, args=(batch,)), with the batches of strategy.experimental_distribute_dataset(dataset)",
+        reported=("tensorflow/tensorflow#49187", "danijar/dreamer#50"),
+        example=_TWO,
+    ),
+    Row(
+        "communication-argument",
+        "TypeError: CollectiveAllReduceStrategy.__init__() got an unexpected keyword argument 'communication'",
+        r"Strategy\w*\.__init__\(\) got an unexpected keyword argument '(?P<argument>communication)'",
+        "MultiWorkerMirroredStrategy of the installed TensorFlow has no argument {argument}.",
+        "communication_options=tf.distribute.experimental.CommunicationOptions(implementation=…)",
+        example=_TWO,
+    ),
 )

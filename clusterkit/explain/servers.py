@@ -73,6 +73,32 @@ ROWS: tuple[Row, ...] = (
         example=_KERAS_2,
     ),
     Row(
+        "dataset-creator-without-argument",
+        "TypeError: dataset_fn() takes 0 positional arguments but 1 was given, from DatasetCreator",
+        r"/utils/dataset_creator\.py(?s:.*)TypeError: (?P<function>[\w.<>]+)\(\) takes 0 positional arguments",
+        "DatasetCreator passes a tf.distribute.InputContext to its function, but {function} takes no argument.",
+        "def dataset_fn(context): …, which may batch by context.get_per_replica_batch_size(global_batch_size)",
+        reported=("tensorflow/tensorflow#55668",),
+        example=_KERAS_2,
+    ),
+    Row(
+        "batch-callback-on-parameter-servers",
+        "ValueError: Batch-level `Callback`s are not supported with `ParameterServerStrategy`",
+        r"ValueError: Batch-level `Callback`s are not supported with `ParameterServerStrategy`",
+        "A callback has a method for each batch, but the coordinator hears from its workers only once an epoch.",
+        "Use on_epoch_end, with fewer steps_per_epoch if that is too seldom, or a loop with ClusterCoordinator.",
+        reported=("tensorflow/community#334",),
+        example=_KERAS_2,
+    ),
+    Row(
+        "eagerly-on-parameter-servers",
+        "ValueError: When using `Model` with `ParameterServerStrategy`, `run_eagerly` is not supported",
+        r"ValueError: When using `Model` with `ParameterServerStrategy`, `run_eagerly` is not supported",
+        "Steps of parameter-server jobs run on other tasks, as tf.functions: eager steps cannot.",
+        "Leave run_eagerly out of compile, and tf.config.run_functions_eagerly out of the program.",
+        example=_KERAS_2,
+    ),
+    Row(
         "dataset-function-with-arguments",
         "TypeError: Binding inputs to tf.function failed due to `missing a required argument: 'context'`",
         r"create_per_worker_dataset(?s:.*)TypeError: Binding inputs to tf\.function failed due to `missing a "

@@ -1,4 +1,4 @@
-"""A tf_keras of another version than TensorFlow: the program asks for what tf_keras 2.15 asks for when it is imported."""
+"""A tf_keras of another version: the program asks TensorFlow for what tf_keras 2.15 asks for."""
 
 import tensorflow.compat.v2 as tf
 
