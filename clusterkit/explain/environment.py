@@ -31,7 +31,7 @@ ROWS: tuple[Row, ...] = (
         "A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
         r"A module that was compiled using NumPy 1\.x cannot be run in",
         "A package that the program imports was built for NumPy 1, but NumPy 2 is installed.",
-        "Upgrade that package, or pip install 'numpy<2' if TensorFlow's version allows it; pip check says so.",
+        "Upgrade that package, or pip install 'numpy<2' if TensorFlow's version allows it, then pip check.",
         example=_ONE,
     ),
     Row(
@@ -47,7 +47,7 @@ ROWS: tuple[Row, ...] = (
         "no-tf-keras",
         "ImportError: Keras cannot be imported. Check that it is installed.",
         r"ImportError: Keras cannot be imported\. Check that it is installed",
-        "tf.keras finds no Keras: with TF_USE_LEGACY_KERAS, as --keras 2 sets it, it needs the package tf_keras.",
+        "tf.keras cannot import Keras: with TF_USE_LEGACY_KERAS, which --keras 2 sets, it needs the package tf_keras.",
         "pip install 'tf_keras==X.Y.*', with the X.Y of TensorFlow's version, or leave TF_USE_LEGACY_KERAS unset.",
         example=_TWO,
     ),
