@@ -20,7 +20,7 @@ ROWS: tuple[Row, ...] = (
         "file-sharding-of-a-generator",
         "NotFoundError: Found an unshardable source dataset",
         r"Found an unshardable source dataset",
-        "The dataset is to be sharded by file (AutoShardPolicy.FILE), but its source, such as a generator, does not read files.",
+        "AutoShardPolicy.FILE shards by file, but the dataset's source, such as a generator, does not read files.",
         "options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA, or .OFF",
         example=_TWO,
     ),
