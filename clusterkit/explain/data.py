@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterkit.explain.frames import through
 from clusterkit.explain.row import Row
 
 _TWO = ("--workers", "2")
@@ -27,9 +28,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dataset-without-batches",
         "IndexError: list index out of range in get_static_batch_dim, from experimental_distribute_dataset",
-        r"get_static_batch_dim$(?s:.*)^IndexError: list index out of range",
+        r"^IndexError: list index out of range",
         "{line} distributes a dataset that has no batches to divide between the workers.",
         "Add .batch(rows of all workers together) to the dataset.",
+        when=through("in get_static_batch_dim"),
         example=_TWO,
     ),
     Row(

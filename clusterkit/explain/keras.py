@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterkit.explain.frames import through
 from clusterkit.explain.row import Row
 
 _TWO = ("--workers", "2")
@@ -16,9 +17,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "per-replica-conversion",
         "ValueError: Attempt to convert a value (PerReplica:{…}) with an unsupported type … to a Tensor",
-        r"/keras/src/(?s:.*)ValueError: Attempt to convert a value \(PerReplica:",
+        r"ValueError: Attempt to convert a value \(PerReplica:",
         "fit, evaluate and predict of Keras 3 fail on several workers: they use a value per replica as one tensor.",
         "Run the job with clusterkit's patches, that is, without --no-patches, or with --keras 2.",
+        when=through("/keras/src/"),
         reported=("keras-team/keras#20585", "ray-project/ray#47464", "keras-team/keras#20329"),
         example=(*_TWO, "--no-patches"),
     ),
@@ -34,9 +36,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "model-outside-the-scope",
         "AssertionError in distribution.extended.update, from the optimizer of Keras 3",
-        r"keras/src/backend/tensorflow/optimizer\.py(?s:.*)^AssertionError$",
+        r"^AssertionError$",
         "The model's variables are not the strategy's: the model was made outside the scope in which it was compiled.",
         "Make the model, too, inside `with strategy.scope():`.",
+        when=through("/keras/src/backend/tensorflow/optimizer.py"),
         example=_TWO,
         over=("no-scope",),
     ),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.row import HOLDS, Evidence, Row, Words, of_shape
+from clusterkit.explain.frames import not_through, through
+from clusterkit.explain.row import Row, of_shape
 from clusterkit.words.model import Shape
 
 _SERVED = of_shape(Shape.PARAMETER_SERVER)
 _COORDINATED = ("--workers", "1", "--ps", "1", "--servers", "builtin")
 _KERAS_2 = (*_COORDINATED, "--keras", "2")
-
-
-def _by_hand(evidence: Evidence) -> Words | None:
-    """The program's own loop failed, not that of Keras."""
-    return None if "/keras/src/" in evidence.first.text else HOLDS
 
 
 ROWS: tuple[Row, ...] = (
@@ -29,9 +25,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "fit-on-parameter-servers",
         "ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator, from fit",
-        r"/keras/src/(?s:.*)ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator",
+        r"ValueError: To use this dataset, you need to pass this dataset to ClusterCoordinator",
         "Keras 3 does not support ParameterServerStrategy in fit, evaluate and predict.",
         "Run the job with --keras 2, or write a loop with tf.distribute.coordinator.ClusterCoordinator.",
+        when=through("/keras/src/"),
         reported=("keras-team/keras#18624",),
         example=(*_COORDINATED, "--no-patches"),
     ),
@@ -41,7 +38,7 @@ ROWS: tuple[Row, ...] = (
         r"ValueError: (?:You need to use this dataset in|To use this dataset, .* to) ClusterCoordinator",
         "The coordinator's own loop, at {line}, reads a dataset that only workers can read.",
         "batches = iter(coordinator.create_per_worker_dataset(dataset_function)); pass them to coordinator.schedule.",
-        when=_by_hand,
+        when=not_through("/keras/src/"),
         reported=("tensorflow/tensorflow#44987",),
         example=_COORDINATED,
     ),
@@ -75,9 +72,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dataset-creator-without-argument",
         "TypeError: dataset_fn() takes 0 positional arguments but 1 was given, from DatasetCreator",
-        r"/utils/dataset_creator\.py(?s:.*)TypeError: (?P<function>[\w.<>]+)\(\) takes 0 positional arguments",
+        r"TypeError: (?P<function>[\w.<>]+)\(\) takes 0 positional arguments",
         "DatasetCreator passes a tf.distribute.InputContext to its function, but {function} takes no argument.",
         "def dataset_fn(context): …, which may batch by context.get_per_replica_batch_size(global_batch_size)",
+        when=through("/utils/dataset_creator.py"),
         reported=("tensorflow/tensorflow#55668",),
         example=_KERAS_2,
     ),
@@ -101,10 +99,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dataset-function-with-arguments",
         "TypeError: Binding inputs to tf.function failed due to `missing a required argument: 'context'`",
-        r"create_per_worker_dataset(?s:.*)TypeError: Binding inputs to tf\.function failed due to `missing a "
-        r"required argument: '(?P<argument>\w+)'`",
+        r"TypeError: Binding inputs to tf\.function failed due to `missing a required argument: '(?P<argument>\w+)'`",
         "create_per_worker_dataset calls its function without arguments, but the function needs {argument}.",
         "Give it a function without arguments, which returns strategy.distribute_datasets_from_function(…).",
+        when=through("create_per_worker_dataset"),
         reported=("tensorflow/tensorflow#44987",),
         example=_COORDINATED,
     ),
