@@ -23,6 +23,7 @@ ROWS: tuple[Row, ...] = (
         r"Found an unshardable source dataset",
         "AutoShardPolicy.FILE shards by file, but the dataset's source, such as a generator, does not read files.",
         "options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA, or .OFF",
+        reported=("tensorflow/tensorflow#45157",),
         example=_TWO,
     ),
     Row(

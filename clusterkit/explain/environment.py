@@ -32,6 +32,7 @@ ROWS: tuple[Row, ...] = (
         r"A module that was compiled using NumPy 1\.x cannot be run in",
         "A package that the program imports was built for NumPy 1, but NumPy 2 is installed.",
         "Upgrade that package, or pip install 'numpy<2' if TensorFlow's version allows it, then pip check.",
+        reported=("tensorflow/tensorflow#102743", "CameronBodine/PINGMapper#123"),
         example=_ONE,
     ),
     Row(

@@ -213,6 +213,7 @@ ROWS: tuple[Row, ...] = (
         r"module 'tensorflow' has no attribute 'contrib'|No module named 'tensorflow\.contrib",
         "tf.contrib was a part of TensorFlow 1: the program was written for it.",
         "Write tf.distribute.MultiWorkerMirroredStrategy for CollectiveAllReduceStrategy, and tf.keras for tf.contrib.",
+        reported=("tensorflow/models#7036", "tensorflow/tensorflow#62531"),
         example=_TWO,
     ),
     Row(
@@ -222,6 +223,7 @@ ROWS: tuple[Row, ...] = (
         "{name} is a name of TensorFlow 1: the program was written for it.",
         "Write tf.compat.v1 for tf as a stopgap; for several tasks, use tf.distribute: tf.distribute.Server for "
         "tf.train.Server, and a strategy.",
+        reported=("tensorflow/models#7767",),
         example=_TWO,
     ),
     Row(
