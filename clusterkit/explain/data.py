@@ -43,4 +43,12 @@ ROWS: tuple[Row, ...] = (
         "strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(arrays).batch(size))",
         example=_TWO,
     ),
+    Row(
+        "per-replica-value-as-a-tensor",
+        "ValueError: It looks like you are using a PerReplica object while not inside a replica context",
+        r"ValueError: It looks like you are using a PerReplica object while not inside a replica context",
+        "{line} uses a PerReplica, a value for each replica, as one tensor.",
+        "strategy.reduce('SUM', value, axis=None), or strategy.experimental_local_results(value)",
+        example=_TWO,
+    ),
 )

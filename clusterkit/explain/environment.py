@@ -68,4 +68,28 @@ ROWS: tuple[Row, ...] = (
         "Pass the answer as an argument or in a variable: clusterkit up --env NAME=VALUE.",
         example=_ONE,
     ),
+    Row(
+        "too-many-open-files",
+        "ResourceExhaustedError: …; Too many open files",
+        r"\bToo many open files\b",
+        "{task} has as many files, pipes and connections open as its limit allows.",
+        "Run ulimit -n 65536 before clusterkit up, or read fewer files at once (cycle_length).",
+        example=_ONE,
+    ),
+    Row(
+        "no-more-threads",
+        "RuntimeError: can't start new thread",
+        r"RuntimeError: can't start new thread",
+        "{task} cannot start a thread: a limit of processes (ulimit -u, or its container's) or of memory is reached.",
+        "Raise the limit, start fewer tasks, or set TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS with --env.",
+        example=_ONE,
+    ),
+    Row(
+        "not-for-xla",
+        "InvalidArgumentError: Detected unsupported operations when trying to compile graph",
+        r"Detected unsupported operations when trying to compile graph",
+        "A function that is compiled by XLA (jit_compile=True) uses an operation that XLA cannot compile here.",
+        "Leave out jit_compile=True, in compile() or in tf.function, or call that operation outside the function.",
+        example=_TWO,
+    ),
 )

@@ -243,4 +243,21 @@ ROWS: tuple[Row, ...] = (
         "communication_options=tf.distribute.experimental.CommunicationOptions(implementation=…)",
         example=_TWO,
     ),
+    Row(
+        "variable-outside-the-scope",
+        "ValueError: Variable … was not created in the distribution strategy scope of …",
+        r"was not created in the distribution strategy scope of",
+        "The model that {line} compiles was made outside the strategy's scope.",
+        "Make the model, its layers and its optimizer, too, inside `with strategy.scope():`.",
+        reported=("tensorflow/hub#469", "tensorflow/tensorflow#36005"),
+        example=(*_TWO, "--keras", "2"),
+    ),
+    Row(
+        "metric-outside-the-scope",
+        "ValueError: Metric … passed to `model.compile` was created inside a different distribution strategy scope",
+        r"ValueError: (?P<what>Metric|Optimizer) .* was created inside a different distribution strategy scope",
+        "{what}s of a model have to be made in the scope in which the model was made.",
+        "Make it inside `with strategy.scope():`, or pass its name: metrics=['mae'], optimizer='adam'.",
+        example=(*_TWO, "--keras", "2"),
+    ),
 )

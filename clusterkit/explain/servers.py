@@ -156,4 +156,28 @@ ROWS: tuple[Row, ...] = (
         reported=("yahoo/TensorFlowOnSpark#587",),
         example=_COORDINATED,
     ),
+    Row(
+        "progress-bar-on-parameter-servers",
+        "ValueError: `verbose=1` is not allowed with `ParameterServerStrategy` for performance reasons",
+        r"ValueError: `verbose=1` is not allowed with `ParameterServerStrategy`",
+        "A progress bar needs the result of each batch, but the coordinator receives results only once an epoch.",
+        "Pass verbose=2, which prints a line per epoch, or leave verbose out.",
+        example=_KERAS_2,
+    ),
+    Row(
+        "result-without-fetch",
+        "TypeError: float() argument must be a string or a real number, not 'RemoteValueImpl'",
+        r"(?:TypeError|ValueError|AttributeError): .*\bRemoteValueImpl\b",
+        "{line} uses the result of coordinator.schedule as a value, but it is a RemoteValue, computed later.",
+        "coordinator.schedule(step).fetch(), which waits for the value",
+        example=_COORDINATED,
+    ),
+    Row(
+        "result-as-an-argument",
+        "ValueError: `RemoteValue` used as an input to scheduled function is not yet supported",
+        r"ValueError: `tf\.distribute\.experimental\.coordinator\.RemoteValue` used as an input to scheduled function",
+        "{line} passes the result of a step, which may be on another worker, to a step.",
+        "Pass result.fetch(), or keep the value in a tf.Variable made inside the strategy's scope().",
+        example=_COORDINATED,
+    ),
 )
