@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.row import Row
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words
 
 _ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
+
+
+def _spawned_again(evidence: Evidence) -> Words | None:
+    """A process that the program spawned has begun the program anew."""
+    first = evidence.first
+    return HOLDS if "finished its bootstrapping phase" in f"{first.before}\n{first.text}" else None
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -91,5 +98,15 @@ ROWS: tuple[Row, ...] = (
         "A function that is compiled by XLA (jit_compile=True) uses an operation that XLA cannot compile here.",
         "Leave out jit_compile=True, in compile() or in tf.function, or call that operation outside the function.",
         example=_TWO,
+    ),
+    Row(
+        "spawn-without-main",
+        "RuntimeError: An attempt has been made to start a new process before … its bootstrapping phase",
+        r"finished its bootstrapping phase|BrokenProcessPool: A process in the process pool was terminated",
+        "Each process that the program spawns begins with the program's own file, and spawns processes in turn.",
+        "Put the program's main part below `if __name__ == '__main__':`.",
+        when=_spawned_again,
+        reported=("brucechou1983/CheXNet-Keras#56", "argilla-io/distilabel#685"),
+        example=_ONE,
     ),
 )
