@@ -64,6 +64,7 @@ PURE = (
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "curve", "faults", "incident")),
     *(f"ledger/{name}" for name in ("incidents", "ledger", "startup", "status", "stragglers", "stretch", "subjects")),
     *("ledger/takeover", "ledger/training_time"),
+    "explain/frames",
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
     *("check/findings", "check/misplaced", "check/rules", "check/source"),
     *(f"explain/{name}" for name in ("matching", "row", "table")),

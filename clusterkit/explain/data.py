@@ -1,7 +1,54 @@
-"""Rows about datasets and how they are shared out."""
+"""Rows about data: datasets, generators and files."""
 
 from __future__ import annotations
 
+from clusterkit.explain.frames import through
 from clusterkit.explain.row import Row
 
-ROWS: tuple[Row, ...] = ()
+_TWO = ("--workers", "2")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "locked-hdf5",
+        "BlockingIOError: Unable to synchronously create file (unable to lock file, errno = 11)",
+        r"unable to lock file, errno = 11",
+        "Another task, or another process, has the HDF5 file open that {task} opens to write it.",
+        "Give each task a path of its own, or write in the chief alone: if clusterkit.training.is_chief().",
+        reported=("ray-project/ray#27939", "keras-team/keras#11101"),
+        example=_TWO,
+    ),
+    Row(
+        "file-sharding-of-a-generator",
+        "NotFoundError: Found an unshardable source dataset",
+        r"Found an unshardable source dataset",
+        "AutoShardPolicy.FILE shards by file, but the dataset's source, such as a generator, does not read files.",
+        "options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA, or .OFF",
+        reported=("tensorflow/tensorflow#45157",),
+        example=_TWO,
+    ),
+    Row(
+        "dataset-without-batches",
+        "IndexError: list index out of range in get_static_batch_dim, from experimental_distribute_dataset",
+        r"^IndexError: list index out of range",
+        "{line} distributes a dataset that has no batches to divide between the workers.",
+        "Add .batch(rows of all workers together) to the dataset.",
+        when=through("in get_static_batch_dim"),
+        example=_TWO,
+    ),
+    Row(
+        "arrays-instead-of-a-dataset",
+        "AttributeError: 'numpy.ndarray' object has no attribute '_variant_tensor'",
+        r"AttributeError: '(?P<type>[\w.]+)' object has no attribute '_variant_tensor'",
+        "{line} distributes an object of type {type}, but a strategy only distributes datasets.",
+        "strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(arrays).batch(size))",
+        example=_TWO,
+    ),
+    Row(
+        "per-replica-value-as-a-tensor",
+        "ValueError: It looks like you are using a PerReplica object while not inside a replica context",
+        r"ValueError: It looks like you are using a PerReplica object while not inside a replica context",
+        "{line} uses a PerReplica, a value for each replica, as one tensor.",
+        "strategy.reduce('SUM', value, axis=None), or strategy.experimental_local_results(value)",
+        example=_TWO,
+    ),
+)

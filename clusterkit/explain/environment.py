@@ -1,7 +1,112 @@
-"""Rows about versions, memory, threads, files."""
+"""Rows about what a program runs in: installed versions, memory, threads, devices and standard input."""
 
 from __future__ import annotations
 
-from clusterkit.explain.row import Row
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words
 
-ROWS: tuple[Row, ...] = ()
+_ONE = ("--workers", "1")
+_TWO = ("--workers", "2")
+
+
+def _spawned_again(evidence: Evidence) -> Words | None:
+    """A process that the program spawned has begun the program anew."""
+    first = evidence.first
+    return HOLDS if "finished its bootstrapping phase" in f"{first.before}\n{first.text}" else None
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "protobuf-without-versions",
+        "ImportError: cannot import name 'runtime_version' from 'google.protobuf'",
+        r"ImportError: cannot import name 'runtime_version' from 'google\.protobuf'",
+        "The protobuf that {task} imports is older than the one for which TensorFlow, or another package, was built.",
+        "pip install --upgrade protobuf in the tasks' environment, then pip check.",
+        reported=("tensorflow/models#11192", "onnx/tensorflow-onnx#2418"),
+        example=(*_ONE, "--start", "cold"),
+    ),
+    Row(
+        "protobuf-older-than-its-code",
+        "VersionError: Detected incompatible Protobuf Gencode/Runtime versions",
+        r"VersionError: Detected (?:incompatible|mismatched) Protobuf Gencode/Runtime",
+        "The protobuf that {task} imports does not fit the one for which TensorFlow, or another package, was built.",
+        "pip install --upgrade protobuf in the tasks' environment, then pip check.",
+        reported=("tensorflow/tensorflow#98980",),
+        example=(*_ONE, "--start", "cold"),
+    ),
+    Row(
+        "numpy-of-another-version",
+        "A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
+        r"A module that was compiled using NumPy 1\.x cannot be run in",
+        "A package that the program imports was built for NumPy 1, but NumPy 2 is installed.",
+        "Upgrade that package, or pip install 'numpy<2' if TensorFlow's version allows it, then pip check.",
+        reported=("tensorflow/tensorflow#102743", "CameronBodine/PINGMapper#123"),
+        example=_ONE,
+    ),
+    Row(
+        "tf-keras-of-another-version",
+        "AttributeError: module 'tensorflow….__internal__' has no attribute 'register_load_context_function'",
+        r"AttributeError: module 'tensorflow[\w.]*__internal__[\w.]*' has no attribute '(?P<name>\w+)'",
+        "tf_keras, or another package, was made for a TensorFlow of another version: the installed one has no {name}.",
+        "pip install 'tf_keras==X.Y.*', with the X.Y of TensorFlow's version, then pip check.",
+        reported=("katanemo/plano#231", "unslothai/unsloth#2043", "keras-team/tf-keras#257"),
+        example=_ONE,
+    ),
+    Row(
+        "no-tf-keras",
+        "ImportError: Keras cannot be imported. Check that it is installed.",
+        r"ImportError: Keras cannot be imported\. Check that it is installed",
+        "tf.keras cannot import Keras: with TF_USE_LEGACY_KERAS, which --keras 2 sets, it needs the package tf_keras.",
+        "pip install 'tf_keras==X.Y.*', with the X.Y of TensorFlow's version, or leave TF_USE_LEGACY_KERAS unset.",
+        example=_TWO,
+    ),
+    Row(
+        "tensor-too-large",
+        "ResourceExhaustedError: OOM when allocating tensor with shape[…]",
+        r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\])",
+        "A tensor of shape {shape} does not fit into the memory that {task} has left.",
+        "Make batches or the model smaller, or start fewer tasks: clusterkit doctor --workers N estimates the need.",
+        example=_TWO,
+    ),
+    Row(
+        "reads-standard-input",
+        "EOFError: EOF when reading a line",
+        r"^EOFError: EOF when reading a line",
+        "{line} reads standard input, which tasks do not have.",
+        "Pass the answer as an argument or in a variable: clusterkit up --env NAME=VALUE.",
+        example=_ONE,
+    ),
+    Row(
+        "too-many-open-files",
+        "ResourceExhaustedError: …; Too many open files",
+        r"\bToo many open files\b",
+        "{task} has as many files, pipes and connections open as its limit allows.",
+        "Run ulimit -n 65536 before clusterkit up, or read fewer files at once (cycle_length).",
+        example=_ONE,
+    ),
+    Row(
+        "no-more-threads",
+        "RuntimeError: can't start new thread",
+        r"RuntimeError: can't start new thread",
+        "{task} cannot start a thread: a limit of processes (ulimit -u, or its container's) or of memory is reached.",
+        "Raise the limit, start fewer tasks, or set TF_NUM_INTEROP_THREADS and TF_NUM_INTRAOP_THREADS with --env.",
+        example=_ONE,
+    ),
+    Row(
+        "not-for-xla",
+        "InvalidArgumentError: Detected unsupported operations when trying to compile graph",
+        r"Detected unsupported operations when trying to compile graph",
+        "A function that is compiled by XLA (jit_compile=True) uses an operation that XLA cannot compile here.",
+        "Leave out jit_compile=True, in compile() or in tf.function, or call that operation outside the function.",
+        example=_TWO,
+    ),
+    Row(
+        "spawn-without-main",
+        "RuntimeError: An attempt has been made to start a new process before … its bootstrapping phase",
+        r"finished its bootstrapping phase|BrokenProcessPool: A process in the process pool was terminated",
+        "Each process that the program spawns begins with the program's own file, and spawns processes in turn.",
+        "Put the program's main part below `if __name__ == '__main__':`.",
+        when=_spawned_again,
+        reported=("brucechou1983/CheXNet-Keras#56", "argilla-io/distilabel#685"),
+        example=_ONE,
+    ),
+)

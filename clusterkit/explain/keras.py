@@ -1,7 +1,263 @@
-"""Rows about names of Keras 2 and 3, the scope of a strategy."""
+"""Rows about Keras: names of Keras 2 and TensorFlow 1, the strategy's scope, files, losses and optimizers."""
 
 from __future__ import annotations
 
+from clusterkit.explain.frames import through
 from clusterkit.explain.row import Row
 
-ROWS: tuple[Row, ...] = ()
+_TWO = ("--workers", "2")
+_OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Adafactor|Ftrl|Lion|Lamb|Muon|LossScaleOptimizer"
+_TENSORFLOW_1 = (
+    "Session|InteractiveSession|placeholder|get_variable|variable_scope|global_variables_initializer|ConfigProto"
+    "|GPUOptions|app|flags|layers|Server|Saver|replica_device_setter|MonitoredTrainingSession|SyncReplicasOptimizer"
+    "|AdamOptimizer|GradientDescentOptimizer|get_or_create_global_step|set_random_seed"
+)
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "per-replica-conversion",
+        "ValueError: Attempt to convert a value (PerReplica:{…}) with an unsupported type … to a Tensor",
+        r"ValueError: Attempt to convert a value \(PerReplica:",
+        "fit, evaluate and predict of Keras 3 fail on several workers: they use a value per replica as one tensor.",
+        "Run the job with clusterkit's patches, that is, without --no-patches, or with --keras 2.",
+        when=through("/keras/src/"),
+        reported=("keras-team/keras#20585", "ray-project/ray#47464", "keras-team/keras#20329"),
+        example=(*_TWO, "--no-patches"),
+    ),
+    Row(
+        "optimizer-outside-the-scope",
+        "RuntimeError: Mixing different tf.distribute.Strategy objects",
+        r"RuntimeError: Mixing different tf\.distribute\.Strategy objects",
+        "{line} uses an optimizer or a metric that was made outside the strategy's scope, or in another's.",
+        "Make it inside `with strategy.scope():`, and call optimizer.build(model.trainable_variables) there, too.",
+        reported=("tensorflow/tensorflow#35601", "GoogleCloudPlatform/practical-ml-vision-book#19"),
+        example=_TWO,
+    ),
+    Row(
+        "model-outside-the-scope",
+        "AssertionError in distribution.extended.update, from the optimizer of Keras 3",
+        r"^AssertionError$",
+        "The model's variables are not the strategy's: the model was made outside the scope in which it was compiled.",
+        "Make the model, too, inside `with strategy.scope():`.",
+        when=through("/keras/src/backend/tensorflow/optimizer.py"),
+        example=_TWO,
+        over=("no-scope",),
+    ),
+    Row(
+        "loss-reduction",
+        "ValueError: Please use `tf.keras.losses.Reduction.SUM` or `tf.keras.losses.Reduction.NONE`",
+        r"ValueError: Please use `tf\.keras\.losses\.Reduction\.SUM` or",
+        "Outside fit, Keras 2 cannot average a loss over all replicas.",
+        "Use reduction='none', and divide the sum by the global batch size: tf.nn.compute_average_loss does both.",
+        reported=("OpenNMT/OpenNMT-tf#526", "deepfakes/faceswap#1224", "tensorflow/tensorflow#31317"),
+        example=(*_TWO, "--keras", "2"),
+    ),
+    Row(
+        "gradients-in-a-condition",
+        "RuntimeError: `merge_call` called while defining a new graph or a tf.function",
+        r"RuntimeError: `merge_call` called while defining a new graph",
+        "Gradients are applied, or something else is summed over the replicas, in a condition, a loop or an inner "
+        "tf.function of a step, which TensorFlow does not support.",
+        "Move the condition out of the function that strategy.run calls, or multiply the gradients by 0 or 1 instead.",
+        reported=("tensorflow/tensorflow#59487", "tensorflow/models#9972", "TensorSpeech/TensorFlowTTS#449"),
+        example=_TWO,
+    ),
+    Row(
+        "two-kerases",
+        "ValueError: Only instances of `keras.Layer` can be added to a Sequential model",
+        r"ValueError: Only instances of `keras\.Layer` can be added(?s:.{0,300}?)'(?P<type>tf_keras|tensorflow_hub)\.",
+        "The layer is one of Keras 2 (it comes from {type}), but the model is one of Keras 3.",
+        "Run the job with --keras 2: tf.keras is tf_keras then.",
+        reported=("tensorflow/hub#920", "tensorflow/tensorflow#63849", "tensorflow/tensorflow#65419"),
+        example=_TWO,
+    ),
+    Row(
+        "dataset-creator",
+        "AttributeError: module 'keras.utils' has no attribute 'experimental' (DatasetCreator)",
+        r"AttributeError: module 'keras[\w.]*\.utils' has no attribute '(?:experimental|DatasetCreator)'",
+        "{line} uses DatasetCreator, which only Keras 2 has: only its fit supports parameter servers.",
+        "Run the job with --keras 2.",
+        reported=("tensorflow/tensorflow#55668",),
+        example=("--workers", "1", "--ps", "1", "--servers", "builtin"),
+    ),
+    Row(
+        "sidecar-evaluator",
+        "AttributeError: module 'keras.utils' has no attribute 'SidecarEvaluator'",
+        r"AttributeError: module 'keras[\w.]*' has no attribute 'SidecarEvaluator'",
+        "{line} uses SidecarEvaluator, which only Keras 2 has.",
+        "Run the job with --keras 2, or let the evaluator's own loop load each new checkpoint and evaluate it.",
+        example=_TWO,
+    ),
+    Row(
+        "experimental-layers",
+        "AttributeError: module 'keras._tf_keras.keras.layers' has no attribute 'experimental'",
+        r"AttributeError: module 'keras[\w.]*\.layers' has no attribute 'experimental'",
+        "{line} uses a layer under the name that it had in Keras 2.",
+        "Run the job with --keras 2, or write tf.keras.layers.Rescaling for tf.keras.layers.experimental.preprocessing."
+        "Rescaling, and BatchNormalization(synchronized=True) for SyncBatchNormalization.",
+        reported=("tensorflow/tensorflow#64349", "tensorflow/models#13495"),
+        example=_TWO,
+    ),
+    Row(
+        "legacy-optimizers",
+        "ImportError: `keras.optimizers.legacy` is not supported in Keras 3",
+        r"ImportError: `keras\.optimizers\.legacy` is not supported in Keras 3",
+        "{line} uses an optimizer that only Keras 2 has.",
+        "Run the job with --keras 2, or write tf.keras.optimizers without legacy.",
+        reported=("amaiya/ktrain#525", "deepchem/deepchem#4564"),
+        example=_TWO,
+    ),
+    Row(
+        "optimizer-lr",
+        "AttributeError: 'Adam' object has no attribute 'lr'",
+        rf"AttributeError: '(?P<optimizer>{_OPTIMIZERS})' object has no attribute 'lr'",
+        "The learning rate of an optimizer was called lr in Keras 2, and is called learning_rate in Keras 3.",
+        "Write optimizer.learning_rate, or run the job with --keras 2.",
+        reported=("tensorflow/docs#2328",),
+        example=_TWO,
+    ),
+    Row(
+        "optimizer-arguments",
+        "ValueError: Argument(s) not recognized: {'lr': 0.01}",
+        r"ValueError: Argument\(s\) not recognized: \{'(?P<argument>\w+)'",
+        "Optimizers of Keras 3 have no argument {argument}.",
+        "Write learning_rate for lr, and a schedule such as ExponentialDecay for decay; or run the job with --keras 2.",
+        reported=("philipperemy/keras-tcn#284", "GantMan/nsfw_model#164"),
+        example=_TWO,
+    ),
+    Row(
+        "experimental-arguments",
+        "TypeError: Trainer.compile() got an unexpected keyword argument 'experimental_run_tf_function'",
+        r"TypeError: \w+\.(?P<method>compile|apply_gradients|minimize)\(\) got an unexpected keyword argument "
+        r"'(?P<argument>experimental_\w+)'",
+        "{method} of Keras 3 has no argument {argument}: that was one of Keras 2, as examples for Horovod use it.",
+        "Leave the argument out, or run the job with --keras 2.",
+        example=_TWO,
+    ),
+    Row(
+        "fit-with-workers",
+        "TypeError: TensorFlowTrainer.fit() got an unexpected keyword argument 'workers'",
+        r"TypeError: \w+\.(?P<method>fit|evaluate|predict)\(\) got an unexpected keyword argument "
+        r"'(?P<argument>workers|use_multiprocessing|max_queue_size)'",
+        "{method} of Keras 3 has no argument {argument}.",
+        "Leave it out of {method}; tf.keras.utils.PyDataset takes workers, use_multiprocessing and max_queue_size.",
+        reported=("pythonlessons/mltu#60",),
+        example=_TWO,
+    ),
+    Row(
+        "save-without-suffix",
+        "ValueError: Invalid filepath extension for saving",
+        r"ValueError: Invalid filepath extension for saving\.(?s:.{0,400}?)filepath=(?P<path>\S+?)\.?$",
+        "model.save of Keras 3 writes no directories: {path} ends in neither .keras nor .h5.",
+        "Add .keras to the path, or let every worker call clusterkit.training.export(model), which keeps the chief's.",
+        example=_TWO,
+    ),
+    Row(
+        "load-a-saved-model",
+        "ValueError: File format not supported: filepath=… Keras 3 only supports V3 `.keras` files",
+        r"ValueError: File format not supported: filepath=(?P<path>\S+?)\. Keras 3 only supports",
+        "{path} is a SavedModel of Keras 2, or another file that load_model of Keras 3 cannot read.",
+        "Run the job with --keras 2, load it with tf.keras.layers.TFSMLayer, or save the model as .keras.",
+        reported=("keras-team/keras#18709", "cbrnr/sleepecg#214"),
+        example=_TWO,
+    ),
+    Row(
+        "weights-without-suffix",
+        "ValueError: The filename must end in `.weights.h5`",
+        r"ValueError: The filename must end in `\.weights\.h5`\. Received: filepath=(?P<path>\S+)",
+        "save_weights of Keras 3 writes no TensorFlow checkpoints: {path} does not end in .weights.h5.",
+        "Add .weights.h5 to the path, or use clusterkit.training.Checkpointer, which writes checkpoints.",
+        example=_TWO,
+    ),
+    Row(
+        "checkpoint-without-suffix",
+        "ValueError: The filepath provided must end in `.keras` (Keras model format)",
+        r"ValueError: (?:The filepath provided must end in|When using `save_weights_only=True` in `ModelCheckpoint`)"
+        r"(?s:.{0,200}?)filepath=(?P<path>\S+)",
+        "ModelCheckpoint of Keras 3 does not accept the suffix of {path}.",
+        "End the path in .keras, or in .weights.h5 with save_weights_only=True.",
+        reported=("ageron/handson-ml3#169",),
+        example=_TWO,
+        over=("shared-file",),
+    ),
+    Row(
+        "backup-without-a-directory",
+        "ValueError: Empty `backup_dir` argument passed",
+        r"ValueError: Empty `backup_dir` argument passed",
+        "BackupAndRestore has no directory to save to.",
+        "Use clusterkit.training.Backup(), which saves in the run's checkpoint directory, or name a directory.",
+        example=_TWO,
+    ),
+    Row(
+        "two-learning-rate-schedules",
+        "TypeError: This optimizer was created with a `LearningRateSchedule` object as its `learning_rate`",
+        r"TypeError: This optimizer was created with a `LearningRateSchedule` object",
+        "A callback, such as LearningRateScheduler or ReduceLROnPlateau, sets the learning rate of an optimizer that "
+        "has a schedule of its own.",
+        "Leave out the callback, or make the optimizer with a number.",
+        example=_TWO,
+    ),
+    Row(
+        "estimators",
+        "AttributeError: module 'tensorflow' has no attribute 'estimator'",
+        r"module 'tensorflow[\w.]*' has no attribute 'estimator'|cannot import name 'estimator' from 'tensorflow"
+        r"|No module named 'tensorflow(?:_|\.python\.)estimator",
+        "TensorFlow has no estimators since version 2.16.",
+        "Use Keras's fit, or a loop with a strategy; in parameter-server jobs, a ClusterCoordinator.",
+        reported=("tensorflow/tensorflow#76349", "tensorflow/gan#55", "alibaba/EasyRec#484"),
+        example=_TWO,
+    ),
+    Row(
+        "contrib",
+        "AttributeError: module 'tensorflow' has no attribute 'contrib'",
+        r"module 'tensorflow' has no attribute 'contrib'|No module named 'tensorflow\.contrib",
+        "tf.contrib was a part of TensorFlow 1: the program was written for it.",
+        "Write tf.distribute.MultiWorkerMirroredStrategy for CollectiveAllReduceStrategy, and tf.keras for tf.contrib.",
+        reported=("tensorflow/models#7036", "tensorflow/tensorflow#62531"),
+        example=_TWO,
+    ),
+    Row(
+        "tensorflow-1-names",
+        "AttributeError: module 'tensorflow' has no attribute 'Session' ('placeholder', 'train.Server')",
+        rf"AttributeError: module 'tensorflow(?:\._api\.v2\.train)?' has no attribute '(?P<name>{_TENSORFLOW_1})'",
+        "{name} is a name of TensorFlow 1: the program was written for it.",
+        "Write tf.compat.v1 for tf as a stopgap; for several tasks, use tf.distribute: tf.distribute.Server for "
+        "tf.train.Server, and a strategy.",
+        reported=("tensorflow/models#7767",),
+        example=_TWO,
+    ),
+    Row(
+        "experimental-run-v2",
+        "AttributeError: 'CollectiveAllReduceStrategy' object has no attribute 'experimental_run_v2'",
+        r"AttributeError: '\w+Strategy\w*' object has no attribute '(?P<name>experimental_run_v2|make_\w+_iterator)'",
+        "{name} is a name of TensorFlow 2.1 and earlier.",
+        "strategy.run(step, args=(batch,)), with the batches of strategy.experimental_distribute_dataset(dataset)",
+        reported=("tensorflow/tensorflow#49187", "danijar/dreamer#50"),
+        example=_TWO,
+    ),
+    Row(
+        "communication-argument",
+        "TypeError: CollectiveAllReduceStrategy.__init__() got an unexpected keyword argument 'communication'",
+        r"Strategy\w*\.__init__\(\) got an unexpected keyword argument '(?P<argument>communication)'",
+        "MultiWorkerMirroredStrategy of the installed TensorFlow has no argument {argument}.",
+        "communication_options=tf.distribute.experimental.CommunicationOptions(implementation=…)",
+        example=_TWO,
+    ),
+    Row(
+        "variable-outside-the-scope",
+        "ValueError: Variable … was not created in the distribution strategy scope of …",
+        r"was not created in the distribution strategy scope of",
+        "The model that {line} compiles was made outside the strategy's scope.",
+        "Make the model, its layers and its optimizer, too, inside `with strategy.scope():`.",
+        reported=("tensorflow/hub#469", "tensorflow/tensorflow#36005"),
+        example=(*_TWO, "--keras", "2"),
+    ),
+    Row(
+        "metric-outside-the-scope",
+        "ValueError: Metric … passed to `model.compile` was created inside a different distribution strategy scope",
+        r"ValueError: (?P<what>Metric|Optimizer) .* was created inside a different distribution strategy scope",
+        "{what}s of a model have to be made in the scope in which the model was made.",
+        "Make it inside `with strategy.scope():`, or pass its name: metrics=['mae'], optimizer='adam'.",
+        example=(*_TWO, "--keras", "2"),
+    ),
+)

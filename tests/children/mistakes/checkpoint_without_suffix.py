@@ -1,0 +1,10 @@
+"""ModelCheckpoint with a name that Keras 3 refuses."""
+
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+data = tf.data.Dataset.from_tensor_slices((tf.ones((16, 3)), tf.ones((16, 1)))).batch(8)
+model.fit(data, callbacks=[tf.keras.callbacks.ModelCheckpoint("model.ckpt")])

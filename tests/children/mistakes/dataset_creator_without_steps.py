@@ -1,0 +1,15 @@
+"""`fit` of Keras 2 on parameter servers, with a DatasetCreator but without steps."""
+
+import tensorflow as tf
+
+strategy = tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+
+
+def rows(context):
+    return tf.data.Dataset.from_tensor_slices((tf.ones((16, 3)), tf.ones((16, 1)))).repeat().batch(8)
+
+
+model.fit(tf.keras.utils.experimental.DatasetCreator(rows), epochs=2)

@@ -1,0 +1,5 @@
+"""Estimators, which TensorFlow has removed."""
+
+import tensorflow as tf
+
+print(tf.estimator.RunConfig())

@@ -1,0 +1,10 @@
+"""A model made outside the strategy's scope, compiled inside."""
+
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+with strategy.scope():
+    model.compile("sgd", "mse")
+data = tf.data.Dataset.from_tensor_slices((tf.ones((16, 3)), tf.ones((16, 1)))).batch(8)
+model.fit(data, epochs=2, verbose=0)

@@ -1,0 +1,14 @@
+"""No more threads can be started."""
+
+import resource
+import threading
+import time
+
+import tensorflow as tf
+
+print(tf.__version__)
+with open("/proc/self/statm") as file:
+    size = int(file.read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (size + (64 << 20),) * 2)
+for _ in range(100):
+    threading.Thread(target=time.sleep, args=(5,), daemon=True).start()

@@ -1,0 +1,9 @@
+"""Keras 2's name of the learning rate under Keras 3."""
+
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+with strategy.scope():
+    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+model.optimizer.lr = model.optimizer.lr * 2

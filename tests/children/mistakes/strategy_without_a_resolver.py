@@ -1,0 +1,5 @@
+"""ParameterServerStrategy without its resolver."""
+
+import tensorflow as tf
+
+tf.distribute.ParameterServerStrategy()
