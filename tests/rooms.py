@@ -67,9 +67,8 @@ PURE = (
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules"),
     *("views/prefixed", "views/stragglers", "views/tables"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
-    *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
-    *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
-    *(f"engines/kubernetes/{name}" for name in ("pods", "rules", "text")),
+    *("engines/slurm/answers", "engines/slurm/reasons", "engines/slurm/script"),
+    *(f"engines/kubernetes/{name}" for name in ("documents", "jobset", "manifest", "pods", "rules", "text")),
 )
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
 # reads what cloudpickle wrote, and that interpreter is the API's own.

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from clusterkit.cli.elsewhere import life_of
 from clusterkit.cli.params import selects
-from clusterkit.engines.table import may_continue
+from clusterkit.engines.base import may_continue
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.follow import follow

@@ -117,7 +117,7 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
     job = prepared.job
     if not job.hosts.count:
         return
-    from clusterkit.engines.table import engine_named
+    from clusterkit.engines.base import engine_named
     from clusterkit.store.store import new_run_id
     from clusterkit.supervisor.prepare import gather
     from clusterkit.supervisor.resolve import resolved_file

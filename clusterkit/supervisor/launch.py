@@ -103,7 +103,7 @@ def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | Non
 def _engine(job: JobSpec) -> Engine | None:
     if not job.hosts.count:
         return None
-    from clusterkit.engines.table import engine_named  # as the backend below: most runs have no hosts
+    from clusterkit.engines.base import engine_named  # as the backend below: most runs have no hosts
 
     return engine_named(job.hosts.engine)
 

@@ -68,7 +68,7 @@ def _preflight(job: JobSpec) -> Preflight:
     """Check the job against its machine or hosts. Imports little, since a fork server may wait for it."""
     if job.hosts.count:
         from clusterkit.backends.hosts.preflight import preflight as of_agents
-        from clusterkit.engines.table import engine_named
+        from clusterkit.engines.base import engine_named
 
         found = of_agents(job)
         return found._replace(problems=[*engine_named(job.hosts.engine).problems(job), *found.problems])
@@ -88,7 +88,7 @@ def gather(flags: Gathered) -> Gathered:
         return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
     if "engine" not in given.options:
         return given
-    from clusterkit.engines.table import engine_named
+    from clusterkit.engines.base import engine_named
 
     try:
         return given._replace(options=engine_named(given.options["engine"]).completed(given.options))

@@ -1,23 +1,74 @@
-"""Every document of a run, and the comments at their head."""
+"""The documents of a run beside its JobSet, and the comments at their head."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterkit.engines.kubernetes.commands import job_file
 from clusterkit.engines.kubernetes.jobset import jobset
-from clusterkit.engines.kubernetes.manifest import Document, Manifest, Secret
-from clusterkit.engines.kubernetes.names import SUPERVISOR
-from clusterkit.engines.kubernetes.objects import (
-    job_name,
-    job_object,
-    key_secret,
-    network_policy,
-    volume_claim,
-)
+from clusterkit.engines.kubernetes.manifest import Document, Manifest, Place, Secret
+from clusterkit.engines.kubernetes.pods import JOB_FILE, KEY, job_file, job_name, metadata, of_run
+from clusterkit.engines.kubernetes.rules import SUPERVISOR
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 from clusterkit.words.secrets import has_credentials
+
+SIZE = "10Gi"  # of the shared volume
+
+
+def key_secret(place: Place, pem: str) -> Document:
+    """The certificate and the key with which supervisor and agents know each other."""
+    return _secret(place, place.key, {KEY: pem})
+
+
+def job_object(manifest: Manifest) -> list[Document]:
+    """The job file of the supervisor's pod, if it has one: as a Secret if one may be in it."""
+    text, (name, is_secret) = job_file(manifest), job_name(manifest)
+    if not text:
+        return []
+    if is_secret:
+        return [_secret(manifest.place, name, {JOB_FILE: text})]
+    meta = metadata(manifest.place, name)
+    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": {JOB_FILE: text}}]
+
+
+def volume_claim(manifest: Manifest) -> list[Document]:
+    """The claim for the volume of the run directories, unless there is one already."""
+    flags = manifest.flags
+    if flags.claim is not None:
+        return []
+    spec: Document = {
+        "accessModes": ["ReadWriteMany"],
+        **({} if flags.storage is None else {"storageClassName": flags.storage}),
+        "resources": {"requests": {"storage": flags.storage_size or SIZE}},
+    }
+    meta = metadata(manifest.place, manifest.claim)
+    return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}]
+
+
+def network_policy(manifest: Manifest) -> Document:
+    """Let only the pods of the run reach each other: TensorFlow's servers ask nobody who they are."""
+    selector: Document = {"matchLabels": of_run(manifest.name)}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": metadata(manifest.place, manifest.name),
+        "spec": {
+            "podSelector": selector,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": selector}]}],
+        },
+    }
+
+
+def _secret(place: Place, name: str, values: dict[str, str]) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata(place, name),
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": values,
+    }
 
 
 def documents(manifest: Manifest, pem: str) -> list[Document]:

@@ -6,29 +6,28 @@ and the supervisor's exit code is the JobSet's result.
 
 from __future__ import annotations
 
-from clusterkit.engines.kubernetes.commands import (
-    POD_NAME,
-    SUPERVISOR_HOST,
-    agent_words,
-    job_file,
-    supervisor_words,
-    verbatim,
-)
 from clusterkit.engines.kubernetes.manifest import HOME, MOST, Document, Manifest
-from clusterkit.engines.kubernetes.names import AGENT, SUPERVISOR
-from clusterkit.engines.kubernetes.objects import job_name, metadata
 from clusterkit.engines.kubernetes.pods import (
     JOB_MOUNT,
     KEY_MOUNT,
+    POD_NAME,
+    SUPERVISOR_HOST,
+    agent_words,
     container,
+    job_file,
+    job_name,
     job_volume,
     key_volume,
     labels,
+    metadata,
     of_agent,
+    supervisor_words,
     template,
     tolerations,
+    verbatim,
 )
 from clusterkit.engines.kubernetes.pods import SUPERVISOR as SUPERVISORS_RESOURCES
+from clusterkit.engines.kubernetes.rules import AGENT, SUPERVISOR
 from clusterkit.words.outcome import CRASHED, PROVED_NOTHING
 
 FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` with which the run is over

@@ -7,17 +7,17 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
-from clusterkit.engines.slurm.queue import (
+from clusterkit.engines.slurm.answers import (
     ENVIRONMENT,
     FORMAT,
+    ControllerAway,
     QueuedJob,
+    SlurmError,
     parse_hostnames,
     parse_queue,
     parse_submitted,
 )
-from clusterkit.engines.slurm.script import overriding
-from clusterkit.engines.slurm.steps import inside_step
+from clusterkit.engines.slurm.script import inside_step, overriding
 from clusterkit.text.printable import printable
 
 WITHIN = 30.0  # seconds for a command; without a controller, some try for minutes

@@ -1,4 +1,4 @@
-"""Follows a submitted run from the login node: shows what it prints until it is over."""
+"""Follows a submitted run from outside its job: shows what it prints, and whether another allocation continues it."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
-from clusterkit.engines.base import Announce
+from clusterkit.engines.base import Announce, may_continue
+from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.ends import why_ended
-from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
-from clusterkit.engines.slurm.notices import CONTINUES
-from clusterkit.engines.slurm.queue import Phase, QueuedJob
+from clusterkit.engines.slurm.reasons import CONTINUES, why_ended, why_it_waits
 from clusterkit.engines.slurm.submission import Submission
-from clusterkit.engines.slurm.waits import why_it_waits
+from clusterkit.store.directory import RunDirectory
 from clusterkit.words.outcome import RunState
 
 LOOK_EVERY = 0.5  # seconds between two looks at the output
 ASK_EVERY = 2.0  # seconds between two questions to Slurm's controller
+LOOK_AT_RUN_EVERY = 0.1  # seconds between two looks at the run
+PATIENCE = 4  # questions for which the job of a suspended run may be over: whoever follows `up` may requeue it then
 CHUNK = 1 << 16
 
 
@@ -60,9 +61,8 @@ class Following:
 
     def _continues(self, known: QueuedJob) -> bool:
         """Whether the job, which is over, waits again, since its run was suspended and is to continue."""
-        result, end = self._one.run.result(), why_ended(known, known.restarts, self._tail())
-        suspended = result is not None and result.state is RunState.SUSPENDED
-        return suspended and end in CONTINUES and self._try(lambda: self._slurm.requeue(self._job))
+        end = why_ended(known, known.restarts, self._tail())
+        return _is_suspended(self._one.run) and end in CONTINUES and self._try(lambda: self._slurm.requeue(self._job))
 
     def _hasten(self, known: QueuedJob) -> None:
         """Have a requeued job start again soon, which nobody in the job can do."""
@@ -132,3 +132,45 @@ def _from(path: Path, offset: int) -> list[bytes]:
             return list(iter(lambda: file.read(CHUNK), b""))
     except OSError:  # the job has not begun
         return []
+
+
+def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
+    """Wait until a supervisor has the run again; False if none will: it was ended for good, or its job is over.
+
+    A job that was requeued is spared its two minutes, for which nobody inside the job can ask.
+    """
+    slurm, hastened, over = slurm or Slurm(), 0, 0
+    while may_continue(run):
+        if run.is_live():
+            return True
+        try:
+            job = slurm.job(_job_of(run))
+        except ControllerAway:  # the job continues without it
+            pass
+        except SlurmError:  # there is no Slurm here
+            return False
+        else:
+            over = over + 1 if job is None or job.phase is Phase.OVER else 0
+            if over and (over >= PATIENCE or not _is_suspended(run)):
+                return run.is_live()
+            if job is not None and job.reason == "BeginTime" and hastened < job.restarts:
+                hastened = job.restarts
+                with suppress(SlurmError):  # then it waits for its two minutes
+                    slurm.start_soon(job.job)
+        _watch(run, ask_every)
+    return False
+
+
+def _job_of(run: RunDirectory) -> int:
+    info = run.info()
+    return int(info.allocation) if info is not None and info.allocation.isdecimal() else 0
+
+
+def _is_suspended(run: RunDirectory) -> bool:
+    return (result := run.result()) is not None and result.state is RunState.SUSPENDED
+
+
+def _watch(run: RunDirectory, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not run.is_live():
+        time.sleep(min(LOOK_AT_RUN_EVERY, seconds))

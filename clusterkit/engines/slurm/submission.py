@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit.engines.options import SlurmOptions
+from clusterkit.engines.slurm.answers import ControllerAway, SlurmError
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
 from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
 from clusterkit.store.directory import RunDirectory, make_private
 from clusterkit.store.store import RunStore

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.engines.base import may_continue
+from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
-from clusterkit.engines.slurm.queue import QueuedJob
-from clusterkit.engines.slurm.sequel import continues
-from clusterkit.engines.table import may_continue
+from clusterkit.engines.slurm.following import continues
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.follow import Life
 from clusterkit.words.account import Account
