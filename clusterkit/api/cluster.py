@@ -10,17 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.functions import RUNNER, pickle_call, read_returns
 from clusterkit.api.options import check_names, gathered, with_options_in_help
 from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, read_result
-from clusterkit.api.session import Temporary
-from clusterkit.api.supervisor import Supervisor
-from clusterkit.api.tasks import TaskHistory, Tasks, known
+from clusterkit.api.supervisor import Supervisor, Temporary
+from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, told
 from clusterkit.job.options import Gathered, Options
 from clusterkit.store.control import Client, NotLive
-from clusterkit.store.follow import follow
-from clusterkit.store.journal import JournalReader
+from clusterkit.store.journal import JournalReader, follow
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError

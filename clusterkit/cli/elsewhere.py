@@ -10,7 +10,7 @@ from clusterkit.cli.addressing import choose
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
-    from clusterkit.store.follow import Life
+    from clusterkit.store.journal import Life
 
 
 def to_act_on(run: str | None) -> RunDirectory:
@@ -36,6 +36,6 @@ def to_act_on(run: str | None) -> RunDirectory:
 def life_of(run: RunDirectory) -> Life:
     """The life of a run, over all allocations that its engine gives it."""
     from clusterkit.engines.base import continues
-    from clusterkit.store.follow import Life
+    from clusterkit.store.journal import Life
 
     return Life(run, lambda: continues(run))

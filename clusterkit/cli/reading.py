@@ -15,7 +15,7 @@ from clusterkit.cli.params import selects
 from clusterkit.engines.base import may_continue
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.follow import follow
+from clusterkit.store.journal import follow
 from clusterkit.views.loglines import LineMaker, LogLine
 
 

@@ -32,7 +32,7 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
     """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
     from clusterkit.cli.elsewhere import life_of
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.store.follow import follow
+    from clusterkit.store.journal import follow
     from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
 

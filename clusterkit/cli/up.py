@@ -58,8 +58,7 @@ def command(
     """
     from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
-    from clusterkit.supervisor.prepare import prepare
-    from clusterkit.supervisor.run import Display
+    from clusterkit.supervisor.prepare import Display, prepare
     from clusterkit.supervisor.up import up
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level

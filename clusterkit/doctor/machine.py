@@ -35,7 +35,6 @@ UNLIMITED = 1 << 60  # bytes; version 1 of control groups writes a larger number
 
 
 def collect_machine(env: Mapping[str, str]) -> MachineFacts:
-    """Collect the facts about this machine, for tasks with this environment."""
     memory = psutil.virtual_memory()
     soft, hard = map(_limit, resource.getrlimit(resource.RLIMIT_NOFILE))
     gpus = gpus_here(env)

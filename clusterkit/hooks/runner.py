@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from clusterkit.companions.process import Companion, Script
-from clusterkit.hooks.command import TERM_FOR
-from clusterkit.hooks.document import Document
-from clusterkit.hooks.moments import Moments
+from clusterkit.hooks.executor import TERM_FOR
+from clusterkit.hooks.moments import Document, Moments
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.inbox import Inbox
@@ -72,7 +71,6 @@ class HookRunner:
             self._moments.take(at, event)
 
     def see(self, event: Event, now: float) -> None:
-        """Take in an event of the run."""
         self._in_haste |= isinstance(event, LifelineLost)
         for document in self._moments.take(now, event):
             if document.event not in self._commands or self._companion is None:

@@ -10,8 +10,8 @@ from typing import Any
 
 from clusterkit.backends.local.stacks import collect, dumps_of
 from clusterkit.faults.aim import live_problems_of
+from clusterkit.page.live import OpenRun
 from clusterkit.page.logbook import BadQuestion
-from clusterkit.page.runs import OpenRun
 from clusterkit.page.stories import tasks_named
 from clusterkit.store.control import Client
 from clusterkit.store.directory import RunDirectory

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -15,21 +16,32 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from clusterkit import __version__
+from clusterkit.backends.local.stacks import end_of
 from clusterkit.page.acts import Acts, NotAllowed
 from clusterkit.page.board import json_text, map_text
-from clusterkit.page.campaign_list import CampaignList
-from clusterkit.page.files import StaticFiles, run_file
-from clusterkit.page.live import LiveRun
+from clusterkit.page.live import LiveRun, OpenRun, Runs
 from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
 from clusterkit.page.metrics import CONTENT_TYPE, exposition
-from clusterkit.page.overview import Overview
-from clusterkit.page.runs import OpenRun, Runs
+from clusterkit.page.overview import CampaignList, Overview
 from clusterkit.page.searching import TooSlow
 from clusterkit.page.streams import EventStream, Places, TooMany, log_messages, run_messages
+from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
+from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
+STATIC = Path(__file__).parent / "static"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8",
+}
+LONGEST = 4 << 20  # bytes of a run's file; of a longer one, the end is shown
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
 MOST_SCRAPED = 20  # live runs in the metrics, the newest
@@ -37,6 +49,33 @@ MOST_NAMES = 200  # curves in one answer
 MOST_POINTS = 5000  # of a curve in one answer
 Handler = Callable[[Request], Awaitable[Any]]
 Mapped = Mapping[str, str]
+
+
+class StaticFiles:
+    """The page's own files, as listed when the dashboard starts."""
+
+    def __init__(self) -> None:
+        files = [path for path in STATIC.rglob("*") if path.is_file() and path.suffix in TYPES]
+        self._files = {str(path.relative_to(STATIC)): path for path in files}
+
+    def response(self, name: str) -> Response:
+        path = self._files.get(name)
+        if path is None:
+            why = json.dumps({"error": "The page has no such file."})
+            return Response(why, 404, media_type="application/json")
+        return Response(path.read_bytes(), media_type=TYPES[path.suffix], headers={"cache-control": "no-cache"})
+
+
+def run_file(run: RunDirectory, kind: str, name: str) -> str:
+    """The end of a file that the run lists under this name, without control characters. Raises NoSuchRun."""
+    listed = run.all_stacks.iterdir() if kind == "stacks" and run.all_stacks.is_dir() else ()
+    path = next((path for path in listed if path.name == name), None)
+    if path is None:
+        raise NoSuchRun(f"The run {run.run_id} has no such file.")
+    try:
+        return printable_lines(end_of(path, LONGEST).decode(errors="replace"))
+    except OSError:
+        raise NoSuchRun(f"The run {run.run_id} has no such file any more.") from None
 
 
 class Dashboard:
@@ -52,7 +91,6 @@ class Dashboard:
         self._static = StaticFiles()
 
     def app(self) -> ASGIApp:
-        """The application, without access control."""
         run = "/api/run/{run}"
         routes = [
             Route("/", self.index),
@@ -87,37 +125,30 @@ class Dashboard:
         return self._static.response("index.html")
 
     async def static(self, request: Request) -> Response:
-        """A file of the page."""
         return self._static.response(request.path_params["name"])
 
     async def config(self, request: Request) -> str:
-        """What this dashboard can do."""
         return json.dumps({"version": __version__, "control": self._control})
 
     async def runs(self, request: Request) -> str:
-        """All runs."""
         rows = await asyncio.to_thread(self._overview.rows)
         entities = ",".join(f"{json.dumps(key)}:{json_text(row)}" for key, row in rows.items())
         return f'{{"entities":{{{entities}}}}}'
 
     async def campaigns(self, request: Request) -> str:
-        """All campaigns."""
         return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.rows))}}}'
 
     async def campaign(self, request: Request) -> str:
-        """Everything about a campaign."""
         name = request.path_params["campaign"]
         return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.entities, name))}}}'
 
     async def metrics(self, request: Request) -> Response:
-        """The live runs as metrics."""
         live = await asyncio.to_thread(lambda: [run for run in self._store.all() if run.is_live()])
         found = [await (await self._runs.open(run.run_id)).watched.ask(LiveRun.scraped) for run in live[-MOST_SCRAPED:]]
         text = await asyncio.to_thread(exposition, found)
         return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def entities(self, request: Request) -> str:
-        """Everything about a run at once."""
         opened = await self._opened(request)
         return await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}')
 
@@ -129,7 +160,6 @@ class Dashboard:
         return EventStream(run_messages(opened.watched, offset), self.places)
 
     async def series(self, request: Request) -> str:
-        """Points of curves."""
         opened = await self._opened(request)
         query = request.query_params
         names = [*query.getlist("name"), *filter(None, query.get("names", "").split(","))]
@@ -140,7 +170,6 @@ class Dashboard:
         return await opened.watched.ask(lambda live: _series_of(live, names, begin, end, points))
 
     async def log(self, request: Request) -> str:
-        """A page of the logs."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
         if query.get("at"):
@@ -160,13 +189,11 @@ class Dashboard:
         return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
 
     async def file(self, request: Request) -> Response:
-        """A file that the run lists, such as stacks."""
         opened = await self._opened(request)
         text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> str:
-        """Act on the run."""
         opened = await self._opened(request)
         return await self._acts.answer(opened, await request.body())
 

@@ -42,14 +42,12 @@ class ArrivalsIndex:
         self._apart = APART
 
     def update(self) -> None:
-        """Read what is new."""
         while data := self._read(self.size, STEP):
             for at in range(0, len(data), APART):
                 self._take(data, at, min(at + APART, len(data)))
             self.size += len(data)
 
     def after(self, offset: int) -> Iterator[Piece]:
-        """The pieces from an offset on."""
         place = max(0, bisect_right(self._places, offset) - 1)
         ends, at = dict(self._known[place]), self._places[place]
         while at < self.size and (data := self._read(at, min(STEP, self.size - at))):
@@ -119,7 +117,6 @@ def _pieces(data: bytes, begin: int, ends: dict[Key, int]) -> Iterator[Piece]:
 
 
 def task_of(key: Key) -> Task | None:
-    """The task of a piece; None if the file names none."""
     try:
         return Task.parse(key[0].decode())
     except ValueError:

@@ -64,20 +64,16 @@ class Board:
             self._forget()
 
     def get(self, key: str) -> Any:
-        """The entity with that key; None if there is none."""
         entry = self._entries.get(key)
         return None if entry is None else entry.entity
 
     def entities(self) -> dict[str, Any]:
-        """Every entity."""
         return {key: entry.entity for key, entry in self._entries.items() if entry.entity is not None}
 
     def all(self) -> dict[str, Entry]:
-        """The entries of every entity."""
         return {key: entry for key, entry in self._entries.items() if entry.entity is not None}
 
     def since_version(self, version: int) -> dict[str, Entry]:
-        """What changed after a version."""
         return dict(self._after(version))
 
     def since_offset(self, offset: int) -> dict[str, Entry]:
@@ -109,7 +105,6 @@ def json_text(entity: Any) -> str:
 
 
 def map_text(entries: dict[str, Entry]) -> str:
-    """Entries as one JSON object."""
     return "{" + ",".join(f"{json.dumps(key)}:{entry.text}" for key, entry in entries.items()) + "}"
 
 

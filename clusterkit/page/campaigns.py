@@ -86,7 +86,6 @@ def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dic
 
 
 def campaign_entity(record: CampaignRecord) -> CampaignEntity:
-    """Return the entity of the campaign itself."""
     failed = len(record.failing)
     return CampaignEntity(
         id=record.campaign,

@@ -1,4 +1,4 @@
-"""Lanes: each task's attempts as bars with segments, and the lines from a failure to those it brought about."""
+"""Bars: each task's attempts and the phases of its start with their segments, and the lines between failures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,17 @@ from collections.abc import Iterable, Iterator
 
 from clusterkit.ledger import attempts as ledger
 from clusterkit.ledger.attempts import Attempts
-from clusterkit.page.entities import Attempt, Link, Segment
+from clusterkit.page.entities import Attempt, Goodput, Link, Part, Segment, Startup
+from clusterkit.text.printable import printable
+from clusterkit.views.goodput import NAMES
+from clusterkit.words import goodput as words
+from clusterkit.words import startup as start_words
+from clusterkit.words.startup import Stage
+
+PHASES = {
+    Stage.BEGUN: "waiting", Stage.SPAWNED: "process", Stage.IMPORTED: "import", Stage.SERVING: "port",
+    Stage.CONNECTED: "connect", Stage.PREPARED: "prepare", Stage.STEPPED: "first step",
+}  # fmt: skip
 
 
 def bar(of: ledger.Attempt, lost_at: float | None = None) -> Attempt:
@@ -28,7 +38,6 @@ def bar(of: ledger.Attempt, lost_at: float | None = None) -> Attempt:
 
 
 def links(attempts: Attempts) -> Iterator[Link]:
-    """The lines from causes to their collateral."""
     for key in attempts.collateral:
         effect = attempts.get(*key)
         if effect is None or (told := effect.told) is None or told.role is None:
@@ -64,3 +73,26 @@ def _over(segments: Iterable[Segment], new: Segment) -> list[Segment]:
     if end > begin:
         found.append(new)
     return sorted(found, key=lambda one: one.begin)
+
+
+def goodput_entity(told: words.Goodput) -> Goodput | None:
+    if not told.duration:
+        return None
+    parts = tuple(Part(NAMES[name], round(seconds, 6)) for name, seconds in told.parts.items() if seconds > 0)
+    most = f"Cost most: {printable(told.most)}." if told.most else ""
+    return Goodput(round(told.duration, 6), told.share, parts, most)
+
+
+def startup_entities(told: start_words.Startup) -> Iterator[tuple[str, Startup]]:
+    """How each task's first attempt got to its first step, by its key."""
+    for start in told.tasks:
+        times = [(stage, at) for stage in Stage if (at := start.at(stage)) is not None]
+        links = [(link.begin, link.end) for link in told.chain if link.task == start.task]
+        phases, critical, before = list[Segment](), list[bool](), 0.0
+        for stage, at in times:
+            if at > before:
+                phases.append(Segment(before, at, stage.value, PHASES[stage]))
+                critical.append(any(begin < at and before < end for begin, end in links))
+            before = max(before, at)
+        if phases:
+            yield f"startup/{start.task}", Startup(str(start.task), tuple(phases), tuple(critical))

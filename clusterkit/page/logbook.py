@@ -124,7 +124,6 @@ class LogBook:
             return self._shown(log.after(new, search), skipped)
 
     def end(self, wanted: Wanted) -> str:
-        """The cursor of the current end."""
         with self._lock:
             return self._log(wanted).before(None, Search(0, 0, 0.0)).next
 

@@ -45,7 +45,6 @@ class Search:
 
     @property
     def over(self) -> bool:
-        """Whether enough lines were found, or the time is up."""
         late = self.matches is not None and self._looked > 0 and time.monotonic() > self.until
         return self.lines <= 0 or self.characters <= 0 or late
 
@@ -136,7 +135,6 @@ def read(file: int, start: int, end: int) -> bytes:
 
 
 def size_of(file: int) -> int:
-    """The bytes in a file."""
     return os.fstat(file).st_size
 
 
@@ -205,7 +203,6 @@ class AttemptLog:
     when: Callable[[Task, int, int], float | None]
 
     def after(self, cursor: str, search: Search) -> Page:
-        """The lines from a cursor on."""
         with opened(self.run, self.task, self.attempt) as file:
             if file is None:
                 return Page(next="0", previous="0")

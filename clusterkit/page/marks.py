@@ -43,7 +43,6 @@ class Marks:
     _of_fault: dict[int, int] = field(default_factory=dict)  # fault to mark
 
     def get(self, number: int) -> Mark | None:
-        """The mark with a number; None if there is none any more."""
         return self._marks.get(number)
 
     def take(self, at: float, event: ev.Event) -> None:

@@ -38,14 +38,12 @@ class Matrix:
         self.changed = set(self._layers)
 
     def cell(self, source: str, target: str) -> Cell:
-        """The state of the network from one task to another."""
         cell = Cell(source, target, None, None, None, None, False, ())
         for layer in self._layers[source, target]:
             cell = _impaired(cell, layer)
         return cell
 
     def take(self, event: ev.Event) -> None:
-        """Take in an event."""
         match event:
             case ev.FaultInjected(number, text, action, tasks, others) if action in ON_NETWORK:
                 if action is FaultAction.RESET:  # it has no lasting effect

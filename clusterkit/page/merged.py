@@ -66,7 +66,6 @@ class MergedLog:
     _open: dict[Key, int | None] = field(default_factory=dict)
 
     def after(self, cursor: str, search: Search) -> Page:
-        """The lines from a cursor on."""
         with self._files:
             first = place = Position.parse(cursor)
             found = list[LogEntry]()

@@ -57,15 +57,12 @@ class Scraped:
 
     @property
     def run(self) -> Run | None:
-        """The run itself, once its first event was read."""
         return self.entities.get("run")
 
     def all(self, kind: type[E]) -> list[E]:
-        """The entities of a class."""
         return [one for one in self.entities.values() if isinstance(one, kind)]
 
     def tasks(self) -> list[TaskRow]:
-        """The tasks that have metrics."""
         return self.all(TaskRow)[:MOST_TASKS]
 
 
@@ -93,7 +90,6 @@ def exposition(runs: Sequence[Scraped]) -> bytes:
 
 
 def families(runs: Sequence[Scraped]) -> Iterator[Metric]:
-    """Every family, each with its samples of all runs."""
     known = [one for one in runs if one.run is not None]
     for make in (_of_run, _of_tasks, _of_failures, _of_time):
         yield from make(known)

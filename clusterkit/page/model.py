@@ -6,10 +6,9 @@ from collections.abc import Mapping
 
 from clusterkit.ledger.attempts import MOST_KEPT, Key
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.page.account import goodput_entity, startup_entities
 from clusterkit.page.board import Board
 from clusterkit.page.entities import SeriesInfo, Verdict
-from clusterkit.page.lanes import bar, links
+from clusterkit.page.lanes import bar, goodput_entity, links, startup_entities
 from clusterkit.page.marks import Marks
 from clusterkit.page.matrix import Matrix
 from clusterkit.page.rows import NO_USAGE, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
@@ -59,12 +58,10 @@ class RunModel:
 
     @property
     def attempts(self) -> dict[Task, int]:
-        """The newest attempt of each task."""
         return {task: of.attempt for task, of in self.ledger.run.tasks.items()}
 
     @property
     def is_over(self) -> bool:
-        """Whether the journal says that the run has ended."""
         return self.ledger.run.result is not None
 
     def seconds(self, wall: float) -> float:
@@ -72,7 +69,6 @@ class RunModel:
         return self.ledger.now + wall - self._wall
 
     def take(self, offset: int, clock: float, wall: float, event: ev.Event) -> None:
-        """Take in an event, with the time of the run's clock and the wall time."""
         if self.ledger.began is None:
             self._began = wall
         self.offset, self._wall = offset, wall
@@ -86,7 +82,6 @@ class RunModel:
             self._note_bars()
 
     def sample(self, wall: float, usage: Usage) -> None:
-        """Take in what the tasks use at a wall time."""
         for task, (cpu, memory) in usage.items():
             for name, value in (("cpu", cpu), ("memory", float(memory))):
                 self._add(name, task, self.seconds(wall), value, self.offset)

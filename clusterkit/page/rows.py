@@ -82,7 +82,6 @@ def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
 
 
 def run_entity(run: Run, status: RunStatus, now: Now) -> Run:
-    """The run as it is now."""
     result = status.result or now.result
     phase = RunPhase.OVER if not now.live else status.phase
     starting = phase is RunPhase.RUNNING and status.step is None and status.restarts == 0
@@ -104,7 +103,6 @@ def run_entity(run: Run, status: RunStatus, now: Now) -> Run:
 
 
 def task_entity(of: TaskStatus, now: Now) -> TaskRow:
-    """A task as it is shown."""
     usage = now.usage.get(of.task) if now.live else None
     return TaskRow(
         task=str(of.task),
@@ -166,7 +164,6 @@ def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
 
 
 def waited_for(status: RunStatus) -> str:
-    """What a run that has made no step yet is waiting for."""
     for state in (TaskState.HELD, TaskState.WAITING):
         if tasks := [task for task, of in status.tasks.items() if of.state is state]:
             return f"{tasks_named(tasks)} {'wait' if len(tasks) > 1 else 'waits'} to start."

@@ -36,7 +36,6 @@ class Tickets:
         return f"{until}.{self._seal(until, path)}" if _FILE.fullmatch(path) else ""
 
     def admits(self, ticket: str, path: str) -> bool:
-        """Whether the ticket is for this path and has not expired."""
         found = _TICKET.fullmatch(ticket)
         if found is None or not _FILE.fullmatch(path):
             return False
@@ -95,7 +94,6 @@ class Safety:
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)

@@ -46,7 +46,6 @@ class Searcher:
         return answer[0] == _YES
 
     def close(self) -> None:
-        """End the process."""
         with self._lock:
             self._end()
 

@@ -110,11 +110,9 @@ class Curves:
         return True
 
     def get(self, name: str, task: str) -> Curve | None:
-        """The curve of that name."""
         return self._curves.get((name[:LONGEST_NAME], task))
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        """The names and tasks of all curves."""
         return iter(self._curves)
 
     def _narrow(self) -> None:

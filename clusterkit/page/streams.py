@@ -37,7 +37,6 @@ class Places:
 
     @property
     def taken(self) -> int:
-        """How many streams are open."""
         return self._most - self._free
 
     def take(self) -> None:
@@ -47,7 +46,6 @@ class Places:
         self._free -= 1
 
     def leave(self) -> None:
-        """Give a place back."""
         self._free += 1
 
 
@@ -60,7 +58,6 @@ class EventStream:
         places.take()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve it."""
         sending = asyncio.create_task(self._send(scope, send))
         tasks = [sending, asyncio.create_task(_gone(receive)), asyncio.create_task(self._places.ending.wait())]
         try:

@@ -106,7 +106,6 @@ class Arrivals:
         return whole
 
     def close(self) -> None:
-        """Close the logs."""
         for stream in list(self._files):
             self._close(stream)
 
@@ -141,7 +140,6 @@ class Arrivals:
 
 
 def _opened(log: Path) -> int | None:
-    """The descriptor of a log; None if the log can't be opened."""
     try:
         # Not blocking, and no links: a task can write to the directory, and put a pipe there.
         file = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -59,7 +59,6 @@ class CampaignFile:
         self._unlock()
 
     def is_live(self) -> bool:
-        """Whether the campaign's process holds the lock."""
         with suppress(OSError):
             return is_locked(self.lock_file)
         return False

@@ -13,7 +13,6 @@ from pathlib import Path, PurePath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from clusterkit.store.json_files import read_json, write_json
 from clusterkit.store.paths import Paths
 from clusterkit.system.files import cut_to_lines, take_room
 from clusterkit.system.files import make_private as make_private
@@ -27,11 +26,44 @@ from clusterkit.words.outcome import RunResult, RunState
 if TYPE_CHECKING:  # few commands need it, and the others are to be instant
     from clusterkit.words.account import Account
 
+
+import json
+
+from clusterkit.system.files import write_whole
+
 CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a moment
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
 STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is just starting
 RESERVED = 1 << 19  # bytes of the reserve
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write a file atomically. Raises OSError."""
+    write_whole(path, (_lines(value, 2) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; an empty one if it cannot be read."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _lines(value: Any, depth: int, indent: str = "") -> str:
+    """JSON with a line for each entry down to that depth; `json.dumps` with an indent is slow."""
+    below = indent + "  "
+    if depth and value and isinstance(value, dict):
+        entries = [f"{json.dumps(str(name))}: {_lines(one, depth - 1, below)}" for name, one in value.items()]
+        opening, closing = "{}"
+    elif depth and value and isinstance(value, list | tuple):
+        entries = [_lines(one, depth - 1, below) for one in value]
+        opening, closing = "[]"
+    else:
+        return json.dumps(value)
+    return f"{opening}\n{below}" + f",\n{below}".join(entries) + f"\n{indent}{closing}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +170,6 @@ class RunDirectory(Paths[Path]):
             return descriptor
 
     def discard(self) -> None:
-        """Remove the directory of a run in which nothing was started."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def write_info(self, info: RunInfo) -> None:
@@ -177,7 +208,6 @@ class RunDirectory(Paths[Path]):
             return False
 
     def wait_until_over(self) -> None:
-        """Wait until no supervisor holds the lock."""
         with suppress(OSError), self.lock_file.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
 
@@ -210,14 +240,12 @@ class RunDirectory(Paths[Path]):
         write_json(self.job_file, {**read_json(self.job_file), "endpoints": wire.encode(endpoints)})
 
     def endpoints(self) -> dict[Task, str]:
-        """The endpoint of each task, from job.json."""
         try:
             return {Task.parse(name): str(end) for name, end in read_json(self.job_file)["endpoints"].items()}
         except _DAMAGED:
             return {}
 
     def used_checkpoints(self) -> Path:
-        """The run's checkpoint directory, from job.json."""
         return Path(str(read_json(self.job_file).get("checkpoints", self.checkpoints)))
 
     def dashboard_address(self) -> str | None:
@@ -241,7 +269,6 @@ class RunDirectory(Paths[Path]):
         return account
 
     def logs(self) -> Iterator[tuple[Task, int, Path]]:
-        """Every existing log, with its task and attempt."""
         for path in sorted(self.all_tasks.glob("*/attempt-*.log")):
             with suppress(ValueError):  # tasks may create other files there
                 yield Task.parse(path.parent.name), int(path.stem.removeprefix("attempt-")), path
@@ -273,7 +300,6 @@ def is_locked(path: Path) -> bool:
 
 
 def unusable(path: PurePath, error: OSError) -> RunDirectoryError:
-    """The error for a file of a run that can't be created."""
     return RunDirectoryError(
         f"Cannot use the run directory: {error.strerror} ({error.filename or path}). "
         f"Set CLUSTERKIT_HOME to a writable directory with free space."

@@ -20,7 +20,6 @@ from clusterkit.system.process import ENDING
 
 
 def main() -> None:
-    """See the module's docstring."""
     run_id, role, *numbers = sys.argv[1:]
     other, *descriptors = map(int, numbers)
     for descriptor in descriptors:
@@ -52,7 +51,7 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 
 def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
     """Run the job that was handed over, with its running fork server."""
-    from clusterkit.supervisor.run import Run
+    from clusterkit.supervisor.prepare import Run
     from clusterkit.supervisor.up import GUARDIAN, OWNER
     from clusterkit.supervisor.up import supervise as supervise_run
     from clusterkit.warm.launching import Inherited

@@ -19,14 +19,11 @@ from clusterkit.check.explaining import explained
 from clusterkit.machine import Machine
 from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.supervisor import signals
-from clusterkit.supervisor.allocation import SignalMeaning, is_ending, request_next
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.observer import Observer
-from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.run import Run, make_and_lock
-from clusterkit.supervisor.signals import HEEDED
+from clusterkit.supervisor.prepare import Prepared, Run, make_and_lock
+from clusterkit.supervisor.signals import HEEDED, SignalMeaning, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NONE, Past, take_over
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.limits import saying_what_is_used_up
@@ -84,7 +81,7 @@ def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inhe
         past = past or NONE
         observer = Observer(run, directory, inbox, console, past)
         result = _run(run, seed, observer, backend, inbox, past)
-        signals.end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
+        end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=observer.account()))
     return request_next(allocation) if result.state is RunState.SUSPENDED else result.exit_code
 
@@ -111,9 +108,9 @@ def _engine(job: JobSpec) -> Engine | None:
 def _listen(prepared: Prepared, allocation: Allocation | None, inbox: Inbox) -> None:
     inbox.heed_signals()
     if prepared.continues:
-        signals.listen(SignalMeaning(allocation, inbox).handle, HEEDED)
+        listen(SignalMeaning(allocation, inbox).handle, HEEDED)
     else:
-        signals.listen(inbox.put)
+        listen(inbox.put)
 
 
 def _seed(job: JobSpec, past: Past | None) -> int:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
-from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.lost import keep_crash
-from clusterkit.supervisor.run import Run
+from clusterkit.supervisor.prepare import Run
 from clusterkit.supervisor.takeover import Past
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
@@ -24,6 +23,42 @@ from clusterkit.words.outcome import RunResult
 
 if TYPE_CHECKING:
     from clusterkit.hooks.runner import HookRunner
+
+
+import json
+from pathlib import Path
+
+from clusterkit.words import wire
+
+OnError = Callable[[str], None]
+
+
+class Journal:
+    """Appends events. `m` is the time of the run's clock, `t` wall time, both in seconds.
+
+    After an error it writes nothing more, and has called `on_error` once.
+    """
+
+    def __init__(self, path: Path, wall: Callable[[], float], on_error: OnError) -> None:
+        self._file = path.open("ab", buffering=0)
+        self._wall = wall
+        self._on_error = on_error
+        self._failed = False
+
+    def write(self, event: Event, now: float) -> None:
+        if self._failed:
+            return
+        line = {"t": round(self._wall(), 6), "m": now, **wire.encode_event(event)}
+        rest = memoryview(json.dumps(line).encode() + b"\n")
+        try:
+            while rest:  # a nearly full disk accepts only a part
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            self._failed = True
+            self._on_error(f"the journal could not be written: {error.strerror}")
+
+    def close(self) -> None:
+        self._file.close()
 
 
 class Observer:
@@ -74,18 +109,15 @@ class Observer:
         return self._console.say if self._level <= Level.INFO else None
 
     def write_result(self, result: RunResult) -> None:
-        """Write the run's result, with its account of time."""
         try:
             self.directory.write_result(result, self.account())
         except OSError as error:
             self._console.say(f"result.json could not be written: {error.strerror}.", bad=True)
 
     def account(self) -> Account:
-        """Return the run's account of time so far."""
         return self._ledger.account()
 
     def close(self) -> None:
-        """Close the journal."""
         self._journal.close()
 
     def _move(self, placed: Placed) -> None:

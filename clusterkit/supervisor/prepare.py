@@ -1,10 +1,10 @@
-"""Preparation: turns options into a job that can run here, or into one error with every problem. Starts nothing."""
+"""Preparation: turns options into a run that can begin here, or into one error with every problem. Starts nothing."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit.backends.base import Preflight
@@ -16,7 +16,10 @@ from clusterkit.job.plan import seed_of
 from clusterkit.job.spec import SHAPING, describe
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, RunStore
-from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.views.console import Show
+from clusterkit.views.narrate import Level
+from clusterkit.warm.launching import Launch
+from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind
 
@@ -162,3 +165,43 @@ def _inherited() -> list[str]:
     if "TF_CONFIG" not in os.environ:
         return []
     return ["TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
+
+
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How a run is shown."""
+
+    show: Show = field(default_factory=Show)
+    level: Level = Level.INFO
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that is about to begin, in this process or in another one."""
+
+    prepared: Prepared
+    run_id: str
+    display: Display
+    launch: Launch | None = None  # of its fork server
+    starters: frozenset[int] = frozenset()  # the processes that started it, which must not be killed as strays
+
+    @property
+    def directory(self) -> RunDirectory:
+        """The run's directory, which may not exist yet."""
+        return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
+
+    def warned(self, warning: str) -> Run:
+        return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
+
+
+def make_and_lock(directory: RunDirectory) -> int:
+    """Create a run's directory, and mark the run as live while this process keeps the descriptor that it returns.
+
+    Raises RunDirectoryError.
+    """
+    directory.make()
+    try:
+        return directory.lock()
+    except RunDirectoryError:
+        directory.discard()
+        raise

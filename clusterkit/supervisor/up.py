@@ -15,8 +15,7 @@ from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.lost import end_crashed, supervisor_lost
-from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.run import Display, Run, make_and_lock
+from clusterkit.supervisor.prepare import Display, Prepared, Run, make_and_lock
 from clusterkit.supervisor.signals import HEEDED
 from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import crashed

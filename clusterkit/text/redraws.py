@@ -43,7 +43,6 @@ class OverwrittenLine:
                 self._erase(everything="2" in part)
 
     def carriage_return(self) -> None:
-        """Move to the first column."""
         self._at = 0
 
     def text(self) -> str:
@@ -145,6 +144,5 @@ class TerminalLines:
 
 
 def _changed(style: str, by: str) -> str:
-    """The style after one more sequence."""
     style = "" if _RESET.match(by) else style
     return style + ("" if _RESET.fullmatch(by) else by) if len(style) + len(by) <= _LONGEST_STYLE else style

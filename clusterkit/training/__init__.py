@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from clusterkit.training.scaling import scaled as scaled
     from clusterkit.training.schedule import learning_rate as learning_rate
     from clusterkit.training.server import serve as serve
-    from clusterkit.training.sharding import sharded as sharded
     from clusterkit.training.sidecar import new_checkpoints as new_checkpoints
     from clusterkit.training.strategies import NoTPU as NoTPU
     from clusterkit.training.strategies import StrategyUnavailable as StrategyUnavailable
+    from clusterkit.training.strategies import sharded as sharded
     from clusterkit.training.strategies import strategy as strategy
     from clusterkit.training.this_task import attempt as attempt
     from clusterkit.training.this_task import checkpoint_dir as checkpoint_dir

@@ -12,10 +12,17 @@ from typing import Any
 
 import tensorflow as tf
 
-from clusterkit.training import agreement, progress, resumption, this_task
+from clusterkit.training import progress, resumption, this_task
 from clusterkit.training.background import PHASE, Background, finish_all, not_saved
-from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, as_step, verify
-from clusterkit.training.replacement import remove
+from clusterkit.training.checkpoint_store import (
+    Checkpoint,
+    CheckpointStore,
+    Damaged,
+    as_step,
+    follow_chief,
+    remove,
+    verify,
+)
 from clusterkit.training.snapshot import Snapshots
 
 PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
@@ -222,7 +229,7 @@ class Checkpointer:
     def _agreed_choice(self) -> Checkpoint | None:
         if not this_task.is_in_step():
             return self._choose()
-        return agreement.follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
+        return follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
 
     def _choose(self) -> Checkpoint | None:
         for candidate in self._store.intact():

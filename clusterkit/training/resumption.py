@@ -103,7 +103,6 @@ def build_metrics(model: Any, batch: Any) -> None:
 
 
 def metric_variables(model: Any) -> list[Any]:
-    """Return the variables of a Keras 3 model's metrics."""
     if is_keras_2(model):
         return []
     metrics = [metric for metric in model.metrics if getattr(metric, "built", True)]

@@ -11,7 +11,7 @@ from secrets import token_hex
 from typing import NamedTuple
 
 from clusterkit.job.options import Gathered
-from clusterkit.store.control_socket import make_private, temporary_for
+from clusterkit.store.control import make_private, temporary_for
 from clusterkit.warm.fork_client import first_readable
 from clusterkit.warm.warm_client import WarmServerError, warm_dir
 

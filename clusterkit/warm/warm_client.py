@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from clusterkit.store.control_socket import LONGEST
+from clusterkit.store.control import LONGEST
 from clusterkit.store.store import state_dir
 from clusterkit.system import procfs
 from clusterkit.system.exchange import exchange

@@ -23,12 +23,11 @@ from clusterkit.backends.local.steps import StepReader
 from clusterkit.backends.local.watcher import Watcher
 from clusterkit.job.step_regex import problem_of
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.store.control import Client
-from clusterkit.store.control_socket import connect
+from clusterkit.store.control import Client, connect
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.supervisor.control import ControlServer
-from clusterkit.supervisor.journal import Journal
+from clusterkit.supervisor.observer import Journal
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import Child
 from clusterkit.views.console import Console, Show

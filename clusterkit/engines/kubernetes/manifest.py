@@ -34,7 +34,6 @@ class Place:
 
     @property
     def key(self) -> str:
-        """The name of the Secret of the run's key."""
         return f"{self.run}-key"
 
 
@@ -67,7 +66,6 @@ class Manifest:
 
     @property
     def place(self) -> Place:
-        """Where its objects are."""
         return Place(self.name, self.flags.namespace)
 
     @property
@@ -82,7 +80,6 @@ class Manifest:
 
     @property
     def claim(self) -> str:
-        """The name of the claim for the volume that the pods share."""
         return self.flags.claim or self.name
 
 
@@ -92,5 +89,4 @@ def hosts_of(job: JobSpec, flags: Flags) -> int:
 
 
 def agents_of(job: JobSpec, flags: Flags) -> int:
-    """Those and the spare ones."""
     return hosts_of(job, flags) + job.hosts.spare

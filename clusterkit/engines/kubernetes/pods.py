@@ -76,12 +76,10 @@ def labels(manifest: Manifest, component: str) -> Document:
 
 
 def of_run(run: str) -> Document:
-    """The labels of everything that belongs to a run."""
     return {"app.kubernetes.io/name": "clusterkit", "app.kubernetes.io/instance": run}
 
 
 def metadata(place: Place, name: str) -> Document:
-    """The name, namespace and labels of an object."""
     return {
         "name": name,
         **({} if place.namespace is None else {"namespace": place.namespace}),
@@ -99,7 +97,6 @@ def job_name(manifest: Manifest) -> tuple[str, bool]:
 def container(
     manifest: Manifest, name: str, words: list[str], env: list[Document], resources: Document, mounts: list[Document]
 ) -> Document:
-    """The only container of a pod."""
     sources = [{"secretRef": {"name": source}} for source in manifest.flags.env_from]
     return {
         "name": name,
@@ -159,7 +156,6 @@ def key_volume(secret: str) -> Document:
 
 
 def job_volume(name: str, is_secret: bool) -> Document:
-    """The job file of the supervisor's pod."""
     if is_secret:
         return _secret_volume("job", name, JOB_FILE)
     return {"name": "job", "configMap": {"name": name, "items": [{"key": JOB_FILE, "path": JOB_FILE}]}}

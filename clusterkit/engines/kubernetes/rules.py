@@ -30,7 +30,6 @@ def longest_name(hosts: int) -> int:
 
 
 def name_problems(name: str, hosts: int) -> Iterator[str]:
-    """What is wrong with a run id as the name of Kubernetes objects."""
     longest = longest_name(hosts)
     if _RUN.fullmatch(name) and len(name) <= longest:
         return
@@ -43,7 +42,6 @@ def name_problems(name: str, hosts: int) -> Iterator[str]:
 
 
 def flag_problems(flags: Flags) -> Iterator[str]:
-    """What is wrong with the flags by themselves."""
     if not _IMAGE.fullmatch(flags.image):
         yield f"--image {flags.image!r} can't be the name of an image."
     if flags.namespace is not None and not _LABEL.fullmatch(flags.namespace):

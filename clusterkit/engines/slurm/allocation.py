@@ -31,7 +31,6 @@ ANY_PORT = 9  # nothing is sent to it
 
 
 def in_job(env: Mapping[str, str]) -> bool:
-    """Whether this process runs in an allocation of Slurm's."""
     return "SLURM_JOB_ID" in env and "SLURM_JOB_NODELIST" in env
 
 
@@ -79,7 +78,6 @@ class SlurmAllocation(Allocation):
             )
 
     def failed(self) -> str | None:
-        """Why there will be no more agents."""
         if self._step is None or (code := self._step.poll()) is None:
             return None
         files = [self._log, *sorted(self._logs.glob("*.log"))]

@@ -10,6 +10,11 @@ from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
 
 LONGEST = 100  # characters of an answer that are shown
+# With a suffix, squeue neither pads nor cuts a field. The reason is last: some have words of an administrator in them.
+FIELDS = ("JobID", "State", "RestartCnt", "StartTime", "EndTime", "PreemptTime", "TimeLimit", "BatchHost", "Reason")
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # seconds since 1970, whatever the time zones of the hosts
+_NONE = ("", "N/A", "n/a", "NONE", "None", "(null)", "Unknown")
+_LIMIT = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,8}(?::\d\d){0,2})")
 
 
 class SlurmError(ClusterkitError):
@@ -28,12 +33,7 @@ class UnexpectedAnswer(SlurmError):
         super().__init__(f"{command} printed something unexpected: {shown!r}. Is it a wrapper of the site's?")
 
 
-# With a suffix, squeue neither pads nor cuts a field. The reason is last: some have words of an administrator in them.
-FIELDS = ("JobID", "State", "RestartCnt", "StartTime", "EndTime", "PreemptTime", "TimeLimit", "BatchHost", "Reason")
 FORMAT = ",".join(f"{name}:|" for name in FIELDS)
-ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # seconds since 1970, whatever the time zones of the hosts
-_NONE = ("", "N/A", "n/a", "NONE", "None", "(null)", "Unknown")
-_LIMIT = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,8}(?::\d\d){0,2})")
 
 
 class Phase(enum.Enum):
@@ -77,7 +77,6 @@ class QueuedJob:
 
     @property
     def phase(self) -> Phase:
-        """Where it is in its life."""
         return _PHASES.get(self.state, Phase.UNKNOWN)
 
 

@@ -24,6 +24,9 @@ _LINE = re.compile(
     r"(?: DUE TO ([A-Z ,]+?))? \*\*\*",
     re.MULTILINE,
 )
+WARNINGS = (23, 10)  # SIGURG, for which the batch script asks; SIGUSR1, for which a user's own may
+SPARE = 20.0  # seconds for what has to be done when the tasks have ended
+LEAST = 20.0  # seconds; less than KillWait, the time from SIGTERM to SIGKILL, is at most sites
 
 
 class End(enum.Enum):
@@ -102,10 +105,7 @@ def _written(log: str, job: int) -> End | None:
     return _CAUSES.get(causes[-1].partition(",")[0], End.UNKNOWN) if causes else None
 
 
-WARNINGS = (23, 10)  # SIGURG, for which the batch script asks; SIGUSR1, for which a user's own may
 CONTINUES = (End.TIME_LIMIT, End.PREEMPTION, End.REQUEUED, End.HOST_LOST)  # after these the run is to continue
-SPARE = 20.0  # seconds for what has to be done when the tasks have ended
-LEAST = 20.0  # seconds; less than KillWait, the time from SIGTERM to SIGKILL, is at most sites
 
 
 def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> AllocationEnding | None:

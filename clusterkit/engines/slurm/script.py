@@ -31,6 +31,12 @@ _OPTION = re.compile(r'^#SBATCH "?--([a-z-]+)', re.MULTILINE)
 # The variables that stand for an option, where they are not called as it is; and those of options that no script has.
 _VARIABLES = {"time": ("TIMELIMIT",), "requeue": ("NO_REQUEUE",)}
 _NEVER = ("ARRAY_INX", "ERROR", "INPUT")
+# What a site or the job's own options may have set otherwise. The whole environment goes along; no MPI; memory and CPUs
+# are shared with whatever else runs in the job; and the end of one agent does not end the others.
+_COMMON = ("--overlap", "--export=ALL", "--mpi=none", "--mem=0")
+_APART = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--unbuffered", "--cpu-bind=none")
+# The one command line is the same on all hosts, and only there Slurm says which one it is.
+_ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,6 @@ class BatchRequest:
 
 
 def problems(allocation: BatchRequest) -> list[str]:
-    """Return everything that is wrong with it, as sentences."""
     found = [f"--hosts {allocation.hosts}: a job needs at least one host."] if allocation.hosts < 1 else []
     for argument in allocation.arguments:
         found += _problems_of(argument)
@@ -133,14 +138,6 @@ def _problems_of(argument: str) -> Iterator[str]:
 def _shell(word: str) -> str:
     # sbatch rejects a script with \r\n in it.
     return shlex.quote(word).replace("\r", """'"$(printf '\\015')"'""")
-
-
-# What a site or the job's own options may have set otherwise. The whole environment goes along; no MPI; memory and CPUs
-# are shared with whatever else runs in the job; and the end of one agent does not end the others.
-_COMMON = ("--overlap", "--export=ALL", "--mpi=none", "--mem=0")
-_APART = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--unbuffered", "--cpu-bind=none")
-# The one command line is the same on all hosts, and only there Slurm says which one it is.
-_ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 
 
 def agent_command(clusterkit: Sequence[str], connect: str, key: str, requeues: bool = False) -> list[str]:

@@ -32,7 +32,6 @@ class Submission:
 
     @property
     def place(self) -> Path:
-        """The directory."""
         return self.run.submitted
 
     @property

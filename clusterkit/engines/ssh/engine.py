@@ -41,6 +41,9 @@ OPTIONS = {
     "RemoteCommand": "none",
 }
 THERE = Path(__file__).with_name("there.py")
+# A name of ~/.ssh/config, a host name or an address. Nothing in it means anything to a shell or looks like an option.
+_HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]{0,63}@)?[A-Za-z0-9_:][\w.:%-]{0,252}", re.ASCII)
+MOST_BYTES = 1 << 20  # of a hosts file that are read
 
 
 @dataclass
@@ -166,11 +169,6 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-# A name of ~/.ssh/config, a host name or an address. Nothing in it means anything to a shell or looks like an option.
-_HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]{0,63}@)?[A-Za-z0-9_:][\w.:%-]{0,252}", re.ASCII)
-MOST_BYTES = 1 << 20  # of a hosts file that are read
 
 
 class Ssh(Engine):

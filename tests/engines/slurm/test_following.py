@@ -15,7 +15,7 @@ from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmErr
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.following import continues
 from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.store.follow import Life
+from clusterkit.store.journal import Life
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 from tests.engines.slurm.test_notices import RUNNING
