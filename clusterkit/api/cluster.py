@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
 from clusterkit.api.functions import RUNNER, pickle_call, read_returns
@@ -104,7 +103,9 @@ class Cluster:
             raise StillRunning(f"The run {self.run_id} is still running.")
         with self._lock:
             if self._result is None:
-                self._result = self._read_result()
+                result = read_result(self._run, self._supervisor.exit_code or 0)
+                self._close()
+                self._result = Result.of(result, self._run, read_returns(result, self.directory))
         return self._result
 
     def events(self, follow: bool = False) -> Iterator[ev.Event]:
@@ -189,13 +190,8 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is None:
-            self.stop()
-            return
-        with suppress(ClusterkitError):  # the exception that is on its way is the one to see
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with suppress(*() if kind is None else (ClusterkitError,)):  # the block's own exception is the one to see
             self.stop()
 
     def _job(
@@ -250,11 +246,6 @@ class Cluster:
         result = self.result
         failed = result.state in (RunState.FAILED, RunState.TIMED_OUT)
         return ClusterFailed(what, result) if failed else RunEnded(what, result)
-
-    def _read_result(self) -> Result:
-        result = read_result(self._run, self._supervisor.exit_code or 0)
-        self._close()
-        return Result.of(result, self._run, read_returns(result, self.directory))
 
     def _close(self) -> None:
         _going_on.discard(self)

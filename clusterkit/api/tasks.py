@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -139,22 +139,14 @@ class TaskHandle:
         self._ask(ev.Verb.RESTART, self.task)
 
 
-class Tasks(Mapping[str, TaskHandle]):
+class Tasks(dict[str, TaskHandle]):
     """`worker:1` to its handle, chief first."""
 
     def __init__(self, tasks: Iterable[Task], history: TaskHistory, ask: Ask) -> None:
-        self._handles = {str(task): TaskHandle(task, history, ask) for task in tasks}
+        super().__init__({str(task): TaskHandle(task, history, ask) for task in tasks})
 
-    def __getitem__(self, name: str) -> TaskHandle:
-        if name not in self._handles:
-            raise KeyError(f"The job has no task {name}. It has {', '.join(self._handles)}.")
-        return self._handles[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._handles)
-
-    def __len__(self) -> int:
-        return len(self._handles)
+    def __missing__(self, name: str) -> TaskHandle:
+        raise KeyError(f"The job has no task {name}. It has {', '.join(self)}.")
 
 
 def known(tasks: Mapping[str, TaskHandle]) -> str:

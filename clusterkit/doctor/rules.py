@@ -23,7 +23,6 @@ from clusterkit.job.keras import LEGACY, YES
 from clusterkit.job.plan import PROXIES
 from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import number_of
 
 OLDEST = (2, 16)  # the oldest TensorFlow that clusterkit supports
 SHOWN = {"keras": "Keras", "tf-keras": "tf_keras", "numpy": "NumPy", "protobuf": "protobuf"}
@@ -179,7 +178,8 @@ def _job(facts: Facts) -> Judged:
         found = [("shortage", Grade.DOUBT, text) for text in facts.shortages]
         found += judge_needs(facts.machine, facts.ports, facts.job)
         found += [("lacking", Grade.WRONG, text) for text in facts.refusals]
-        kinds = ", ".join(number_of(kind, count) for kind, count in facts.job.counts.items() if count)
-        yield from found or [("job", Grade.FINE, f"There is enough for {kinds} ({facts.job.shape.value}).")]
+        yield from found or [
+            ("job", Grade.FINE, f"There is enough for {facts.job.shape_text} ({facts.job.shape.value}).")
+        ]
     if facts.deep is not None:
         yield "deep", *facts.deep

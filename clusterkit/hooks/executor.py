@@ -74,7 +74,9 @@ class HookCommand:
             code = process.wait()
             unkillable = _end_rest()
             running.drain()
-        return problem or unkillable or _outcome(code)
+        if problem is None and unkillable is None and code != 0:
+            problem = f"exited with code {code}" if code > 0 else f"was killed by {signal_name(-code)}"
+        return problem or unkillable
 
 
 class _Running:
@@ -178,12 +180,6 @@ def _end_rest() -> str | None:
     except WillNotDie as error:
         return f"left processes behind: {error}"
     return None
-
-
-def _outcome(code: int) -> str | None:
-    if code == 0:
-        return None
-    return f"exited with code {code}" if code > 0 else f"was killed by {signal_name(-code)}"
 
 
 def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *words: str) -> None:

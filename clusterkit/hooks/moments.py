@@ -52,7 +52,7 @@ class Document:
 
     def encode(self, time: float, skipped: int) -> dict[str, Any]:
         """Return the document for `json`. `time` is wall time, `skipped` counts the skipped events before it."""
-        fields = {name: _cut(value) for name, value in asdict(self).items()}
+        fields = {name: value[:LONGEST] if type(value) is str else value for name, value in asdict(self).items()}
         return {"schema": SCHEMA, "event": str(self.event), "time": round(time, 3), "skipped": skipped, **fields}
 
 
@@ -67,10 +67,6 @@ def about(failure: Failure) -> dict[str, Any]:
         "signal": None if exit_.signal is None else signal_name(exit_.signal),
         "error": None if failure.exception is None else printable(failure.exception),
     }
-
-
-def _cut(value: Any) -> Any:
-    return value[:LONGEST] if isinstance(value, str) and not isinstance(value, Hook) else value
 
 
 class Moments:
@@ -101,11 +97,12 @@ class Moments:
             case ev.RestartPlanned(tasks, cause, collateral) if cause is not None:
                 yield from self._failed(at, cause, [*event.same, *collateral], tasks)
             case ev.RestartPlanned(tasks):  # a request that came before it was decided what a failure leads to
-                undecided = sorted((f for f in self._failures.values() if f.task in tasks), key=_time)
+                undecided = sorted((f for f in self._failures.values() if f.task in tasks), key=lambda one: one.at)
                 for first in undecided[:1]:
                     yield from self._failed(at, first, undecided[1:], tasks)
             case ev.Stalled():
-                yield self._stalled(at, event)
+                of = None if event.task is None else str(event.task)
+                yield self._document(Hook.STALL, at, event.text, task=of, report=event.report)
             case ev.Warned() | ev.Stopping() | ev.WaitsForChange():  # what is not restarted was decided before that
                 yield from self._without_restart(at)
             case ev.Shrunk() if not event.restarting:
@@ -135,11 +132,8 @@ class Moments:
     def _without_restart(self, at: float) -> Iterator[Document]:
         """The causes after which nothing restarts."""
         for key in [key for key, role in self._roles.items() if role.kind is RoleKind.CAUSE]:
-            yield from self._failed(at, self._failures[key], self._followed(key))
-
-    def _followed(self, cause: Key) -> list[Failure]:
-        """What failed together with a cause."""
-        return [self._failures[key] for key, role in self._roles.items() if (role.task, role.attempt) == cause != key]
+            followed = [of for of, role in self._roles.items() if (role.task, role.attempt) == key != of]
+            yield from self._failed(at, self._failures[key], [self._failures[of] for of in followed])
 
     def _mended(self, at: float, incidents: Sequence[Incident]) -> Iterator[Document]:
         """What ended together is one recovery, from the first failure on."""
@@ -165,10 +159,6 @@ class Moments:
             lost_steps=max(lost, default=None),
             resumed_step=told[-1].resumed_step,
         )
-
-    def _stalled(self, at: float, event: ev.Stalled) -> Document:
-        name = None if event.task is None else str(event.task)
-        return self._document(Hook.STALL, at, event.text, task=name, report=event.report)
 
     def _ended(self, at: float, event: ev.Finished) -> Document:
         result = event.result
@@ -206,7 +196,3 @@ class Moments:
             checkpoint=None if checkpoint is None else printable(checkpoint[1]),
             **fields,
         )
-
-
-def _time(failure: Failure) -> float:
-    return failure.at

@@ -155,13 +155,11 @@ class HookRunner:
             case {"number": int(number), "problem": str() | None as problem} if number == self._count:
                 hook, self._running = self._running, None
                 if hook is not None and problem is not None:
-                    self._complain(hook, problem)
+                    self._problems[hook] += 1
+                    if self._problems[hook] <= MOST_REPORTED:
+                        what = f"The {hook.flag} command {problem}, which changes nothing in the run."
+                        self._tell(f"{what} Its log: {self._log}")
                 self._next()
-
-    def _complain(self, hook: Hook, problem: str) -> None:
-        self._problems[hook] += 1
-        if self._problems[hook] <= MOST_REPORTED:
-            self._tell(f"The {hook.flag} command {problem}, which changes nothing in the run. Its log: {self._log}")
 
     def _lose(self) -> None:
         """The process is gone, and so is the command that it ran."""

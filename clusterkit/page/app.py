@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -198,13 +199,10 @@ class Dashboard:
         return await self._acts.answer(opened, await request.body())
 
     async def _opened(self, request: Request) -> OpenRun:
-        return await self._runs.open(_run_id(request.path_params["run"]))
-
-
-def _run_id(text: str) -> str:
-    if not RUN_ID.fullmatch(text):
-        raise NoSuchRun("That is no run id.")
-    return text
+        run_id = request.path_params["run"]
+        if not RUN_ID.fullmatch(run_id):
+            raise NoSuchRun("That is no run id.")
+        return await self._runs.open(run_id)
 
 
 def _answering(handler: Handler) -> Handler:
@@ -241,13 +239,11 @@ def _problem(status: int, text: str) -> Response:
 
 
 def _number(query: Mapped, name: str, usual: float) -> float:
-    try:
+    with suppress(ValueError):
         value = float(query.get(name) or usual)
-    except ValueError:
-        raise BadQuestion(f"`{name}` is a number.") from None
-    if value != value:
-        raise BadQuestion(f"`{name}` is a number.")
-    return value
+        if not math.isnan(value):
+            return value
+    raise BadQuestion(f"`{name}` is a number.")
 
 
 def _series_of(live: LiveRun, names: list[str], begin: float, end: float, points: int) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any
 
 from clusterkit.words import wire
@@ -64,8 +64,7 @@ class Board:
             self._forget()
 
     def get(self, key: str) -> Any:
-        entry = self._entries.get(key)
-        return None if entry is None else entry.entity
+        return self._entries[key].entity if key in self._entries else None
 
     def entities(self) -> dict[str, Any]:
         return {key: entry.entity for key, entry in self._entries.items() if entry.entity is not None}
@@ -74,18 +73,12 @@ class Board:
         return {key: entry for key, entry in self._entries.items() if entry.entity is not None}
 
     def since_version(self, version: int) -> dict[str, Entry]:
-        return dict(self._after(version))
+        changed = takewhile(lambda key: self._entries[key].version > version, reversed(self._entries))
+        return {key: self._entries[key] for key in changed}
 
     def since_offset(self, offset: int) -> dict[str, Entry]:
         """What changed after an offset of the journal, on this board or on another one of the same run."""
         return {key: entry for key, entry in self._entries.items() if entry.always or entry.offset > offset}
-
-    def _after(self, version: int) -> Iterator[tuple[str, Entry]]:
-        for key in reversed(self._entries):
-            entry = self._entries[key]
-            if entry.version <= version:
-                return
-            yield key, entry
 
     def _forget(self) -> None:
         """Forget the older half of those that were removed."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from clusterkit.page.entities import CampaignRun, Entity
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.words.campaign import BaselineRecord, CampaignRecord, RunningRecord, RunRecord
-from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
 
 PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "running"
@@ -90,7 +89,7 @@ def campaign_entity(record: CampaignRecord) -> CampaignEntity:
     return CampaignEntity(
         id=record.campaign,
         program="" if record.job is None else printable(str(record.job.program)),
-        shape="" if record.job is None else _shape(record.job),
+        shape="" if record.job is None else record.job.shape_text,
         command=printable_lines(record.command),
         state=printable(record.state),
         text=_text(record, failed),
@@ -111,10 +110,6 @@ def campaign_entity(record: CampaignRecord) -> CampaignEntity:
 def action_of(fault: str) -> str:
     """Return the action of a fault such as `kill worker:1 @ step=3`."""
     return fault.strip().partition(" ")[0]
-
-
-def _shape(job: JobSpec) -> str:
-    return ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
 
 
 def _text(record: CampaignRecord, failed: int) -> str:

@@ -132,13 +132,9 @@ class LogBook:
             self._over = self._run.is_over()  # checked first, so that everything written before the end is read below
         self._index.update()
         if wanted.task is not None and wanted.attempt is not None:
-            return AttemptLog(
-                self._run, wanted.task, wanted.attempt, self._is_final(wanted.task, wanted.attempt), self._when
-            )
+            final = self._over or (str(wanted.task).encode(), wanted.attempt + 1) in self._index.ends
+            return AttemptLog(self._run, wanted.task, wanted.attempt, final, self._when)
         return MergedLog(self._run, self._index, self._over, lambda task: wanted.task in (None, task))
-
-    def _is_final(self, task: Task, attempt: int) -> bool:
-        return self._over or (str(task).encode(), attempt + 1) in self._index.ends
 
     def _when(self, task: Task, attempt: int, place: int) -> float | None:
         return self._index.when((str(task).encode(), attempt), place)

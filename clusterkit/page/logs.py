@@ -93,22 +93,18 @@ class Page:
 
 def shown(raw: bytes) -> str:
     """A line as text with colors, as a terminal shows it after all redraws."""
-    left_out = 0
-    if len(raw) > 4 * LONGEST_SHOWN:  # of a line that is redrawn, the end counts
-        left_out, raw = (
-            len(raw) - 4 * LONGEST_SHOWN,
-            raw[-4 * LONGEST_SHOWN :] if b"\r" in raw else raw[: 4 * LONGEST_SHOWN],
-        )
+    most = 4 * LONGEST_SHOWN
+    left_out = max(0, len(raw) - most)
+    if left_out:  # of a line that is redrawn, the end counts
+        raw = raw[-most:] if b"\r" in raw else raw[:most]
     if _REDRAWN.search(raw):
         terminal = TerminalLines()
         lines = [*terminal.feed(raw, 0.0), *terminal.flush()]
         text = lines[-1] if lines else ""
     else:
         text = raw.decode(errors="replace")
-    if len(text) > LONGEST_SHOWN:
-        left_out += len(text) - LONGEST_SHOWN
-        text = text[:LONGEST_SHOWN]
-    return printable(text, color=True) + (f" … ({left_out} more)" if left_out else "")
+    left_out += max(0, len(text) - LONGEST_SHOWN)
+    return printable(text[:LONGEST_SHOWN], color=True) + (f" … ({left_out} more)" if left_out else "")
 
 
 @contextmanager
@@ -132,10 +128,6 @@ def read(file: int, start: int, end: int) -> bytes:
         return os.pread(file, max(0, end - start), start)
     except OSError:
         return b""
-
-
-def size_of(file: int) -> int:
-    return os.fstat(file).st_size
 
 
 def whole_lines(data: bytes, start: int) -> tuple[list[Line], int]:
@@ -206,7 +198,7 @@ class AttemptLog:
         with opened(self.run, self.task, self.attempt) as file:
             if file is None:
                 return Page(next="0", previous="0")
-            end = size_of(file)
+            end = os.fstat(file).st_size
             first = at = min(_place(cursor), end)
             found = list[LogEntry]()
             while not search.over and (lines := lines_after(file, at, end, self.final)):
@@ -223,7 +215,7 @@ class AttemptLog:
         with opened(self.run, self.task, self.attempt) as file:
             if file is None:
                 return Page(next="0", previous="0")
-            size = size_of(file)
+            size = os.fstat(file).st_size
             at = size if cursor is None else min(_place(cursor), size)
             if at == size and not self.final:
                 at = line_start(file, at)
@@ -241,9 +233,9 @@ class AttemptLog:
         """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
         with opened(self.run, self.task, self.attempt) as file:
             at = _place(cursor)
-            if file is None or size_of(file) - at <= keep:
+            if file is None or os.fstat(file).st_size - at <= keep:
                 return cursor, 0
-            new = max(at, line_start(file, size_of(file) - keep))
+            new = max(at, line_start(file, os.fstat(file).st_size - keep))
             return str(new), new - at
 
     def _line(self, line: Line) -> LogEntry:

@@ -209,8 +209,7 @@ def _campaign_facts(record: CampaignRecord) -> Iterator[tuple[str, str]]:
         yield "problem", code(record.problem)
     if record.job is not None:
         yield "program", code(str(record.job.program))
-        counts = ", ".join(number_of(kind, count) for kind, count in record.job.counts.items() if count)
-        yield "job", code(f"{counts} ({record.job.shape.value})")
+        yield "job", code(f"{record.job.shape_text} ({record.job.shape.value})")
     yield "asked for", f"{number_of('run', record.asked_for)}, seed {record.seed}"
     yield "actions", code(", ".join(record.used))
     yield from _versions(record.clusterkit, record.platform)

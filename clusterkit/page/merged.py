@@ -20,7 +20,6 @@ from clusterkit.page.logs import (
     opened,
     read,
     shown,
-    size_of,
     whole_lines,
 )
 from clusterkit.store.directory import RunDirectory
@@ -181,8 +180,7 @@ class MergedLog:
                 self._files.close()
                 self._open.clear()
             task = task_of(key)
-            file = None if task is None else self._files.enter_context(opened(self.run, task, key[1]))
-            self._open[key] = None if file is None or size_of(file) < 0 else file
+            self._open[key] = None if task is None else self._files.enter_context(opened(self.run, task, key[1]))
         return self._open[key]
 
 

@@ -92,7 +92,8 @@ class RunModel:
             self._live = live
             self.ledger.attempts.changed |= {(one.task, one.number) for one in self.ledger.attempts.running()}
             self._note_bars()
-        now = Now(wall, live, self._began, usage, self._end(live), self._tensorboard, self.written)
+        end = None if live else self.ledger.now if self._ended is None else self._ended
+        now = Now(wall, live, self._began, usage, end, self._tensorboard, self.written)
         for task in self.ledger.run.tasks if everything else list(self._tasks):
             row = task_entity(self.ledger.run.tasks[task], now)
             self.board.put(f"task/{task}", row, self._tasks.pop(task, self.offset), always=True)
@@ -107,9 +108,6 @@ class RunModel:
             self._series.clear()
             self._refresh_account()
             self.settled = self.offset
-
-    def _end(self, live: bool) -> float | None:
-        return None if live else self.ledger.now if self._ended is None else self._ended
 
     def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
         self._tasks[event.task] = offset
@@ -167,7 +165,9 @@ class RunModel:
         return self.ledger.run.tasks if isinstance(event, many) else {}
 
     def _add_verdict(self, offset: int, at: float, event: ev.Stalled) -> None:
-        tasks = tuple((str(task), _doing(seen)) for task, seen in sorted(event.vitals.items()))
+        states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
+        doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in sorted(event.vitals.items())}
+        tasks = tuple((str(task), clean(text)) for task, text in doing.items())
         report = event.report
         verdict = Verdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])
         self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, offset)
@@ -212,8 +212,3 @@ class RunModel:
         while self.board.get(f"story/{number}") is not None:  # incidents that were found to be one
             self.board.put(f"story/{number}", None, offset)
             number += 1
-
-
-def _doing(seen: ev.Vitals) -> str:
-    states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
-    return clean(states.get(seen.state) or seen.doing or "runs")

@@ -11,8 +11,7 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.page.campaigns import CampaignEntity, campaign_entities, campaign_entity
 from clusterkit.page.entities import Entity, RunRow
 from clusterkit.page.journal import JournalBlocks
-from clusterkit.page.rows import clean, shape_text
-from clusterkit.store.campaigns import CampaignFile
+from clusterkit.page.rows import clean
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.views.listing import run_state
@@ -85,17 +84,8 @@ class Overview:
 def _new(run: RunDirectory) -> _Known:
     info = run.info()
     job = None if info is None else info.job
-    row = RunRow(
-        id=run.run_id,
-        program="" if job is None else clean(str(job.program)),
-        shape="" if job is None else shape_text(job),
-        state="",
-        wall=run.created(),
-        seconds=None,
-        step=None,
-        restarts=0,
-        text="",
-    )
+    program, shape = ("", "") if job is None else (clean(str(job.program)), job.shape_text)
+    row = RunRow(run.run_id, program, shape, "", run.created())
     return _Known((), row, False, info, JournalBlocks(run), Ledger(job))
 
 
@@ -131,15 +121,9 @@ class CampaignList:
 
     def entities(self, campaign_id: str) -> dict[str, Entity]:
         """Everything about the campaign with exactly that id. Raises NoSuchRun and RunDirectoryError."""
-        file = self._file(campaign_id)
+        if not RUN_ID.fullmatch(campaign_id) or not (file := self._store.campaign(campaign_id)).path.is_file():
+            raise NoSuchRun("There is no such campaign. It may have been removed.")
         record = file.record()
         begun = [run.run_id for runs in (record.runs, record.interrupted, record.running) for run in runs]
-        return campaign_entities(record, {name for name in begun if self._is_there(name)})
-
-    def _is_there(self, run_id: str) -> bool:
-        return RUN_ID.fullmatch(run_id) is not None and self._store.run(run_id).path.is_dir()
-
-    def _file(self, campaign_id: str) -> CampaignFile:
-        if RUN_ID.fullmatch(campaign_id) and (file := self._store.campaign(campaign_id)).path.is_file():
-            return file
-        raise NoSuchRun("There is no such campaign. It may have been removed.")
+        kept = {name for name in begun if RUN_ID.fullmatch(name) and self._store.run(name).path.is_dir()}
+        return campaign_entities(record, kept)

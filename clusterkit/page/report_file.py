@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from clusterkit.page.bundle import MODULES, document
 from clusterkit.page.campaigns import campaign_entities
 from clusterkit.page.entities import Run, Story, Verdict
 from clusterkit.page.live import LiveRun
-from clusterkit.page.logs import line_start, opened, read, shown, size_of
+from clusterkit.page.logs import line_start, opened, read, shown
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
 from clusterkit.page.series import Points
 from clusterkit.page.trace import trace_document
@@ -231,7 +232,7 @@ class _Extractor:
         task, done = task_of(key), self._read.get(key, 0)
         if task is None:
             return
-        of = {"t": self._seconds(at), "task": str(task), "attempt": key[1]}
+        of = {"t": None if at is None else round(at - self._began, 3), "task": str(task), "attempt": key[1]}
         with opened(self._run, task, key[1]) as file:
             if file is None:
                 return
@@ -249,12 +250,9 @@ class _Extractor:
                     yield {**of, "text": shown(raw)}
         self._read[key] = begin
 
-    def _seconds(self, at: float | None) -> float | None:
-        return None if at is None else round(at - self._began, 3)
-
 
 def _sizes(run: RunDirectory) -> Iterator[tuple[Key, int]]:
     for task, attempt, _ in run.logs():
         with opened(run, task, attempt) as file:
             if file is not None:
-                yield (str(task).encode(), attempt), size_of(file)
+                yield (str(task).encode(), attempt), os.fstat(file).st_size

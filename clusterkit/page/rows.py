@@ -18,10 +18,8 @@ from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape, Task, number_of
+from clusterkit.words.model import Shape, Task
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.resources import Hosts
 from clusterkit.words.secrets import without_secrets
 from clusterkit.words.states import TaskState
 
@@ -49,35 +47,20 @@ class Now:
     result: RunResult | None = None  # what was written in place of a supervisor that was killed
 
 
-def shape_text(job: JobSpec) -> str:
-    """`1 chief, 2 workers, 1 ps`."""
-    return ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
-
-
 def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
     """What is known of a run before it begins, which does not change."""
-    job = None if info is None else info.job
-    return Run(
-        id=paths.run_id,
-        program="" if job is None else clean(str(job.program)),
-        command="" if job is None else clean(command_of(job)),
-        shape="" if job is None else shape_text(job),
-        strategy="" if job is None else STRATEGIES[job.shape],
-        phase=RunPhase.STARTING.value,
-        state="",
-        text="",
-        wall=0.0,
-        ended=None,
-        step=None,
-        total=None,
-        speed=None,
-        restarts=0,
-        exit_code=None,
-        network="host" if job is None else job.network.value,
-        engine=job.hosts.engine if job is not None and job.hosts.count else Hosts().engine,
-        tensorboard=None,
-        resume=None,
-        directory=clean(str(paths.path)),
+    run = Run(paths.run_id, directory=clean(str(paths.path)))
+    if info is None:
+        return run
+    job = info.job
+    return replace(
+        run,
+        program=clean(str(job.program)),
+        command=clean(command_of(job)),
+        shape=job.shape_text,
+        strategy=STRATEGIES[job.shape],
+        network=job.network.value,
+        engine=job.hosts.engine if job.hosts.count else run.engine,
     )
 
 
@@ -104,6 +87,7 @@ def run_entity(run: Run, status: RunStatus, now: Now) -> Run:
 
 def task_entity(of: TaskStatus, now: Now) -> TaskRow:
     usage = now.usage.get(of.task) if now.live else None
+    note = f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
     return TaskRow(
         task=str(of.task),
         type=of.task.type.value,
@@ -121,12 +105,8 @@ def task_entity(of: TaskStatus, now: Now) -> TaskRow:
         cpu=None if usage is None else round(usage[0], 1),
         memory=None if usage is None else usage[1],
         faults=tuple(action.value for action in of.faults.values()) if now.live else (),
-        note=clean(_note(of)) if now.live else "",
+        note=clean(note) if now.live else "",
     )
-
-
-def _note(of: TaskStatus) -> str:
-    return f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
 
 
 def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:

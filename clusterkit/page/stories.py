@@ -135,12 +135,8 @@ def _of_fault(fault: InjectedFault) -> Story:
         title=f"Fault {fault.number}: {fault.fault}",
         lines=tuple(sorted(lines, key=lambda line: line.at)),
         seconds=None if fault.went_on or fault.first_step is None else fault.first_step - fault.injected,
-        lost=None,
         detected=fault.detected,
-        planned=None,
-        up=None,
         first_step=fault.first_step,
-        checkpoint=None,
     )
 
 

@@ -69,7 +69,11 @@ def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
             times = file.stat()
             if times.st_size == 0:
                 return None
-            done = _truncate(file, times.st_size) if how == "truncate" else _flip(file, times.st_size, seed)
+            if how == "truncate":
+                os.truncate(file, times.st_size // 2)
+                done = f"cut to {times.st_size // 2} of its {times.st_size} bytes:"
+            else:
+                done = _flip(file, times.st_size, seed)
             # Its age is kept, so that it stays the newest checkpoint.
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
             return f"{done} {file.relative_to(directory)}"
@@ -84,11 +88,6 @@ def _biggest_file(checkpoint: Path) -> Path:
     elif checkpoint.is_dir():
         files = sorted(path for path in checkpoint.rglob("*") if path.is_file())
     return max(files or [checkpoint], key=lambda path: path.stat().st_size)
-
-
-def _truncate(file: Path, size: int) -> str:
-    os.truncate(file, size // 2)
-    return f"cut to {size // 2} of its {size} bytes:"
 
 
 def _flip(file: Path, size: int, seed: str) -> str:

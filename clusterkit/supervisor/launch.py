@@ -54,11 +54,17 @@ def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inhe
     for lifeline, who in lifelines.items():
         inbox.watch(lifeline, who)
     allocation = _allocation(prepared, directory)
-    _listen(prepared, allocation, inbox)
+    inbox.heed_signals()
+    if prepared.continues:
+        listen(SignalMeaning(allocation, inbox).handle, HEEDED)
+    else:
+        listen(inbox.put)
     past = take_over(directory, job) if prepared.continues else None
     if prepared.continues and past is None:
         make_and_lock(directory)
-    seed = _seed(job, past)
+    seed = secrets.randbits(32) if job.seed is None else job.seed
+    if past is not None and past.info is not None:
+        seed = past.info.seed
     with ExitStack() as stack:
         console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
         stack.callback(console.close)
@@ -75,7 +81,8 @@ def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inhe
         for warning in [*warnings, *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
-            console.say(_greeting(job, run_id, directory))
+            what = f"{job.program} as {job.shape_text} ({job.shape.value})"
+            console.say(f"run {run_id}: {what}. Logs: {directory.all_tasks}")
             if job.faults:
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
         past = past or NONE
@@ -103,20 +110,6 @@ def _engine(job: JobSpec) -> Engine | None:
     from clusterkit.engines.base import engine_named  # as the backend below: most runs have no hosts
 
     return engine_named(job.hosts.engine)
-
-
-def _listen(prepared: Prepared, allocation: Allocation | None, inbox: Inbox) -> None:
-    inbox.heed_signals()
-    if prepared.continues:
-        listen(SignalMeaning(allocation, inbox).handle, HEEDED)
-    else:
-        listen(inbox.put)
-
-
-def _seed(job: JobSpec, past: Past | None) -> int:
-    if past is not None and past.info is not None:
-        return past.info.seed
-    return secrets.randbits(32) if job.seed is None else job.seed
 
 
 def _backend(
@@ -221,8 +214,3 @@ def _reap(backend: Backend, run: Run, own: str = "") -> list[str]:
         ]
     except WillNotDie as error:
         return [f"An earlier run lost its supervisor and left processes behind. {error}"]
-
-
-def _greeting(job: JobSpec, run_id: str, directory: RunDirectory) -> str:
-    counts = ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
-    return f"run {run_id}: {job.program} as {counts} ({job.shape.value}). Logs: {directory.all_tasks}"

@@ -98,7 +98,10 @@ class Observer:
         if isinstance(event, Crashed):
             self._console.say(keep_crash(self.directory, event), bad=True)
         if isinstance(event, Placed):
-            self._move(event)
+            try:
+                self.directory.move(event.endpoints)
+            except OSError as error:
+                self._storage_failed(f"job.json could not be written: {error.strerror}")
         told = sentence(event)
         if told is not None and told[0] >= self._level:
             self._console.say(told[1], bad=is_bad(event))
@@ -119,12 +122,6 @@ class Observer:
 
     def close(self) -> None:
         self._journal.close()
-
-    def _move(self, placed: Placed) -> None:
-        try:
-            self.directory.move(placed.endpoints)
-        except OSError as error:
-            self._storage_failed(f"job.json could not be written: {error.strerror}")
 
     def _storage_failed(self, error: str) -> None:
         if not self._storage_has_failed:  # reported once

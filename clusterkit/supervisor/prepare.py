@@ -56,15 +56,21 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
         problems.append(str(error))
     if clear:
         job, of_machine, warnings = _preflight(job)
-        problems += [*_only_problems(job, only), *of_machine]
+        shown = {name for task in job.tasks for name in (str(task), str(task.type))}
+        problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
+        problems += of_machine
     if problems or not clear:
         raise BadJob(problems)
     job = _anchored(job)
     if must_parse:
         refuse_unparsable(job)
     if resume is not None:
-        job = replace(job, resume=resume.run_id, began_as=_began_as(resume))
-    return Prepared(job, run_id, resume, (*warnings, *_inherited()))
+        info = resume.info()
+        seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)  # of the order of unseeded data
+        job = replace(job, resume=resume.run_id, began_as=seed)
+    if "TF_CONFIG" in os.environ:
+        warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
+    return Prepared(job, run_id, resume, tuple(warnings))
 
 
 def _preflight(job: JobSpec) -> Preflight:
@@ -108,11 +114,6 @@ def _run_id_problems(run_id: str) -> list[str]:
     ]
 
 
-def _only_problems(job: JobSpec, only: Collection[str]) -> list[str]:
-    shown = {name for task in job.tasks for name in (str(task), str(task.type))}
-    return [f"--only {name}: the job has no such task." for name in only if name not in shown]
-
-
 def _anchored(job: JobSpec) -> JobSpec:
     """Return the job with absolute paths of its program and interpreters, for tasks in other directories.
 
@@ -153,18 +154,6 @@ def _resume(job: JobSpec) -> RunDirectory | None:
     if run.is_live():
         raise ClusterkitError(f"The run {run.run_id} is still running, so it can't be resumed. Stop it first.")
     return run
-
-
-def _began_as(resumed: RunDirectory) -> str:
-    """Return the seed of the order of unseeded data in the resumed run."""
-    info = resumed.info()
-    return resumed.run_id if info is None else seed_of(info.job, resumed.run_id)
-
-
-def _inherited() -> list[str]:
-    if "TF_CONFIG" not in os.environ:
-        return []
-    return ["TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,10 +55,15 @@ def up(
         if isinstance(code, int):
             return code
         run = run.warned(code)
+
+    def lost(how: str, left: int) -> int:
+        supervisor_lost(run.run_id, how, left)
+        return SUSPENDED if prepared.continues else 1
+
     owner = {} if lifeline is None else {lifeline: OWNER}
     return guard(
         lambda guardian: supervise(run, {guardian: GUARDIAN, **owner}),
-        lambda how, left: _lost(run, how, left),
+        lost,
         heeded,
         Watchdog(run.directory),
     )
@@ -87,8 +92,3 @@ def _early(launch: Launch | None) -> Inherited | None:
         return None if launch is None else begin(launch)
     except OSError:
         return None
-
-
-def _lost(run: Run, how: str, left: int) -> int:
-    supervisor_lost(run.run_id, how, left)
-    return SUSPENDED if run.prepared.continues else 1

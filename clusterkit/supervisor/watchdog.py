@@ -100,7 +100,10 @@ class Watchdog:
         match self._patience.look(self._size(), self._run.result_file.exists(), time.monotonic()):
             case WatchdogAction.TERM:
                 what = f"the supervisor has not reacted to {self._name} for {REACTS_WITHIN:g} s"
-                _say(f"{what}, so its guardian sends SIGTERM to the tasks.")
+                with suppress(OSError, ValueError):  # the output may be closed
+                    print(
+                        f"clusterkit: {what}, so its guardian sends SIGTERM to the tasks.", file=sys.stderr, flush=True
+                    )
                 _end_tasks(supervisor)
             case WatchdogAction.KILL:
                 waited = time.monotonic() - self._patience.asked
@@ -129,8 +132,3 @@ def _end_tasks(supervisor: int) -> None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGTERM)
                     os.killpg(pid, signal.SIGCONT)
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError):  # the output may be closed
-        print(f"clusterkit: {text}", file=sys.stderr, flush=True)

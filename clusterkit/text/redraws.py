@@ -40,7 +40,9 @@ class OverwrittenLine:
             elif part[-1] == "m":
                 self._style = _changed(self._style, part)
             else:
-                self._erase(everything="2" in part)
+                if "2" in part:  # everything; programs go to the first column then, and to stay would cost more
+                    self._at = 0
+                del self._characters[self._at :], self._styles[self._at :]
 
     def carriage_return(self) -> None:
         self._at = 0
@@ -60,11 +62,6 @@ class OverwrittenLine:
         self._characters[self._at : end] = part
         self._styles[self._at : end] = [self._style] * len(part)
         self._at = end
-
-    def _erase(self, everything: bool) -> None:
-        if everything:  # programs go to the first column then; to stay where one was would cost more than was written
-            self._at = 0
-        del self._characters[self._at :], self._styles[self._at :]
 
 
 class TerminalLines:
@@ -89,7 +86,7 @@ class TerminalLines:
     def feed(self, chunk: bytes, now: float) -> list[str]:
         """Return the lines that `chunk` completed, each in its last state."""
         lines = self._finished(self._splitter.feed(chunk))
-        if self._since is None and self._is_redrawn():
+        if self._since is None and (self._line is not None or "\b" in self._splitter.rest):
             self._since = now
         return lines
 
@@ -98,7 +95,9 @@ class TerminalLines:
         if self.due_at is None or now < self.due_at:
             return None
         self._since = None
-        state = self._state()
+        seen = deepcopy(self._line) or OverwrittenLine()
+        seen.write(_CUT.sub("", self._splitter.rest))
+        state = seen.text()
         if not state or state == self._shown:
             return None
         self._shown = state
@@ -132,15 +131,6 @@ class TerminalLines:
             line = OverwrittenLine()
         line.write(text)
         return None if (last := line.text()) == shown else last
-
-    def _is_redrawn(self) -> bool:
-        return self._line is not None or "\b" in self._splitter.rest
-
-    def _state(self) -> str:
-        """What a terminal shows of the line so far."""
-        seen = deepcopy(self._line) or OverwrittenLine()
-        seen.write(_CUT.sub("", self._splitter.rest))
-        return seen.text()
 
 
 def _changed(style: str, by: str) -> str:

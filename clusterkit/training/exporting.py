@@ -7,6 +7,7 @@ import ctypes
 import os
 import secrets
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final
@@ -46,9 +47,9 @@ def export(model: Any, path: str | os.PathLike[str] | None = None, format: str =
     target = Path(path).absolute() if path is not None else this_task.run_directory() / "export" / DEFAULTS[format]
     if format == "keras" and (target.suffix != ".keras" or not hasattr(model, "save")):
         raise ValueError(f"Can't export {target} as keras: it needs a Keras model and a path that ends in .keras.")
-    write = _write_keras if format == "keras" else _write_saved_model
     if this_task.is_chief() or this_task.is_in_step():
-        return _export(lambda staged: write(model, str(staged)), target)
+        write = model.save if format == "keras" else partial(_write_saved_model, model)
+        return _export(lambda staged: write(str(staged)), target)
     return None
 
 
@@ -69,10 +70,6 @@ def _export(write: Callable[[Path], None], target: Path) -> str | None:
         return str(target)
     finally:
         remove(staged)
-
-
-def _write_keras(model: Any, path: str) -> None:
-    model.save(path)
 
 
 def _write_saved_model(model: Any, path: str) -> None:

@@ -69,7 +69,8 @@ class Snapshots:
     def _from_ps(self) -> list[Entry]:
         """Fetch all values in one call, since one call per value takes several times as long."""
         if self._fetch is None:
-            if _size(self._checkpoint) > MOST_FETCHED:
+            variables = {id(child): child for _, child in _edges(self._checkpoint) if isinstance(child, tf.Variable)}
+            if sum((each.shape.num_elements() or 0) * each.dtype.size for each in variables.values()) > MOST_FETCHED:
                 raise NotCopyable
             self._fetch = self._traced()
         values = self._fetch()
@@ -92,7 +93,10 @@ class Snapshots:
 
     def _from_here(self) -> list[Entry]:
         entries, edges = self._entries, _edges(self._checkpoint)
-        if entries is None or not _same(edges, self._edges):
+        known = [
+            (name, id(child)) for name, child in self._edges
+        ]  # compared by identity: variables have an == of their own
+        if entries is None or [(name, id(child)) for name, child in edges] != known:
             entries = _gather(self._checkpoint)
             self._entries, self._edges = (entries if _stay_valid(entries, edges) else None), edges
         values = [(entry, _read(entry)) for entry in entries]
@@ -143,15 +147,3 @@ def _edges(root: Any) -> list[tuple[str, Any]]:
                 seen.add(id(child))
                 waiting.append(child)
     return found
-
-
-def _same(edges: list[tuple[str, Any]], others: list[tuple[str, Any]]) -> bool:
-    return len(edges) == len(others) and all(
-        name == other_name and child is other for (name, child), (other_name, other) in zip(edges, others, strict=True)
-    )
-
-
-def _size(root: Any) -> int:
-    """Return the bytes of all variables below `root`."""
-    variables = {id(child): child for _, child in _edges(root) if isinstance(child, tf.Variable)}
-    return sum((each.shape.num_elements() or 0) * each.dtype.size for each in variables.values())

@@ -70,14 +70,19 @@ def strategy(
 
 
 def _make(name: str, devices: int | None, partitioner: Any, communication: str) -> Any:
-    distribute = tf.distribute
+    distribute, experimental = tf.distribute, tf.distribute.experimental
+    options = experimental.CommunicationOptions(
+        implementation=getattr(experimental.CommunicationImplementation, communication.upper())
+    )
     make: dict[str, Callable[[], Any]] = {
         "default": distribute.get_strategy,
         "one-device": lambda: distribute.OneDeviceStrategy("/gpu:0" if gpus() else "/cpu:0"),
         "mirrored": lambda: distribute.MirroredStrategy(device_names(devices)),
-        "multi-worker": lambda: distribute.MultiWorkerMirroredStrategy(communication_options=_options(communication)),
+        "multi-worker": lambda: distribute.MultiWorkerMirroredStrategy(communication_options=options),
         "parameter-server": lambda: _parameter_server(partitioner),
-        "central-storage": lambda: _central_storage(devices),
+        "central-storage": lambda: experimental.CentralStorageStrategy(
+            device_names(devices), parameter_device=None if devices is None else "/cpu:0"
+        ),
         "tpu": _tpu,
     }
     return make[name]()
@@ -111,11 +116,6 @@ def _default_name() -> str:
     return "mirrored" if len(gpus()) > 1 else "default"
 
 
-def _options(communication: str) -> Any:
-    kinds = tf.distribute.experimental.CommunicationImplementation
-    return tf.distribute.experimental.CommunicationOptions(implementation=getattr(kinds, communication.upper()))
-
-
 def _parameter_server(partitioner: Any) -> Any:
     if not this_task.has_ps():
         raise StrategyUnavailable("TF_CONFIG has no parameter servers.")
@@ -138,13 +138,6 @@ def partition(text: str) -> Any:
     if kind == "max-size":
         return known.MaxSizePartitioner(max_shard_bytes=int(number or 64 * KIB * KIB))
     return known.FixedShardsPartitioner(num_shards=int(number or this_task.num_ps()))
-
-
-def _central_storage(devices: int | None) -> Any:
-    """Create a strategy with variables in the CPU's memory and computation on the devices."""
-    if devices is None:
-        return tf.distribute.experimental.CentralStorageStrategy()
-    return tf.distribute.experimental.CentralStorageStrategy(device_names(devices), parameter_device="/cpu:0")
 
 
 def _tpu() -> Any:

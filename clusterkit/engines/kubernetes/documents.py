@@ -88,8 +88,7 @@ def secrets_in(manifest: Manifest) -> list[str]:
 
 def head(manifest: Manifest) -> Iterator[str]:
     """What the reader of the documents should know first, as lines."""
-    counts = ", ".join(number_of(kind, count) for kind, count in manifest.job.counts.items() if count)
-    yield f"clusterkit run {manifest.name}: {counts} on {number_of('host', manifest.hosts)}."
+    yield f"clusterkit run {manifest.name}: {manifest.job.shape_text} on {number_of('host', manifest.hosts)}."
     if found := secrets_in(manifest):
         yield f"SECRET: this holds {listed(found)}."
         yield "Keep it out of version control, and readable for you alone."

@@ -41,7 +41,9 @@ class Following:
         signal.signal(signal.SIGTERM, self._interrupted)
         known = self._ask()
         while known is not None and (known.phase is not Phase.OVER or self._continues(known)):
-            self._wait_in_words(known)
+            if known.phase is Phase.WAITING and known.reason:
+                again = " again" if known.restarts else ""
+                self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
             self._hasten(known)
             until = time.monotonic() + ASK_EVERY
             while time.monotonic() < until:
@@ -87,11 +89,6 @@ class Following:
             if before is None:
                 raise
             return before
-
-    def _wait_in_words(self, known: QueuedJob) -> None:
-        if known.phase is Phase.WAITING and known.reason:
-            again = " again" if known.restarts else ""
-            self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
 
     def _say(self, text: str) -> None:
         if text != self._said:

@@ -43,16 +43,12 @@ class End(enum.Enum):
 
 
 _STATES = {
-    "TIMEOUT": End.TIME_LIMIT,
-    "DEADLINE": End.TIME_LIMIT,
+    **dict.fromkeys(("TIMEOUT", "DEADLINE"), End.TIME_LIMIT),
     "PREEMPTED": End.PREEMPTION,
-    "NODE_FAIL": End.HOST_LOST,
-    "BOOT_FAIL": End.HOST_LOST,
-    "CANCELLED": End.CANCELLED,
-    "REVOKED": End.CANCELLED,
+    **dict.fromkeys(("NODE_FAIL", "BOOT_FAIL"), End.HOST_LOST),
+    **dict.fromkeys(("CANCELLED", "REVOKED"), End.CANCELLED),
     "OUT_OF_MEMORY": End.MEMORY,
-    "COMPLETED": End.ITSELF,
-    "FAILED": End.ITSELF,
+    **dict.fromkeys(("COMPLETED", "FAILED"), End.ITSELF),
 }
 _REASONS = {
     "TimeLimit": End.TIME_LIMIT,
@@ -87,8 +83,8 @@ def why_ended(job: QueuedJob, restarts: int, log: str = "") -> End:
 
     `log` is the end of the file that it prints to.
     """
-    if (written := _written(log, job.job)) is not None:
-        return written
+    if causes := [cause for number, cause in _LINE.findall(log) if int(number) == job.job]:
+        return _CAUSES.get(causes[-1].partition(",")[0], End.UNKNOWN)
     if job.phase is Phase.OVER:
         return _STATES.get(job.state, End.UNKNOWN)
     if job.reason in _REASONS and job.phase is Phase.ENDING:
@@ -98,11 +94,6 @@ def why_ended(job: QueuedJob, restarts: int, log: str = "") -> End:
     if job.restarts > restarts:
         return End.REQUEUED  # whoever wanted it
     return End.CANCELLED if job.phase is Phase.ENDING else End.UNKNOWN
-
-
-def _written(log: str, job: int) -> End | None:
-    causes = [cause for number, cause in _LINE.findall(log) if int(number) == job]
-    return _CAUSES.get(causes[-1].partition(",")[0], End.UNKNOWN) if causes else None
 
 
 CONTINUES = (End.TIME_LIMIT, End.PREEMPTION, End.REQUEUED, End.HOST_LOST)  # after these the run is to continue
@@ -145,10 +136,7 @@ _WAITS: Sequence[tuple[str, Wait]] = (
     ("Reservation", Wait("its reservation has not begun")),
     ("JobArrayTaskLimit", Wait("enough tasks of its array run")),
     ("JobHeldUser", Wait("it is held: release it with `scontrol release {job}`", False)),
-    (
-        "job requeued in held state",
-        Wait("it was requeued and held: release it with `scontrol release {job}`", False),
-    ),
+    ("job requeued in held", Wait("it was requeued and held: release it with `scontrol release {job}`", False)),
     ("launch failed requeued held", Wait("it could not be launched, and is held: ask the administrator", False)),
     ("JobHeldAdmin", Wait("the administrator holds it: ask why", False)),
     ("ReqNodeNotAvail", Wait("hosts that it needs are down, drained or reserved")),
@@ -158,10 +146,7 @@ _WAITS: Sequence[tuple[str, Wait]] = (
     ("PartitionTimeLimit", Wait("it asks for more time than the partition gives: use less --time", False)),
     ("PartitionDown", Wait("the partition is down")),
     ("PartitionInactive", Wait("the partition starts no jobs at present")),
-    (
-        "BadConstraints",
-        Wait("no hosts are as it asks for: see --sbatch-arg and the resources of a task", False),
-    ),
+    ("BadConstraints", Wait("no hosts are as it asks for: see --sbatch-arg and the resources of a task", False)),
     ("InvalidQOS", Wait("the QOS does not exist, or is not yours", False)),
     ("InvalidAccount", Wait("the account does not exist, or is not yours", False)),
     ("AccountNotAllowed", Wait("the partition is not for your account", False)),

@@ -6,7 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from math import ceil
 from pathlib import Path
 from typing import cast
 
@@ -24,34 +24,19 @@ from clusterkit.words.job import JobSpec
 PASSED = ("CLUSTERKIT_HOME",)
 
 
-@dataclass(frozen=True, slots=True)
 class Submission:
     """A run to be submitted. Its files lie in a directory of its own, since the run's is made by its supervisor."""
 
-    run: RunDirectory
-
-    @property
-    def place(self) -> Path:
-        return self.run.submitted
-
-    @property
-    def output(self) -> Path:
-        """What the supervisor prints, over all starts of the job."""
-        return self.place / "output.log"
-
-    @property
-    def job_file(self) -> Path:
-        """The run's job, as everybody may see it."""
-        return self.place / "job.toml"
-
-    @property
-    def secret_job_file(self) -> Path:
-        """The same with all that is hidden there, for the supervisor. Only this user can read it."""
-        return self.place / "job.secret.toml"
+    def __init__(self, run: RunDirectory) -> None:
+        self.run, self.place = run, run.submitted
+        self.output = self.place / "output.log"  # what the supervisor prints, over all starts of the job
+        self.job_file = self.place / "job.toml"  # the run's job, as everybody may see it
+        self.secret_job_file = self.place / "job.secret.toml"  # with all that is hidden there, for the supervisor
 
     def script(self, job: JobSpec, env: Mapping[str, str] = os.environ) -> str:
         """The text of the batch script. Raises BadJob with all that Slurm can't take."""
         hosts, given = job.hosts, cast(SlurmOptions, job.hosts.settings)
+        most = ceil(len(job.tasks) / hosts.count)  # tasks on a host
         asked = BatchRequest(
             name=self.run.run_id,
             hosts=hosts.count + hosts.spare,
@@ -59,8 +44,8 @@ class Submission:
             output=str(self.output),
             time=seconds(given.get("time", 0.0)),
             partition=given.get("partition", ""),
-            cpus=(job.devices.cpus or 0) * _most_on_a_host(job),
-            gpus=(job.devices.gpus or 0) * _most_on_a_host(job),
+            cpus=(job.devices.cpus or 0) * most,
+            gpus=(job.devices.gpus or 0) * most,
             arguments=given.get("sbatch_arg", ()),
             environment={name: env[name] for name in PASSED if name in env},
         )
@@ -103,7 +88,3 @@ def submission(run_id: str) -> Submission:
     if run.path.exists():
         raise RunDirectoryError(f"A run {run_id} already exists. Choose another --run-id, or omit it.")
     return Submission(run)
-
-
-def _most_on_a_host(job: JobSpec) -> int:
-    return -(-len(job.tasks) // job.hosts.count)

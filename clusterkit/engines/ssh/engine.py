@@ -60,7 +60,9 @@ class Login:
 
     def has_answered(self) -> bool:
         """Look for the host's answer: its version, and the address of this machine."""
-        if not self.version and (found := re.search(b"^%s (\\S{1,40}) (\\S{1,80})$" % self.mark, self._text(), re.M)):
+        with self.printed.open("rb") as file:
+            text = file.read(MOST_PRINTED)
+        if not self.version and (found := re.search(b"^%s (\\S{1,40}) (\\S{1,80})$" % self.mark, text, re.M)):
             self.version, self.peer = (printable(word.decode(errors="replace")) for word in found.groups())
         return bool(self.version)
 
@@ -87,10 +89,6 @@ class Login:
     def last_line(self) -> str:
         """Return the last line that ssh, or the agent, has printed about itself."""
         return printable(last_line(self.errors).strip().rstrip("."))[:300]
-
-    def _text(self) -> bytes:
-        with self.printed.open("rb") as file:
-            return file.read(MOST_PRINTED)
 
 
 class SshAgents(Allocation):
@@ -179,7 +177,11 @@ class Ssh(Engine):
         hosts = [*map(str, options.get("host", ())), *_in_file(options.get("hosts_file"))]
         spare = options.get("spare_hosts", 0)
         count = options.get("hosts", len(hosts) - spare)
-        if problems := [*_problems(hosts, count, spare), *_python_problems(options.get("remote_python", ""))]:
+        problems, python = [*_problems(hosts, count, spare)], options.get("remote_python", "")
+        if python.startswith("-") or not python.isprintable():
+            what = f"--remote-python {python!r:.80} can't be an interpreter."
+            problems.append(f"{what} Give a command or a path: python3.12, say.")
+        if problems:
             raise BadJob(problems)
         given = {name: value for name, value in options.items() if name != "hosts_file"}
         return cast(JobOptions, {**given, "host": tuple(hosts), "hosts": count})
@@ -203,11 +205,6 @@ def _problems(hosts: list[str], count: int, spare: int) -> Iterator[str]:
             f"--hosts {count} and --spare-hosts {spare} don't fit {number_of('host', len(hosts))} that --host and "
             "--hosts-file name. Leave out --hosts."
         )
-
-
-def _python_problems(python: str) -> Iterator[str]:
-    if python.startswith("-") or not python.isprintable():
-        yield f"--remote-python {python!r:.80} can't be an interpreter. Give a command or a path: python3.12, say."
 
 
 def _in_file(path: object) -> Iterator[str]:
