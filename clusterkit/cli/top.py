@@ -15,7 +15,7 @@ from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, exit_on_error, show_frame, terminal_width
-from clusterkit.text.columns import fitted
+from clusterkit.text.printable import fitted
 from clusterkit.words.model import number_of
 
 if TYPE_CHECKING:

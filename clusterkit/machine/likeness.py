@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.lines import NoiseFilter
 from clusterkit.words.outcome import Exit, Failure
 
 # What differs between two reports of the same error: addresses, ids, names of temporary files, dates and times.

@@ -78,12 +78,7 @@ class LogBook:
         self._index = ArrivalsIndex(run)
         self._lock = threading.Lock()
         self._began: float | None = None
-        self._over = False
-
-    @property
-    def over(self) -> bool:
-        """Whether the logs were complete at the last look."""
-        return self._over
+        self.over = False  # whether the logs were complete at the last look
 
     def check(self, wanted: Wanted) -> None:
         """Raise BadQuestion if the pattern is invalid."""
@@ -129,12 +124,12 @@ class LogBook:
 
     def _log(self, wanted: Wanted) -> AttemptLog | MergedLog:
         with suppress(CannotLook):
-            self._over = self._run.is_over()  # checked first, so that everything written before the end is read below
+            self.over = self._run.is_over()  # checked first, so that everything written before the end is read below
         self._index.update()
         if wanted.task is not None and wanted.attempt is not None:
-            final = self._over or (str(wanted.task).encode(), wanted.attempt + 1) in self._index.ends
+            final = self.over or (str(wanted.task).encode(), wanted.attempt + 1) in self._index.ends
             return AttemptLog(self._run, wanted.task, wanted.attempt, final, self._when)
-        return MergedLog(self._run, self._index, self._over, lambda task: wanted.task in (None, task))
+        return MergedLog(self._run, self._index, self.over, lambda task: wanted.task in (None, task))
 
     def _when(self, task: Task, attempt: int, place: int) -> float | None:
         return self._index.when((str(task).encode(), attempt), place)

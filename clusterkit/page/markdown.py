@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from clusterkit.page.entities import Goodput, Run
 from clusterkit.text.durations import shown
-from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.lines import NoiseFilter
 from clusterkit.text.printable import printable
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import TITLES, recovery_cells

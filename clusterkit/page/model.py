@@ -6,14 +6,12 @@ from collections.abc import Mapping
 
 from clusterkit.ledger.attempts import MOST_KEPT, Key
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.page.board import Board
+from clusterkit.page.board import MOST_CURVES, Board, Curves
 from clusterkit.page.entities import SeriesInfo, Verdict
-from clusterkit.page.lanes import bar, goodput_entity, links, startup_entities
-from clusterkit.page.marks import Marks
 from clusterkit.page.matrix import Matrix
 from clusterkit.page.rows import NO_USAGE, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
-from clusterkit.page.series import MOST_CURVES, Curves
 from clusterkit.page.stories import stories
+from clusterkit.page.timeline import Marks, bar, goodput_entity, links, startup_entities
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
 from clusterkit.words import events as ev

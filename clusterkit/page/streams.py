@@ -31,22 +31,18 @@ class TooMany(Exception):
 class Places:
     """Bounds the number of streams."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = self._free = most
+    def __init__(self) -> None:
+        self.taken = 0
         self.ending = asyncio.Event()  # set when the server ends, and all streams with it
 
-    @property
-    def taken(self) -> int:
-        return self._most - self._free
-
     def take(self) -> None:
-        """Take a place. Raises TooMany."""
-        if self._free <= 0:
+        """Raises TooMany."""
+        if self.taken >= MOST:
             raise TooMany
-        self._free -= 1
+        self.taken += 1
 
     def leave(self) -> None:
-        self._free += 1
+        self.taken -= 1
 
 
 class EventStream:

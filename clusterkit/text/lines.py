@@ -1,4 +1,4 @@
-"""Lines out of chunks of bytes: split on `\\n` and `\\r`, decoded incrementally."""
+"""Lines out of chunks of bytes, split on `\\n` and `\\r` and decoded incrementally, and which of them are noise."""
 
 from __future__ import annotations
 
@@ -9,6 +9,42 @@ from collections.abc import Sequence
 LONGEST = 1 << 20  # characters; a longer line is shown in pieces, or one without end would fill the memory
 
 _BREAK = re.compile(r"\r\n|\n|\r")
+_TRACEBACK = "Traceback (most recent call last):"
+_EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
+# What TensorFlow's C++ code logs at level INFO, in absl's form and in the older one.
+_INFO = re.compile(r"I[01]\d{3} [\d:.]+ +\d+ [\w./]+:\d+\]|\d{4}-\d\d-\d\d [\d:.]+: I \w+/")
+_KNOWN = re.compile(
+    r"oneDNN custom operations are on"
+    r"|This TensorFlow binary is optimized to use available CPU instructions"
+    r"|To enable the following instructions:"
+    r"|Could not find cuda drivers on your machine"
+    r"|failed call to cuInit"
+    r"|Unable to register cu(?:DNN|FFT|BLAS) factory"
+    r"|computation placer already registered"
+    r"|TF-TRT Warning"
+    r"|All log messages before absl::InitializeLog\(\) is called are written to STDERR"
+    r"|Skipping registering GPU devices"
+    r"|Input of GeneratorDatasetOp::Dataset will not be optimized"
+    r"|Local rendezvous is aborting with status: (?:OUT_OF_RANGE|ABORTED: Cleanup)"
+)
+# Further lines of a message: hidden where its first line is, and shown where that is shown.
+_CONTINUED = re.compile(
+    r"/job:\w+/replica:\d+/task:\d+$|\t \[\[|Additional GRPC error information from remote target|:UNKNOWN:|:\{|$"
+    r"|The error could be from a previous operation\.|The tasks have crashed\."
+)
+_OPTIONS = "SessionOptions: "  # a protobuf in its text form follows, over many lines
+_PROTO = re.compile(r"\s*(?:\w+ \{|\}|\w+: .*|)")
+# What every line of noise has in it, after a letter of it: a letter is looked for at ten times the speed of a word.
+_CLUES = (
+    (b"I", (b": I ", b"cuInit", b"::InitializeLog", b"Input of Gen")),
+    (b"D", (b"oneDNN",)),
+    (b"T", (b"This TensorFlow", b"To enable the", b"TF-TRT")),
+    (b"U", (b"Unable to register cu", b"GPU devices")),
+    (b"C", (b"Could not find cuda",)),
+    (b"L", (b"Local rendezvous",)),
+    (b"y", (b"computation placer already",)),
+)
+_INFO_CLUE = re.compile(rb"\nI[01]")  # faster than looking for either
 
 
 class LineSplitter:
@@ -74,10 +110,6 @@ def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     return pieces
 
 
-_TRACEBACK = "Traceback (most recent call last):"
-_EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
-
-
 def last_traceback(lines: Sequence[str]) -> int | None:
     """The number of the line that begins the last Python traceback in a log.
 
@@ -94,3 +126,31 @@ def last_exception(lines: Sequence[str]) -> str | None:
     """The last line of the last Python traceback in a log: `ValueError: no such thing`."""
     start = last_traceback(lines)
     return None if start is None else next((line for line in lines[start + 1 :] if _EXCEPTION.match(line)), None)
+
+
+class NoiseFilter:
+    """Finds noise in one attempt's output. It remembers whether it is inside a message of many lines."""
+
+    def __init__(self) -> None:
+        self._in_noise = False
+        self._in_proto = False
+
+    def is_noise(self, line: str) -> bool:
+        """Whether the console hides the line by default; the log file has it."""
+        if (self._in_proto and _PROTO.fullmatch(line)) or (self._in_noise and _CONTINUED.match(line)):
+            return True
+        info = _INFO.match(line) is not None
+        self._in_proto = info and _OPTIONS in line
+        self._in_noise = info or _KNOWN.search(line) is not None
+        return self._in_noise
+
+    def may_hide(self, whole: bytes) -> bool:
+        """Whether lines with a newline before and after each may contain noise.
+
+        If not, calling `is_noise` for them is unnecessary.
+        """
+        return (
+            self._in_noise
+            or any(letter in whole and any(clue in whole for clue in clues) for letter, clues in _CLUES)
+            or (b"I" in whole and _INFO_CLUE.search(whole) is not None)
+        )

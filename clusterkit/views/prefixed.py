@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from clusterkit.text import lines
-from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.lines import NoiseFilter
 from clusterkit.text.printable import COLOR, printable
 from clusterkit.text.redraws import TerminalLines
 

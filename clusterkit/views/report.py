@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.durations import shown
-from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.lines import NoiseFilter
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.narrate import failed

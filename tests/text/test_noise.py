@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.lines import NoiseFilter
 
 NOISE = [
     "2026-11-21 05:00:00.123456: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on. You may see",

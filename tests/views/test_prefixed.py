@@ -9,7 +9,7 @@ from hypothesis import example, given, seed, settings
 from hypothesis import strategies as st
 
 from clusterkit.text import lines
-from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.lines import NoiseFilter
 from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.views import prefixed

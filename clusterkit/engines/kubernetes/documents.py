@@ -1,18 +1,119 @@
-"""The documents of a run beside its JobSet, and the comments at their head."""
+"""The documents of a run, and the comments at their head."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from clusterkit.engines.kubernetes.jobset import jobset
-from clusterkit.engines.kubernetes.manifest import Document, Manifest, Place, Secret
-from clusterkit.engines.kubernetes.pods import JOB_FILE, KEY, job_file, job_name, metadata, of_run
-from clusterkit.engines.kubernetes.rules import SUPERVISOR
+from clusterkit.engines.kubernetes.manifest import AGENT, HOME, MOST, SUPERVISOR, Document, Manifest, Place, Secret
+from clusterkit.engines.kubernetes.pods import (
+    JOB_FILE,
+    JOB_MOUNT,
+    KEY,
+    KEY_MOUNT,
+    POD_NAME,
+    SUPERVISOR_HOST,
+    agent_words,
+    container,
+    job_file,
+    job_name,
+    job_volume,
+    key_volume,
+    labels,
+    metadata,
+    of_agent,
+    of_run,
+    supervisor_words,
+    template,
+    tolerations,
+    verbatim,
+)
+from clusterkit.engines.kubernetes.pods import SUPERVISOR as SUPERVISORS_RESOURCES
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
+from clusterkit.words.outcome import CRASHED, PROVED_NOTHING
 from clusterkit.words.secrets import has_credentials
 
+FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` with which the run is over
+KILLS = 20  # how often a supervisor that was killed is replaced; evictions and lost nodes are not counted
 SIZE = "10Gi"  # of the shared volume
+
+
+def jobset(manifest: Manifest) -> Document:
+    """The JobSet of a job. It makes the headless Service itself, under the run's name."""
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": metadata(manifest.place, manifest.name),
+        "spec": {
+            "network": {"enableDNSHostnames": True, "subdomain": manifest.name, "publishNotReadyAddresses": True},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": [SUPERVISOR]},
+            "failurePolicy": {"maxRestarts": 0},
+            "replicatedJobs": [
+                {"name": SUPERVISOR, "replicas": 1, "template": {"spec": _supervisor(manifest)}},
+                {"name": AGENT, "replicas": 1, "template": {"spec": _agents(manifest)}},
+            ],
+        },
+    }
+
+
+def supervisor_host(manifest: Manifest) -> str:
+    """The name under which the pods find the supervisor's, and one that replaced it, too."""
+    return f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"
+
+
+def _supervisor(manifest: Manifest) -> Document:
+    has_file = job_file(manifest) != ""
+    env: list[Document] = [{"name": "CLUSTERKIT_HOME", "value": HOME}]
+    mounts = [KEY_MOUNT, *([JOB_MOUNT] if has_file else [])]
+    words = [*map(verbatim, supervisor_words(manifest))]
+    only = container(manifest, SUPERVISOR, words, env, SUPERVISORS_RESOURCES, mounts)
+    volumes = [key_volume(manifest.place.key), *([job_volume(*job_name(manifest))] if has_file else [])]
+    return {
+        "parallelism": 1,
+        "completions": 1,
+        "completionMode": "Indexed",
+        "backoffLimit": KILLS,
+        "podReplacementPolicy": "Failed",  # there are never two supervisors of a run
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {"containerName": SUPERVISOR, "operator": "In", "values": list(FINAL)},
+                },
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        "template": template(manifest, SUPERVISOR, only, volumes, restartPolicy="Never"),
+    }
+
+
+def _agents(manifest: Manifest) -> Document:
+    env: list[Document] = [
+        {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": SUPERVISOR_HOST, "value": supervisor_host(manifest)},
+    ]
+    only = container(manifest, AGENT, agent_words(), env, of_agent(manifest), [KEY_MOUNT])
+    spread: Document = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": labels(manifest, AGENT)},
+    }
+    return {
+        "parallelism": manifest.agents,
+        "completions": manifest.agents,
+        "completionMode": "Indexed",
+        "backoffLimit": MOST,
+        "template": template(
+            manifest,
+            AGENT,
+            only,
+            [key_volume(manifest.place.key)],
+            restartPolicy="OnFailure",
+            topologySpreadConstraints=[spread],
+            **tolerations(bool(manifest.job.devices.gpus)),
+        ),
+    }
 
 
 def key_secret(place: Place, pem: str) -> Document:

@@ -10,8 +10,17 @@ from typing import cast
 
 from clusterkit.backends.link.certificate import make_certificate
 from clusterkit.engines.kubernetes.documents import documents, head, key_secret, secrets_in
-from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, Secret, agents_of, hosts_of
-from clusterkit.engines.kubernetes.rules import flag_problems, name_problems, problems_of
+from clusterkit.engines.kubernetes.manifest import (
+    Flags,
+    Manifest,
+    Place,
+    Secret,
+    agents_of,
+    flag_problems,
+    hosts_of,
+    name_problems,
+    problems_of,
+)
 from clusterkit.engines.kubernetes.text import yaml_text
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import MOST, describe

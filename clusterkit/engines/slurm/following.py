@@ -12,8 +12,8 @@ from pathlib import Path
 from clusterkit.engines.base import Announce, may_continue
 from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
+from clusterkit.engines.slurm.engine import Submission
 from clusterkit.engines.slurm.reasons import CONTINUES, why_ended, why_it_waits
-from clusterkit.engines.slurm.submission import Submission
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.outcome import RunState
 

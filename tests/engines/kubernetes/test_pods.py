@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.backends.link.certificate import write_certificate
-from clusterkit.engines.kubernetes.jobset import FINAL
+from clusterkit.engines.kubernetes.documents import FINAL
 from clusterkit.engines.kubernetes.pods import (
     KEY,
     KEY_DIRECTORY,
