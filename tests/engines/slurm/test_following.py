@@ -13,7 +13,7 @@ import pytest
 from clusterkit.engines.base import may_continue
 from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.following import continues
+from clusterkit.engines.slurm.submission import continues
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.journal import Life
 from clusterkit.words.account import Account

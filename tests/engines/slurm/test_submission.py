@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.engines.slurm.answers import SlurmError
-from clusterkit.engines.slurm.engine import submission
+from clusterkit.engines.slurm.submission import submission
 from clusterkit.store.cleaning import remove
 from clusterkit.store.store import RunStore
 from clusterkit.words.errors import RunDirectoryError
