@@ -68,7 +68,7 @@ PURE = (
     *("views/prefixed", "views/stragglers", "views/tables"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "trace")),
     *("engines/slurm/answers", "engines/slurm/reasons", "engines/slurm/script"),
-    *(f"engines/kubernetes/{name}" for name in ("documents", "manifest", "pods", "text")),
+    *(f"engines/kubernetes/{name}" for name in ("documents", "manifest", "pods")),
 )
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
 # reads what cloudpickle wrote, and that interpreter is the API's own.

@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from clusterkit.api.functions import RUNNER, pickle_call, read_returns
-from clusterkit.api.options import check_names, gathered, with_options_in_help
+from clusterkit.api.options import RUNNER, check_names, gathered, pickle_call, read_returns, with_options_in_help
 from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, read_result
 from clusterkit.api.supervisor import Supervisor, Temporary
 from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, told

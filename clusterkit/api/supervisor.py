@@ -213,11 +213,8 @@ def _is_installed() -> bool:
 
     A PYTHONPATH that nobody needs would keep runs from the user's warm servers, which have none.
     """
-    places = [
-        Path(sysconfig.get_path("purelib")),
-        Path(sysconfig.get_path("platlib")),
-        Path(site.getusersitepackages()),
-    ]
+    paths = sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()
+    places = [*map(Path, paths)]
     named = [line for place in places for file in place.glob("*.pth") for line in _lines(file)]
     return str(ROOT) in [*map(str, places), *named]
 

@@ -100,23 +100,16 @@ def _ask(run: RunDirectory, verb: Verb, params: dict[str, Any]) -> dict[str, Any
 
 def _done(verb: Verb, params: dict[str, Any], answer: dict[str, Any]) -> str:
     names = tasks_named([Task.parse(name) for name in answer["tasks"]])
-    match verb:
-        case Verb.KILL:
-            return f"{names} got {signal_name(int(params.get('signal', 9)))}."
-        case Verb.PAUSE:
-            return f"Paused: {names}."
-        case Verb.UNPAUSE:
-            return f"Resumed: {names}."
-        case Verb.RESTART:
-            return f"Restarting: {names}."
-        case Verb.PROFILE:
-            return f"Profiling {names}. What comes of it is shown as a mark."
-        case Verb.HEAL:
-            return f"Healed: {names or 'no fault was open'}."
-        case Verb.FAULT:
-            return f"Armed: {params['fault']}"
-        case _:
-            return "The run is being ended."
+    sentences = {
+        Verb.KILL: f"{names} got {signal_name(params.get('signal', 9))}.",
+        Verb.PAUSE: f"Paused: {names}.",
+        Verb.UNPAUSE: f"Resumed: {names}.",
+        Verb.RESTART: f"Restarting: {names}.",
+        Verb.PROFILE: f"Profiling {names}. What comes of it is shown as a mark.",
+        Verb.HEAL: f"Healed: {names or 'no fault was open'}.",
+        Verb.FAULT: f"Armed: {params.get('fault')}",
+    }
+    return sentences.get(verb, "The run is being ended.")
 
 
 def _stacks(run: RunDirectory, answer: dict[str, Any], attempts: Mapping[Task, int]) -> str:

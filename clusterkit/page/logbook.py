@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.page.arrivals import ArrivalsIndex
 from clusterkit.page.logs import AttemptLog, LogEntry, Matches, Page, Search
-from clusterkit.page.merged import MergedLog
+from clusterkit.page.merged import ArrivalsIndex, MergedLog
 from clusterkit.page.searching import Searcher
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import parse_line

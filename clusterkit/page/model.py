@@ -8,8 +8,7 @@ from clusterkit.ledger.attempts import MOST_KEPT, Key
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.page.board import MOST_CURVES, Board, Curves
 from clusterkit.page.entities import SeriesInfo, Verdict
-from clusterkit.page.matrix import Matrix
-from clusterkit.page.rows import NO_USAGE, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
+from clusterkit.page.rows import NO_USAGE, Matrix, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
 from clusterkit.page.stories import stories
 from clusterkit.page.timeline import Marks, bar, goodput_entity, links, startup_entities
 from clusterkit.store.directory import RunInfo

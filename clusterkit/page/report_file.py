@@ -14,7 +14,6 @@ from typing import Any
 
 from clusterkit import __version__
 from clusterkit.ledger.reading import report_of
-from clusterkit.page.arrivals import ArrivalsIndex, Key, Piece, task_of
 from clusterkit.page.board import Points, json_text, map_text
 from clusterkit.page.bundle import MODULES, document
 from clusterkit.page.campaigns import campaign_entities
@@ -22,6 +21,7 @@ from clusterkit.page.entities import Run, Story, Verdict
 from clusterkit.page.live import LiveRun
 from clusterkit.page.logs import line_start, opened, read, shown
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
+from clusterkit.page.merged import ArrivalsIndex, Key, Piece, task_of
 from clusterkit.page.trace import trace_document
 from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.directory import RunDirectory

@@ -1,15 +1,16 @@
-"""The run and its tasks as entities: what `ps` and `ls` say, and what a run that starts is waiting for."""
+"""The run, its tasks and the network between them as entities, and what a run that starts is waiting for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from clusterkit.job.flags import command_of, options_of
 from clusterkit.job.jobtext import job_text
 from clusterkit.job.tfconfig import cluster_json, tf_config
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
-from clusterkit.page.entities import Resolved, Run, TaskRow
+from clusterkit.page.entities import Cell, Resolved, Run, TaskRow
 from clusterkit.page.stories import tasks_named
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
@@ -17,9 +18,14 @@ from clusterkit.text import durations
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
+from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
+from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction
+from clusterkit.words.grammar import parse_fault
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task
 from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.resources import Network
 from clusterkit.words.secrets import without_secrets
 from clusterkit.words.states import TaskState
 
@@ -32,6 +38,7 @@ LONGEST_TEXT = 2000  # characters of what a task or a job may have made long
 MOST_METRICS = 50  # of a task in its row
 Usage = Mapping[Task, tuple[float, int]]
 NO_USAGE: Usage = {}
+MOST_TASKS = 40  # with more, there would be too many cells
 
 
 @dataclass(slots=True)
@@ -171,3 +178,84 @@ def _resume(run_id: str, result: RunResult | None, now: Now, status: RunStatus) 
     if result.state is not RunState.SUCCEEDED and (result.checkpoint or status.checkpoint) is not None:
         return f"clusterkit up --resume {run_id} …"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFault:
+    """The effect of one fault on packets."""
+
+    number: int
+    action: FaultAction
+    amount: float | None
+
+
+class Matrix:
+    """The cells of a run's network, as a fold over its events. `changed` are the cells to send again.
+
+    Without a virtual network, or with too many tasks, it has no cells.
+    """
+
+    def __init__(self, job: JobSpec | None) -> None:
+        virtual = job is not None and job.network is Network.VIRTUAL and len(job.tasks) <= MOST_TASKS
+        self._tasks = [str(task) for task in job.tasks] if job is not None and virtual else []
+        self._layers: dict[tuple[str, str], list[NetworkFault]] = {pair: [] for pair in permutations(self._tasks, 2)}
+        self.changed = set(self._layers)
+
+    def cell(self, source: str, target: str) -> Cell:
+        cell = Cell(source, target, None, None, None, None, False, ())
+        for layer in self._layers[source, target]:
+            cell = _impaired(cell, layer)
+        return cell
+
+    def take(self, event: ev.Event) -> None:
+        match event:
+            case ev.FaultInjected(number, text, action, tasks, others) if action in ON_NETWORK:
+                if action is FaultAction.RESET:  # it has no lasting effect
+                    return
+                layer = NetworkFault(number, action, _amount(text))
+                far = [str(task) for task in others]
+                for a in map(str, tasks):
+                    for b in far or self._tasks:
+                        self._put((a, b), layer)
+                        self._put((b, a), layer)
+            case ev.FaultHealed(number) | ev.FaultTook(number, _, False):
+                self._remove(number)
+            case ev.Continued():
+                for open_number in {layer.number for layers in self._layers.values() for layer in layers}:
+                    self._remove(open_number)
+
+    def _put(self, key: tuple[str, str], layer: NetworkFault) -> None:
+        layers = self._layers.get(key)
+        if layers is not None and layer not in layers:
+            layers.append(layer)
+            self.changed.add(key)
+
+    def _remove(self, number: int) -> None:
+        for key, layers in self._layers.items():
+            if any(layer.number == number for layer in layers):
+                self._layers[key] = [layer for layer in layers if layer.number != number]
+                self.changed.add(key)
+
+
+def _amount(text: str) -> float | None:
+    try:
+        fault: Fault = parse_fault(text)
+    except BadJob:
+        return None
+    return fault.amount
+
+
+def _impaired(cell: Cell, layer: NetworkFault) -> Cell:
+    faults = (*cell.faults, layer.number)
+    match layer.action:
+        case FaultAction.PARTITION:
+            return replace(cell, cut=True, faults=faults)
+        case FaultAction.DELAY:
+            return replace(cell, delay=(cell.delay or 0.0) + (layer.amount or 0.0), faults=faults)
+        case FaultAction.LOSS:
+            kept = (1 - (cell.loss or 0.0)) * (1 - (layer.amount or 0.0))
+            return replace(cell, loss=round(1 - kept, 6), faults=faults)
+        case FaultAction.RATE:
+            rates = [rate for rate in (cell.rate, layer.amount) if rate is not None]
+            return replace(cell, rate=min(rates, default=None), faults=faults)
+    return replace(cell, faults=faults)

@@ -34,7 +34,8 @@ def requested(number: int, call: Call) -> Requested:
     signal, steps, seconds = params.get("signal", 9), params.get("steps", 20), params.get("seconds", 30)
     force, fault = params.get("force", False), params.get("fault", "")
     if not _is_count(signal, 1, 65):
-        raise _wrong(call, f"{_shown(signal)} is not a signal.")
+        readable = _is_count(signal, -MOST, MOST)
+        raise _wrong(call, f"{signal if readable else 'This'} is not a signal.")
     if not (_is_count(steps, 1, MOST) and type(seconds) in (int, float) and 0 < seconds <= LONGEST_PROFILE):
         raise _wrong(call, f"A profile is of 1 step or more, and of {LONGEST_PROFILE:g} s at most.")
     if not isinstance(fault, str):
@@ -58,11 +59,6 @@ def _tasks(call: Call) -> tuple[Task, ...]:
 
 def _is_count(value: Any, least: int, end: int) -> bool:
     return type(value) is int and least <= value < end
-
-
-def _shown(value: Any) -> str:
-    """Return an integer as text; `This` for anything else, or if it is too long to read."""
-    return str(value) if _is_count(value, -MOST, MOST) else "This"
 
 
 def _wrong(call: Call, problem: str) -> RpcError:

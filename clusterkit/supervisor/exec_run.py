@@ -15,7 +15,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from clusterkit.supervisor.guardian import attend, flush, forwarding, heed_no_tostop
+from clusterkit.supervisor.guardian import attend, exit_after, forwarding, heed_no_tostop
 from clusterkit.system.process import ENDING
 
 
@@ -24,14 +24,7 @@ def main() -> None:
     other, *descriptors = map(int, numbers)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    code = 1
-    try:
-        code = guard(run_id, other, *descriptors) if role == "guardian" else supervise(other, *descriptors)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        flush()
-        os._exit(code)
+    exit_after(lambda: guard(run_id, other, *descriptors) if role == "guardian" else supervise(other, *descriptors))
 
 
 def guard(run_id: str, supervisor: int, report: int, held: int) -> int:

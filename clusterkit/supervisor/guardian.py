@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.limits import saying_what_is_used_up
@@ -44,7 +45,7 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
         raise
     if pid == 0:
         os.close(held)
-        _be_the_supervisor(supervise, lifeline)
+        exit_after(lambda: _be_the_supervisor(supervise, lifeline))
     os.close(lifeline)
     with suppress(OSError):  # the child does the same; either may be first
         os.setpgid(pid, pid)
@@ -129,19 +130,24 @@ def heed_no_tostop() -> None:
     signal.signal(signal.SIGTTOU, lambda number, frame: None)
 
 
-def _be_the_supervisor(supervise: Supervise, lifeline: int) -> None:
+def exit_after(work: Callable[[], int]) -> NoReturn:
+    """Run `work` as the rest of this process, and exit with its code, or with 1 after an exception."""
     code = 1
     try:
-        with suppress(OSError):
-            os.setpgid(0, 0)
-        become_subreaper()
-        heed_no_tostop()
-        code = supervise(lifeline)
+        code = work()
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         flush()
         os._exit(code)
+
+
+def _be_the_supervisor(supervise: Supervise, lifeline: int) -> int:
+    with suppress(OSError):
+        os.setpgid(0, 0)
+    become_subreaper()
+    heed_no_tostop()
+    return supervise(lifeline)
 
 
 def _end_descendants(within: float) -> int:
@@ -162,16 +168,13 @@ def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> i
     flush()
     with saying_what_is_used_up():
         pid = os.fork()
+
+    def detached() -> int:
+        _let_go(console, kept)
+        return work()
+
     if pid == 0:
-        code = 1
-        try:
-            _let_go(console, kept)
-            code = work()
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            flush()
-            os._exit(code)
+        exit_after(detached)
     return pid
 
 

@@ -20,8 +20,7 @@ from clusterkit.machine import Machine
 from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.supervisor.control import ControlServer
-from clusterkit.supervisor.loop import Loop
-from clusterkit.supervisor.observer import Observer
+from clusterkit.supervisor.loop import Loop, Observer
 from clusterkit.supervisor.prepare import Prepared, Run, make_and_lock
 from clusterkit.supervisor.signals import HEEDED, SignalMeaning, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NONE, Past, take_over

@@ -46,7 +46,9 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     job, of_program = preflight.with_program(job)
     problems += [*of_program, *preflight.directory_problems(job), *preflight.interpreter_problems(job)]
     run_id = given.options.get("run_id")
-    problems += [] if run_id is None else _run_id_problems(run_id)
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        what = f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores"
+        problems.append(f"{what}, a letter or digit first.")
     problems += preflight.tensorboard_problems() if job.tensorboard else []
     problems += preflight.dashboard_problems() if job.needs_dashboard else []
     resume, warnings = None, list[str]()
@@ -103,15 +105,6 @@ def gather(flags: Gathered) -> Gathered:
         return given._replace(options=engine_named(given.options["engine"]).completed(given.options))
     except BadJob as error:
         return Gathered(given.options, [*given.problems, *error.problems], given.wrong | {"hosts"})
-
-
-def _run_id_problems(run_id: str) -> list[str]:
-    if RUN_ID.fullmatch(run_id):
-        return []
-    return [
-        f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores, "
-        f"a letter or digit first."
-    ]
 
 
 def _anchored(job: JobSpec) -> JobSpec:

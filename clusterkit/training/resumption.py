@@ -56,20 +56,15 @@ class _Counters:
         return self._epoch, 0
 
 
-def start_at(model: Any, epoch: int) -> None:
-    """Make `fit` start at this epoch, as Keras's BackupAndRestore does. Call it in `on_train_begin`."""
+def start_at(model: Any, epoch: int | None) -> None:
+    """Make `fit` start at this epoch, as Keras's BackupAndRestore does; None: at its `initial_epoch`.
+
+    Call it in `on_train_begin`.
+    """
     if is_keras_2(model):
-        model._training_state = _Counters(epoch)
+        model._training_state = None if epoch is None else _Counters(epoch)
     else:
         model._initial_epoch = epoch
-
-
-def reset_start(model: Any) -> None:
-    """Undo `start_at`: make the next `fit` start at its `initial_epoch`."""
-    if is_keras_2(model):
-        model._training_state = None
-    else:
-        model._initial_epoch = None
 
 
 def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, Any]]) -> None:

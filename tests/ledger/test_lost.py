@@ -10,7 +10,7 @@ from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.reading import result_of
 from clusterkit.ledger.takeover import lost_result
 from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.supervisor.observer import Journal
+from clusterkit.supervisor.loop import Journal
 from clusterkit.words.events import Event
 from clusterkit.words.outcome import Exit, RunResult, RunState
 from tests.histories import SIGKILL, History, job

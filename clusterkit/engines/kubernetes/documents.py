@@ -1,8 +1,11 @@
-"""The documents of a run, and the comments at their head."""
+"""The documents of a run, the comments at their head, and their YAML, which every parser reads as what was meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING
 
 from clusterkit.engines.kubernetes.manifest import AGENT, HOME, MOST, SUPERVISOR, Document, Manifest, Place, Secret
 from clusterkit.engines.kubernetes.pods import (
@@ -29,13 +32,25 @@ from clusterkit.engines.kubernetes.pods import (
 )
 from clusterkit.engines.kubernetes.pods import SUPERVISOR as SUPERVISORS_RESOURCES
 from clusterkit.text.spelling import listed
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import CRASHED, PROVED_NOTHING
 from clusterkit.words.secrets import has_credentials
 
+if TYPE_CHECKING:
+    from yaml import SafeDumper
+    from yaml.nodes import ScalarNode
+
+
 FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` with which the run is over
 KILLS = 20  # how often a supervisor that was killed is replaced; evictions and lost nodes are not counted
 SIZE = "10Gi"  # of the shared volume
+# Strings that need no quotes. Parsers differ in what else they take as a number, a date or a truth value: 1e3, 012,
+# 0o17, y, NO, 12:30:00. What is not clearly a word is quoted.
+_WORD = re.compile(r"[A-Za-z/][A-Za-z0-9._/-]*")
+_NO_WORDS = re.compile("y|n|yes|no|on|off|true|false|null|nan|inf", re.IGNORECASE)
+# Several lines that are shown as they are: the key, the job file.
+_LINES = re.compile(r"(?:(?:[!-~](?:[ -~]*[!-~])?)?\n)*[!-~](?:[ -~]*[!-~])?\n")
 
 
 def jobset(manifest: Manifest) -> Document:
@@ -204,3 +219,42 @@ def head(manifest: Manifest) -> Iterator[str]:
     yield f"Output: kubectl logs{at} --follow {job}"
     yield f"Look:   kubectl exec{at} {job} -- clusterkit ps"
     yield f"End:    kubectl delete{at} jobset {manifest.name}"
+
+
+class NoYaml(ClusterkitError):
+    """PyYAML is not installed."""
+
+    exit_code = 2
+
+
+def yaml_text(head: Iterable[str], documents: Iterable[Document]) -> str:
+    """Write the documents, below `head` as comments. Raises NoYaml if PyYAML is missing."""
+    try:
+        import yaml
+    except ImportError:
+        raise NoYaml(
+            "Manifests are written by PyYAML, which is not installed. Install it: pip install 'tf-clusterkit[engines]'"
+        ) from None
+    comments = "".join(f"# {line}".rstrip() + "\n" for line in head)
+    width = float("inf")
+    return comments + yaml.dump_all(documents, Dumper=_dumper(), sort_keys=False, explicit_start=True, width=width)
+
+
+@cache
+def _dumper() -> type[SafeDumper]:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:
+            return True  # an object that stands in two places is written twice
+
+    Dumper.add_representer(str, _string)
+    return Dumper
+
+
+def _string(dumper: SafeDumper, text: str) -> ScalarNode:
+    if _WORD.fullmatch(text) and not _NO_WORDS.fullmatch(text):
+        style = None
+    else:
+        style = "|" if _LINES.fullmatch(text) and not text.startswith("\n") else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)

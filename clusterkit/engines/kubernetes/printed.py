@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import cast
 
 from clusterkit.backends.link.certificate import make_certificate
-from clusterkit.engines.kubernetes.documents import documents, head, key_secret, secrets_in
+from clusterkit.engines.kubernetes.documents import documents, head, key_secret, secrets_in, yaml_text
 from clusterkit.engines.kubernetes.manifest import (
     Flags,
     Manifest,
@@ -21,7 +21,6 @@ from clusterkit.engines.kubernetes.manifest import (
     name_problems,
     problems_of,
 )
-from clusterkit.engines.kubernetes.text import yaml_text
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import MOST, describe
 from clusterkit.store.store import new_run_id
