@@ -25,6 +25,7 @@ from clusterkit.page.logs import (
     whole_lines,
 )
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
 
 APART = 1 << 16  # bytes of the file between two places in the index, at first
@@ -115,12 +116,7 @@ class ArrivalsIndex:
 
     def _read(self, offset: int, size: int) -> bytes:
         """Whole lines, as many as there are in so many bytes."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(offset)
-                data = file.read(size)
-        except OSError:
-            return b""
+        data = read_from(self._path, offset, size)
         end = data.rfind(b"\n") + 1
         return data[:end] if end or len(data) < size else data  # a line that long is none
 

@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +110,7 @@ def _run_data(run: RunDirectory, live: LiveRun, most: int) -> str:
         "entities": map_text(board.all()),
         "now": json.dumps(round(_now(live), 3)),
         "series": json_text(dict(_series(live))),
-        "logs": json_text(list(logs.lines)),
+        "logs": json_text(logs.lines),
         "files": json_text(dict(_stacks(run, live))),
         "config": _config(**left),
     }
@@ -168,45 +167,35 @@ def page_files() -> dict[str, str]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Extract:
-    """Lines as the page shows them, some of which stand for bytes that are left out; `total`: the bytes of all logs."""
-
-    lines: tuple[dict[str, Any], ...]
-    total: int
-    left_out: int
-
-
 def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: int = MOST) -> Extract:
     """The lines, in the order in which they were written. `began` in wall time, `incidents` in seconds since then."""
     index = ArrivalsIndex(run)
     index.update()
     room = most
     while True:
-        found = _Extractor(run, index, began, incidents, room).all()
+        found = Extract(run, index, began, incidents, room)
         if room < LEAST_TAIL or sum(len(json.dumps(line)) for line in found.lines) <= most:
             return found
         room //= 2  # what looks short in bytes may be long as JSON
 
 
-class _Extractor:
+class Extract:
+    """Lines as the page shows them, some of which stand for bytes that are left out; `total`: the bytes of all logs."""
+
     def __init__(
         self, run: RunDirectory, index: ArrivalsIndex, began: float, incidents: Sequence[float], most: int
     ) -> None:
         self._run, self._index, self._began = run, index, began
         self._sizes = dict(_sizes(run))
-        self._total = sum(self._sizes.values())
-        whole = self._total <= most // 2
+        self.total = sum(self._sizes.values())
+        whole = self.total <= most // 2
         tail = min(max(LEAST_TAIL, int(most * _FOR_TAILS) // max(1, len(self._sizes))), GREATEST_TAIL)
         self._tails = {key: 0 if whole else max(0, size - tail) for key, size in self._sizes.items()}
         share = int(most * (1 - _FOR_TAILS)) // max(1, len(incidents))
         self._windows = [[began + at - BEFORE, began + at + AFTER, share] for at in incidents]
         self._read: dict[Key, int] = {}  # up to where each log was read
-        self._left_out = 0
-
-    def all(self) -> Extract:
-        lines = list(self._lines())
-        return Extract(tuple(lines), self._total, self._left_out)
+        self.left_out = 0
+        self.lines = list(self._lines())
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         for piece in self._index.after(0):
@@ -237,7 +226,7 @@ class _Extractor:
                 return
             begin = done if start <= done else max(done, line_start(file, start), start - FARTHEST_BACK)
             if begin > done:
-                self._left_out += begin - done
+                self.left_out += begin - done
                 yield {**of, "text": "", "skipped": begin - done}
             while begin < end and (data := read(file, begin, min(end, begin + PART))):
                 cut = data.rfind(b"\n") + 1 or (len(data) if final or len(data) == PART else 0)

@@ -8,10 +8,10 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clusterkit.store.paths import Paths
 from clusterkit.system.files import cut_to_lines, take_room
@@ -34,6 +34,7 @@ from clusterkit.system.files import write_whole
 CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a moment
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
 STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is just starting
+T = TypeVar("T")
 RESERVED = 1 << 19  # bytes of the reserve
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
@@ -161,13 +162,13 @@ class RunDirectory(Paths[Path]):
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
             except OSError:
                 if time.monotonic() < until:
                     time.sleep(TRY_AGAIN)
                     continue
                 os.close(descriptor)
                 raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.") from None
-            return descriptor
 
     def discard(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
@@ -191,12 +192,12 @@ class RunDirectory(Paths[Path]):
 
     def _write_last(self, result: Mapping[str, Any]) -> None:
         """Write result.json; if the disk is full, in the room of the reserve. Raises OSError."""
-        with suppress(OSError):
+        try:
             write_json(self.result_file, result)
+        except OSError:
             self.reserve.unlink(missing_ok=True)
-            return
+            write_json(self.result_file, result)
         self.reserve.unlink(missing_ok=True)
-        write_json(self.result_file, result)
 
     def is_live(self) -> bool:
         """Whether the run's supervisor holds its lock. Raises CannotLook."""
@@ -218,10 +219,9 @@ class RunDirectory(Paths[Path]):
 
     def created(self) -> float:
         """When the run was created, in wall time; without a job.json, when its directory last changed."""
-        try:
+        with suppress(*_DAMAGED):
             return float(read_json(self.job_file)["created"])
-        except _DAMAGED:
-            return self.changed()
+        return self.changed()
 
     def changed(self) -> float:
         """When something last happened in the run, in wall time."""
@@ -232,7 +232,7 @@ class RunDirectory(Paths[Path]):
 
     def info(self) -> RunInfo | None:
         """What job.json holds; None if the run ended before it was written."""
-        info: RunInfo | None = _decoded(RunInfo, read_json(self.job_file))
+        info = _decoded(RunInfo, read_json(self.job_file))
         return None if info is None else replace(info, endpoints=self.endpoints())
 
     def move(self, endpoints: Mapping[Task, str]) -> None:
@@ -240,33 +240,29 @@ class RunDirectory(Paths[Path]):
         write_json(self.job_file, {**read_json(self.job_file), "endpoints": wire.encode(endpoints)})
 
     def endpoints(self) -> dict[Task, str]:
-        try:
+        with suppress(*_DAMAGED):
             return {Task.parse(name): str(end) for name, end in read_json(self.job_file)["endpoints"].items()}
-        except _DAMAGED:
-            return {}
+        return {}
 
     def used_checkpoints(self) -> Path:
         return Path(str(read_json(self.job_file).get("checkpoints", self.checkpoints)))
 
     def dashboard_address(self) -> str | None:
         """The address of the dashboard beside a live run; None if it has none."""
-        try:
+        with suppress(OSError, ValueError):
             return self.dashboard.read_text().strip() if self.is_live() else None
-        except (OSError, ValueError):
-            return None
+        return None
 
     def result(self) -> RunResult | None:
         """How the run ended; None if it has not, or was lost."""
-        result: RunResult | None = _decoded(RunResult, self.read_result())
-        return result
+        return _decoded(RunResult, self.read_result())
 
     def recovered(self) -> Account | None:
         """The recovery report with the rest of the account, if the run wrote them at its end."""
         from clusterkit.words.account import Account
 
         message = self.read_result()
-        account: Account | None = _decoded(Account, message) if "recoveries" in message else None
-        return account
+        return _decoded(Account, message) if "recoveries" in message else None
 
     def logs(self) -> Iterator[tuple[Task, int, Path]]:
         for path in sorted(self.all_tasks.glob("*/attempt-*.log")):
@@ -274,17 +270,15 @@ class RunDirectory(Paths[Path]):
                 yield Task.parse(path.parent.name), int(path.stem.removeprefix("attempt-")), path
 
     def read_result(self) -> dict[str, Any]:
-        """The fields of result.json; none if it cannot be read."""
         return read_json(self.result_file)
 
 
-def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
+def _decoded(kind: type[T], message: Mapping[str, Any]) -> T | None:
     """Decode the fields of `kind`; None if fields are missing or wrong. Those of a newer clusterkit are ignored."""
-    names = [one.name for one in fields(kind)]
-    try:
-        return wire.decode(kind, {name: message[name] for name in names if name in message})
-    except _DAMAGED:
-        return None
+    with suppress(*_DAMAGED):
+        found: T = wire.decode(kind, message)
+        return found
+    return None
 
 
 def is_locked(path: Path) -> bool:

@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from clusterkit.store.directory import RunDirectory
@@ -62,17 +63,21 @@ class JournalReader:
 
     def _lines(self) -> list[tuple[int, bytes]]:
         """The new lines with the offsets after them. A line that is not yet complete is read later."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self.offset)
-                data = file.read()
-        except OSError:
-            return []
         lines = []
-        for line in data.split(b"\n")[:-1]:
+        for line in read_from(self._path, self.offset).split(b"\n")[:-1]:
             self.offset += len(line) + 1
             lines.append((self.offset, line))
         return lines
+
+
+def read_from(path: Path, offset: int, size: int = -1) -> bytes:
+    """Read a part of a file; nothing if it can't be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(size)
+    except OSError:
+        return b""
 
 
 def events_of(entries: Iterable[JournalLine], clock: str = "t") -> list[Stamped]:

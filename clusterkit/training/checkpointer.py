@@ -173,7 +173,11 @@ class Checkpointer:
             self._background.wait()
             finish_all()
             self._wait_for(os.environ.get("CLUSTERKIT_RESTORE", ""))
-            found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
+            found = checkpoint if checkpoint and _is_intact(checkpoint) else None
+            if found is None and this_task.is_in_step():
+                found = follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
+            elif found is None:
+                found = self._choose()
             while found is not None and not self._read(found, partial or this_task.is_evaluator()):
                 found = self._choose()  # another task has removed the first choice meanwhile
         self._step, self._restored = (found.step if found else 0), found
@@ -225,11 +229,6 @@ class Checkpointer:
         progress.channel().send("checkpoint", step=step, path=path)
         self._store.prune(step, self._keep, self._damaged)
         self._damaged.clear()
-
-    def _agreed_choice(self) -> Checkpoint | None:
-        if not this_task.is_in_step():
-            return self._choose()
-        return follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
 
     def _choose(self) -> Checkpoint | None:
         for candidate in self._store.intact():

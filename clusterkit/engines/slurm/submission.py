@@ -20,6 +20,7 @@ from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.reasons import CONTINUES, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
 from clusterkit.store.directory import RunDirectory, make_private
+from clusterkit.store.journal import read_from
 from clusterkit.store.store import RunStore
 from clusterkit.text.durations import seconds
 from clusterkit.words.errors import BadJob, RunDirectoryError
@@ -173,7 +174,7 @@ class Following:
             self._show_user(text)
 
     def _show(self) -> None:
-        for chunk in _from(self._one.output, self._read):
+        while chunk := read_from(self._one.output, self._read, CHUNK):
             self._read += len(chunk)
             sys.stdout.buffer.write(chunk)
         sys.stdout.flush()
@@ -197,15 +198,6 @@ class Following:
             self._slurm.signal(self._job, "INT")
         else:
             self._slurm.cancel(self._job)
-
-
-def _from(path: Path, offset: int) -> list[bytes]:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return list(iter(lambda: file.read(CHUNK), b""))
-    except OSError:  # the job has not begun
-        return []
 
 
 def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
