@@ -9,16 +9,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from clusterkit.doctor import machine_rules
 from clusterkit.doctor.diagnosis import Diagnosis, Grade, Judged, Topic
-from clusterkit.doctor.machine_rules import (
-    MachineFacts,
-    PortFacts,
-    StateFacts,
-    judge_machine,
-    judge_needs,
-    judge_ports,
-    judge_state,
-)
+from clusterkit.doctor.machine_rules import MachineFacts, PortFacts, StateFacts
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.job.plan import PROXIES
 from clusterkit.text.spelling import listed
@@ -131,8 +124,11 @@ def diagnose(facts: Facts) -> list[Diagnosis]:
         Diagnosis(Topic.PYTHON, *one, python.path) for python in facts.interpreters for one in judge_python(python)
     ]
     for topic, judged in (
-        (Topic.MACHINE, [*judge_machine(facts.machine), *judge_ports(facts.ports), *_rights(facts)]),
-        (Topic.STATE, judge_state(facts.state)),
+        (
+            Topic.MACHINE,
+            [*machine_rules.judge_machine(facts.machine), *machine_rules.judge_ports(facts.ports), *_rights(facts)],
+        ),
+        (Topic.STATE, machine_rules.judge_state(facts.state)),
         (Topic.ENVIRONMENT, _environment(facts)),
         (Topic.JOB, _job(facts)),
     ):
@@ -176,7 +172,7 @@ def _environment(facts: Facts) -> Judged:
 def _job(facts: Facts) -> Judged:
     if facts.job is not None:
         found = [("shortage", Grade.DOUBT, text) for text in facts.shortages]
-        found += judge_needs(facts.machine, facts.ports, facts.job)
+        found += machine_rules.judge_needs(facts.machine, facts.ports, facts.job)
         found += [("lacking", Grade.WRONG, text) for text in facts.refusals]
         yield from found or [
             ("job", Grade.FINE, f"There is enough for {facts.job.shape_text} ({facts.job.shape.value}).")

@@ -11,19 +11,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import NamedTuple
 
-from clusterkit.page.logs import (
-    LONGEST_CURSOR,
-    BadCursor,
-    Line,
-    LogEntry,
-    Page,
-    Search,
-    line_start,
-    opened,
-    read,
-    shown,
-    whole_lines,
-)
+from clusterkit.page import logs
+from clusterkit.page.logs import Line, LogEntry, Page, Search
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
@@ -151,8 +140,8 @@ class Position:
         """Read a cursor. Raises BadCursor."""
         offset, dot, within = text.partition(".")
         parts = (offset, within if dot else "0")
-        if not all(part.isascii() and part.isdigit() and len(part) <= LONGEST_CURSOR for part in parts):
-            raise BadCursor
+        if not all(part.isascii() and part.isdigit() and len(part) <= logs.LONGEST_CURSOR for part in parts):
+            raise logs.BadCursor
         return cls(int(parts[0]), int(parts[1]) - 1)
 
 
@@ -266,20 +255,20 @@ class MergedLog:
         if file is None:
             return before
         final = piece.offset > self.index.size
-        begin = line_start(file, piece.start)
-        data = read(file, begin, piece.end)
-        whole, at = whole_lines(data, begin)
+        begin = logs.line_start(file, piece.start)
+        data = logs.read(file, begin, piece.end)
+        whole, at = logs.whole_lines(data, begin)
         found = before + [line for line in whole if line.end > piece.start]
         if final and (rest := data[at - begin :]):
-            found.append(Line(at, at + len(rest) + 1, shown(rest)))
+            found.append(Line(at, at + len(rest) + 1, logs.shown(rest)))
         return found
 
     def _unfinished(self, key: Key, start: int) -> list[Line]:
         """The last line of the previous attempt, if it lacks a newline; it sorts before the lines of this attempt."""
         older = (key[0], key[1] - 1)
         end, file = self.index.ends.get(older, 0), self._file(older)
-        rest = b"" if file is None or not end else read(file, line_start(file, end), end)
-        return [Line(-1, 0, shown(rest))] if rest and not rest.endswith(b"\n") else []
+        rest = b"" if file is None or not end else logs.read(file, logs.line_start(file, end), end)
+        return [Line(-1, 0, logs.shown(rest))] if rest and not rest.endswith(b"\n") else []
 
     def _file(self, key: Key) -> int | None:
         if key not in self._open:
@@ -287,7 +276,7 @@ class MergedLog:
                 self._files.close()
                 self._open.clear()
             task = task_of(key)
-            self._open[key] = None if task is None else self._files.enter_context(opened(self.run, task, key[1]))
+            self._open[key] = None if task is None else self._files.enter_context(logs.opened(self.run, task, key[1]))
         return self._open[key]
 
 

@@ -7,30 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
+from clusterkit.engines.kubernetes import pods
 from clusterkit.engines.kubernetes.manifest import AGENT, HOME, MOST, SUPERVISOR, Document, Manifest, Place, Secret
-from clusterkit.engines.kubernetes.pods import (
-    JOB_FILE,
-    JOB_MOUNT,
-    KEY,
-    KEY_MOUNT,
-    POD_NAME,
-    SUPERVISOR_HOST,
-    agent_words,
-    container,
-    job_file,
-    job_name,
-    job_volume,
-    key_volume,
-    labels,
-    metadata,
-    of_agent,
-    of_run,
-    supervisor_words,
-    template,
-    tolerations,
-    verbatim,
-)
-from clusterkit.engines.kubernetes.pods import SUPERVISOR as SUPERVISORS_RESOURCES
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
@@ -58,7 +36,7 @@ def jobset(manifest: Manifest) -> Document:
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
-        "metadata": metadata(manifest.place, manifest.name),
+        "metadata": pods.metadata(manifest.place, manifest.name),
         "spec": {
             "network": {"enableDNSHostnames": True, "subdomain": manifest.name, "publishNotReadyAddresses": True},
             "successPolicy": {"operator": "All", "targetReplicatedJobs": [SUPERVISOR]},
@@ -77,12 +55,12 @@ def supervisor_host(manifest: Manifest) -> str:
 
 
 def _supervisor(manifest: Manifest) -> Document:
-    has_file = job_file(manifest) != ""
+    has_file = pods.job_file(manifest) != ""
     env: list[Document] = [{"name": "CLUSTERKIT_HOME", "value": HOME}]
-    mounts = [KEY_MOUNT, *([JOB_MOUNT] if has_file else [])]
-    words = [*map(verbatim, supervisor_words(manifest))]
-    only = container(manifest, SUPERVISOR, words, env, SUPERVISORS_RESOURCES, mounts)
-    volumes = [key_volume(manifest.place.key), *([job_volume(*job_name(manifest))] if has_file else [])]
+    mounts = [pods.KEY_MOUNT, *([pods.JOB_MOUNT] if has_file else [])]
+    words = [*map(pods.verbatim, pods.supervisor_words(manifest))]
+    only = pods.container(manifest, SUPERVISOR, words, env, pods.SUPERVISOR, mounts)
+    volumes = [pods.key_volume(manifest.place.key), *([pods.job_volume(*pods.job_name(manifest))] if has_file else [])]
     return {
         "parallelism": 1,
         "completions": 1,
@@ -98,53 +76,55 @@ def _supervisor(manifest: Manifest) -> Document:
                 {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
             ]
         },
-        "template": template(manifest, SUPERVISOR, only, volumes, restartPolicy="Never"),
+        "template": pods.template(manifest, SUPERVISOR, only, volumes, restartPolicy="Never"),
     }
 
 
 def _agents(manifest: Manifest) -> Document:
     env: list[Document] = [
-        {"name": POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-        {"name": SUPERVISOR_HOST, "value": supervisor_host(manifest)},
+        {"name": pods.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": pods.SUPERVISOR_HOST, "value": supervisor_host(manifest)},
     ]
-    only = container(manifest, AGENT, agent_words(), env, of_agent(manifest), [KEY_MOUNT])
+    only = pods.container(manifest, AGENT, pods.agent_words(), env, pods.of_agent(manifest), [pods.KEY_MOUNT])
     spread: Document = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
         "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": {"matchLabels": labels(manifest, AGENT)},
+        "labelSelector": {"matchLabels": pods.labels(manifest, AGENT)},
     }
     return {
         "parallelism": manifest.agents,
         "completions": manifest.agents,
         "completionMode": "Indexed",
         "backoffLimit": MOST,
-        "template": template(
+        "template": pods.template(
             manifest,
             AGENT,
             only,
-            [key_volume(manifest.place.key)],
+            [pods.key_volume(manifest.place.key)],
             restartPolicy="OnFailure",
             topologySpreadConstraints=[spread],
-            **tolerations(bool(manifest.job.devices.gpus)),
+            **pods.tolerations(bool(manifest.job.devices.gpus)),
         ),
     }
 
 
 def key_secret(place: Place, pem: str) -> Document:
     """The certificate and the key with which supervisor and agents know each other."""
-    return _secret(place, place.key, {KEY: pem})
+    return _secret(place, place.key, {pods.KEY: pem})
 
 
 def job_object(manifest: Manifest) -> list[Document]:
     """The job file of the supervisor's pod, if it has one: as a Secret if one may be in it."""
-    text, (name, is_secret) = job_file(manifest), job_name(manifest)
+    text, (name, is_secret) = pods.job_file(manifest), pods.job_name(manifest)
     if not text:
         return []
     if is_secret:
-        return [_secret(manifest.place, name, {JOB_FILE: text})]
-    meta = metadata(manifest.place, name)
-    return [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": {JOB_FILE: text}}]
+        return [_secret(manifest.place, name, {pods.JOB_FILE: text})]
+    meta = pods.metadata(manifest.place, name)
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": {pods.JOB_FILE: text}}
+    ]
 
 
 def volume_claim(manifest: Manifest) -> list[Document]:
@@ -157,17 +137,17 @@ def volume_claim(manifest: Manifest) -> list[Document]:
         **({} if flags.storage is None else {"storageClassName": flags.storage}),
         "resources": {"requests": {"storage": flags.storage_size or SIZE}},
     }
-    meta = metadata(manifest.place, manifest.claim)
+    meta = pods.metadata(manifest.place, manifest.claim)
     return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}]
 
 
 def network_policy(manifest: Manifest) -> Document:
     """Let only the pods of the run reach each other: TensorFlow's servers ask nobody who they are."""
-    selector: Document = {"matchLabels": of_run(manifest.name)}
+    selector: Document = {"matchLabels": pods.of_run(manifest.name)}
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": metadata(manifest.place, manifest.name),
+        "metadata": pods.metadata(manifest.place, manifest.name),
         "spec": {
             "podSelector": selector,
             "policyTypes": ["Ingress"],
@@ -180,7 +160,7 @@ def _secret(place: Place, name: str, values: dict[str, str]) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": metadata(place, name),
+        "metadata": pods.metadata(place, name),
         "type": "Opaque",
         "immutable": True,
         "stringData": values,
@@ -196,9 +176,9 @@ def documents(manifest: Manifest, pem: str) -> list[Document]:
 def secrets_in(manifest: Manifest) -> list[str]:
     """What in the documents is nobody's business, in words."""
     urls = ["credentials in a URL of the job"] if has_credentials(manifest.job) else []
-    name, is_secret = job_name(manifest)
+    name, is_secret = pods.job_name(manifest)
     key = [f"the run's key (Secret {manifest.place.key})"] if manifest.flags.secret is Secret.TOO else []
-    is_there = is_secret and bool(job_file(manifest))
+    is_there = is_secret and bool(pods.job_file(manifest))
     return [*key, *([f"variables of the job (Secret {name})"] if is_there else []), *urls]
 
 

@@ -9,18 +9,9 @@ from dataclasses import replace
 from typing import cast
 
 from clusterkit.backends.link.certificate import make_certificate
+from clusterkit.engines.kubernetes import manifest
 from clusterkit.engines.kubernetes.documents import documents, head, key_secret, secrets_in, yaml_text
-from clusterkit.engines.kubernetes.manifest import (
-    Flags,
-    Manifest,
-    Place,
-    Secret,
-    agents_of,
-    flag_problems,
-    hosts_of,
-    name_problems,
-    problems_of,
-)
+from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, Secret
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import MOST, describe
 from clusterkit.store.store import new_run_id
@@ -33,7 +24,10 @@ def asked(gathered: Gathered, flags: Flags) -> Manifest:
     """Check everything that can be known without the image, whose files are not here. Raises BadJob."""
     job, problems = _countable(_on_hosts(gathered, flags))
     name = gathered.options.get("run_id") or f"run-{new_run_id()}"
-    problems += [*name_problems(name, agents_of(job, flags)), *problems_of(job, gathered.options, flags)]
+    problems += [
+        *manifest.name_problems(name, manifest.agents_of(job, flags)),
+        *manifest.problems_of(job, gathered.options, flags),
+    ]
     if problems:
         raise BadJob(problems)
     options = {key: value for key, value in gathered.options.items() if key != "run_id"}
@@ -48,15 +42,17 @@ def _countable(gathered: Gathered) -> tuple[JobSpec, list[str]]:
 
 def _on_hosts(gathered: Gathered, flags: Flags) -> Gathered:
     """With the number of agents, which is another one than on one machine if it is not given."""
-    hosts = max(1, hosts_of(_countable(gathered)[0], replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))))
+    hosts = max(
+        1, manifest.hosts_of(_countable(gathered)[0], replace(flags, hosts=flags.hosts and min(flags.hosts, MOST)))
+    )
     return gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
 
 
 def asked_key(gathered: Gathered, flags: Flags) -> Place:
     """Check what the Secret of a run's key depends on, which is not the job. Raises BadJob."""
     name = gathered.options.get("run_id")
-    problems = [*flag_problems(flags)]
-    problems += ["--only-secret needs the run's id: --run-id ID."] if name is None else name_problems(name, 1)
+    problems = [*manifest.flag_problems(flags)]
+    problems += ["--only-secret needs the run's id: --run-id ID."] if name is None else manifest.name_problems(name, 1)
     if name is None or problems:
         raise BadJob(problems)
     return Place(name, flags.namespace)
