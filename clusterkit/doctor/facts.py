@@ -76,6 +76,11 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
     job = _job(given)
     env = {**os.environ, **job.setup.env}
     asked = job if given.options.keys() - WHAT_RUNS_TASKS else None
+    refusals = [] if asked is None else [*local_preflight(asked).problems]
+    if asked is not None and asked.tensorboard:
+        refusals += preflight.tensorboard_problems()
+    if asked is not None and asked.needs_dashboard:
+        refusals += preflight.dashboard_problems()
     interpreters = tuple(_interpreters(job))
     first = interpreters[0]
     return Facts(
@@ -89,7 +94,7 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
         keras_backend=_keras_backend(env),
         job=asked,
         shortages=() if asked is None else tuple(shortages(asked)),
-        refusals=() if asked is None else tuple(_refusals(asked)),
+        refusals=tuple(refusals),
         deep=run_job(first.path, env, job.network) if deep and first.has_tensorflow else None,
     )
 
@@ -105,12 +110,6 @@ def _job(given: Gathered) -> JobSpec:
     if problems or not clear:
         raise BadJob(problems)
     return job
-
-
-def _refusals(job: JobSpec) -> Iterator[str]:
-    yield from local_preflight(job).problems
-    yield from preflight.tensorboard_problems() if job.tensorboard else []
-    yield from preflight.dashboard_problems() if job.needs_dashboard else []
 
 
 def _interpreters(job: JobSpec) -> Iterator[Interpreter]:

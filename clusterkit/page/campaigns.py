@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from clusterkit.page.entities import CampaignRun, Entity
 from clusterkit.text.printable import printable, printable_lines
-from clusterkit.words.campaign import BaselineRecord, CampaignRecord, RunningRecord, RunRecord
+from clusterkit.words.campaign import CampaignRecord, RunningRecord, RunRecord
 from clusterkit.words.model import number_of
 
 PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "running"
@@ -85,7 +85,10 @@ def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dic
 
 
 def campaign_entity(record: CampaignRecord) -> CampaignEntity:
-    failed = len(record.failing)
+    failed, baseline = len(record.failing), None
+    if (told := record.baseline) is not None:
+        metrics = {printable(name): value for name, value in told.metrics.items()}
+        baseline = CampaignBaseline(told.duration, told.last_step, told.checkpoints, metrics)
     return CampaignEntity(
         id=record.campaign,
         program="" if record.job is None else printable(str(record.job.program)),
@@ -102,7 +105,7 @@ def campaign_entity(record: CampaignRecord) -> CampaignEntity:
         failed=failed,
         running=len(record.running) if record.state == RUNNING else 0,
         used=tuple(map(printable, record.used)),
-        baseline=None if record.baseline is None else _baseline(record.baseline),
+        baseline=baseline,
         tallies=tuple(_tallies(record)),
     )
 
@@ -124,11 +127,6 @@ def _text(record: CampaignRecord, failed: int) -> str:
     asked = "" if len(record.runs) == record.asked_for else f"; {record.asked_for} were asked for"
     cut = f", and {len(record.interrupted)} interrupted" if record.interrupted else ""
     return f"{ended}{asked}{cut}."
-
-
-def _baseline(record: BaselineRecord) -> CampaignBaseline:
-    metrics = {printable(name): value for name, value in record.metrics.items()}
-    return CampaignBaseline(record.duration, record.last_step, record.checkpoints, metrics)
 
 
 def _run(run: RunRecord | RunningRecord, outcome: str, kept: bool) -> CampaignRun:

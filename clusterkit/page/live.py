@@ -224,7 +224,9 @@ class Runs:
                 live = await asyncio.to_thread(LiveRun, run)
                 self._open[run_id] = OpenRun(run, Watched(live), LogBook(run, self._searcher))
             self._open.move_to_end(run_id)
-            await self._forget(run_id)
+            idle = [name for name, opened in self._open.items() if name != run_id and opened.watched.is_idle]
+            for name in idle[: max(0, len(idle) - MOST_IDLE)]:
+                await self._open.pop(name).watched.close()
             return self._open[run_id]
 
     async def close(self) -> None:
@@ -232,8 +234,3 @@ class Runs:
             await opened.watched.close()
         self._open.clear()
         await asyncio.to_thread(self._searcher.close)
-
-    async def _forget(self, kept: str) -> None:
-        idle = [name for name, opened in self._open.items() if name != kept and opened.watched.is_idle]
-        for name in idle[: max(0, len(idle) - MOST_IDLE)]:
-            await self._open.pop(name).watched.close()

@@ -55,7 +55,12 @@ class EventStream:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.create_task(self._send(scope, send))
-        tasks = [sending, asyncio.create_task(_gone(receive)), asyncio.create_task(self._places.ending.wait())]
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        tasks = [sending, asyncio.create_task(gone()), asyncio.create_task(self._places.ending.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -82,11 +87,6 @@ class EventStream:
             abort: Callable[[], Any] | None = scope.get("state", {}).get("abort")
             if abort is not None:
                 abort()
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def message(data: str, offset: object = None, event: str = "") -> str:

@@ -98,7 +98,10 @@ class Snapshots:
         ]  # compared by identity: variables have an == of their own
         if entries is None or [(name, id(child)) for name, child in edges] != known:
             entries = _gather(self._checkpoint)
-            self._entries, self._edges = (entries if _stay_valid(entries, edges) else None), edges
+            # Valid while all entries are functions that read values anew, and no object makes hidden variables later.
+            stay = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
+            stay &= not any(hasattr(type(child), "get_slot_names") for _, child in edges)
+            self._entries, self._edges = (entries if stay else None), edges
         values = [(entry, _read(entry)) for entry in entries]
         return [entry._replace(value=_copy(value)) for entry, value in values if value is not None]
 
@@ -128,12 +131,6 @@ def _read(entry: Entry) -> Any:
 def _copy(tensor: Any) -> Any:
     has_no_array = tensor.dtype in (tf.variant, tf.resource)
     return tensor if has_no_array else tensor.numpy()
-
-
-def _stay_valid(entries: list[Entry], edges: list[tuple[str, Any]]) -> bool:
-    """Whether all entries hold functions that read values anew, and no object creates hidden variables later."""
-    are_functions = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
-    return are_functions and not any(hasattr(type(child), "get_slot_names") for _, child in edges)
 
 
 def _edges(root: Any) -> list[tuple[str, Any]]:

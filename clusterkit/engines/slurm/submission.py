@@ -209,8 +209,9 @@ def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = 
     while may_continue(run):
         if run.is_live():
             return True
+        info = run.info()
         try:
-            job = slurm.job(_job_of(run))
+            job = slurm.job(int(info.allocation) if info is not None and info.allocation.isdecimal() else 0)
         except ControllerAway:  # the job continues without it
             pass
         except SlurmError:  # there is no Slurm here
@@ -225,11 +226,6 @@ def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = 
                     slurm.start_soon(job.job)
         _watch(run, ask_every)
     return False
-
-
-def _job_of(run: RunDirectory) -> int:
-    info = run.info()
-    return int(info.allocation) if info is not None and info.allocation.isdecimal() else 0
 
 
 def _is_suspended(run: RunDirectory) -> bool:
