@@ -163,10 +163,7 @@ def _known(handle: TaskHandle) -> str:
 
 
 def matcher(wanted: Wanted, fields: dict[str, Any]) -> Predicate:
-    """Whether an event is wanted: by its kind, or a function, and by fields as the journal has them.
-
-    Raises TypeError for a kind that there is none of, or that has no such field.
-    """
+    """Whether an event is wanted, by its kind or a function, and by fields. Raises TypeError for an unknown one."""
     kind = wire.kind_named(wanted) if isinstance(wanted, str) else wanted
     if not isinstance(kind, type):
         predicate = kind

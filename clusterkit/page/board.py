@@ -24,16 +24,12 @@ Points = dict[str, list[float]]
 
 @dataclass(slots=True)
 class Entry:
-    """An entity, None if it was removed.
-
-    `offset` is that of the journal's line that changed it last, `version` the count of changes of the board by then.
-    `always`: it does not depend on the journal alone, so that a client that connects again gets it in any case.
-    """
+    """An entity, None if it was removed."""
 
     entity: Any
-    offset: int
-    version: int
-    always: bool
+    offset: int  # of the journal's line that changed it last
+    version: int  # the count of changes of the board by then
+    always: bool  # a client that connects again gets it in any case: it does not depend on the journal alone
     _text: str | None = None
 
     @property

@@ -25,10 +25,7 @@ class Unbundled(Exception):
 
 
 def document(files: Mapping[str, str], data: str, kind: str) -> str:
-    """Return the document. `files` are the page's, by path; `data` is JSON; `kind` is in the first comment.
-
-    Raises Unbundled.
-    """
+    """Return the document of the page's `files`, by path; `data` is JSON, `kind` for `marker`. Raises Unbundled."""
     scripts: list[str] = []
     styles: list[str] = []
 

@@ -16,36 +16,25 @@ PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "runni
 
 @dataclass(frozen=True, slots=True)
 class CampaignEntity:
-    """Key `campaign`, and `campaign/ID` in the list of all campaigns. `wall` and `ended` are wall times.
-
-    | field | meaning |
-    | --- | --- |
-    | state | running, passed, failed, stopped, lost (its process was killed) |
-    | text | why it has no runs, or its result so far |
-    | command | repeats it |
-    | asked, passed, failed, running | runs |
-    | used | the actions that faults are drawn from |
-    | baseline | the run without faults |
-    | tallies | for each action, and for each action with the type of task that it hit |
-    """
+    """Key `campaign`, and `campaign/ID` in the list of all campaigns."""
 
     id: str
     program: str
     shape: str
-    command: str
-    state: str
-    text: str
-    wall: float
-    ended: float | None
+    command: str  # repeats it
+    state: str  # running, passed, failed, stopped, lost (its process was killed)
+    text: str  # why it has no runs, or its result so far
+    wall: float  # when it began
+    ended: float | None  # in wall time
     clusterkit: str
     seed: int
-    asked: int
+    asked: int  # runs, as the next three
     passed: int
     failed: int
     running: int
-    used: tuple[str, ...]
+    used: tuple[str, ...]  # the actions that faults are drawn from
     baseline: CampaignBaseline | None
-    tallies: tuple[Tally, ...]
+    tallies: tuple[Tally, ...]  # for each action, and for each action with the type of task that it hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,16 +49,13 @@ class CampaignBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The recoveries from an action; `type` is that of the tasks it hit, empty for all types.
-
-    `seconds` are the times of its recoveries, the shortest first.
-    """
+    """The recoveries from an action."""
 
     action: str
-    type: str
+    type: str  # of the tasks that it hit; empty for all types
     injected: int
     recovered: int
-    seconds: tuple[float, ...]
+    seconds: tuple[float, ...]  # of its recoveries, the shortest first
 
 
 def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dict[str, Entity]:

@@ -35,16 +35,12 @@ MOST_IDLE = 2  # open runs without viewers
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a client gets: the entities that changed, and the board's version by then.
+    """What a client gets: the entities that changed, and the board's version by then."""
 
-    `text` is empty if nothing changed. `offset`: all that the journal has up to there is in this message or in those
-    before it. `over`: nothing will change any more.
-    """
-
-    text: str
+    text: str  # empty if nothing changed
     version: int
-    offset: int
-    over: bool
+    offset: int  # all that the journal has up to there is in this message or in those before it
+    over: bool  # nothing will change any more
 
 
 class LiveRun:

@@ -106,10 +106,7 @@ class LogBook:
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
-        """Return lines after a cursor, the newest ones if they are too many. Raises ClusterkitError.
-
-        Returns `most` characters at most. A search reads many more.
-        """
+        """Return lines after a cursor, the newest ones of more than `most` characters. Raises ClusterkitError."""
         search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         keep = MOST_SEARCHED if wanted.grep else most
         with self._lock:

@@ -79,16 +79,13 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Lines in their order, and the cursors of the next and the previous page.
-
-    `skipped` counts the bytes that were left out; `done`: no more lines exist in that direction for now.
-    """
+    """Lines in their order, and the cursors of the next and the previous page."""
 
     lines: tuple[LogEntry, ...] = ()
     next: str = ""
     previous: str = ""
-    skipped: int = 0
-    done: bool = True
+    skipped: int = 0  # bytes that were left out
+    done: bool = True  # no more lines exist in that direction for now
 
 
 def shown(raw: bytes) -> str:
@@ -140,10 +137,7 @@ def whole_lines(data: bytes, start: int) -> tuple[list[Line], int]:
 
 
 def lines_after(file: int, start: int, end: int, final: bool) -> list[Line]:
-    """The lines that begin at `start` and end before `end`, of CHUNK bytes at most.
-
-    `final`: text before `end` without a newline is a line, too.
-    """
+    """The lines from `start` that end before `end`, of CHUNK bytes at most; `final`: the last needs no newline."""
     data = read(file, start, min(end, start + CHUNK))
     if not data:
         return []
@@ -183,16 +177,13 @@ def line_start(file: int, place: int) -> int:
 
 @dataclass(slots=True)
 class AttemptLog:
-    """One attempt's log by pages; its cursors are offsets. `final`: the attempt writes no more.
-
-    `when` is the wall time at which the byte before a place was written.
-    """
+    """One attempt's log by pages; its cursors are offsets."""
 
     run: RunDirectory
     task: Task
     attempt: int
-    final: bool
-    when: Callable[[Task, int, int], float | None]
+    final: bool  # the attempt writes no more
+    when: Callable[[Task, int, int], float | None]  # wall time at which the byte before a place was written
 
     def after(self, cursor: str, search: Search) -> Page:
         with opened(self.run, self.task, self.attempt) as file:

@@ -190,16 +190,13 @@ class NetworkFault:
 
 
 class Matrix:
-    """The cells of a run's network, as a fold over its events. `changed` are the cells to send again.
-
-    Without a virtual network, or with too many tasks, it has no cells.
-    """
+    """A run's virtual network as a fold over its events; no cells without one, or with too many tasks."""
 
     def __init__(self, job: JobSpec | None) -> None:
         virtual = job is not None and job.network is Network.VIRTUAL and len(job.tasks) <= MOST_TASKS
         self._tasks = [str(task) for task in job.tasks] if job is not None and virtual else []
         self._layers: dict[tuple[str, str], list[NetworkFault]] = {pair: [] for pair in permutations(self._tasks, 2)}
-        self.changed = set(self._layers)
+        self.changed = set(self._layers)  # the cells to send again
 
     def cell(self, source: str, target: str) -> Cell:
         cell = Cell(source, target, None, None, None, None, False, ())

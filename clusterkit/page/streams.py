@@ -117,10 +117,7 @@ async def run_messages(watched: Watched, offset: int) -> AsyncIterator[str]:
 
 
 async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:
-    """The lines after a cursor as they come, until the logs are complete or searching them takes too long.
-
-    In a flood only the newest part is sent, with how much was left out.
-    """
+    """The lines after a cursor as they come, of a flood the newest, until all are sent or a search is too slow."""
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     quiet_since = clock()

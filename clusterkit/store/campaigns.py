@@ -92,10 +92,7 @@ class CampaignFile:
         return 0.0
 
     def remove(self) -> None:
-        """Remove the record. The directories of runs that were kept are not removed.
-
-        Raises CampaignStillLive and ClusterkitError.
-        """
+        """Remove the record, but no directories of runs. Raises CampaignStillLive and ClusterkitError."""
         if self.is_live():
             raise CampaignStillLive(f"The campaign {self.campaign_id} is live. Stop it first, with Ctrl-C.")
         try:

@@ -56,10 +56,7 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
 
 
 def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
-    """Damage the biggest file of the newest checkpoint in place: flip 64 of its bytes, or truncate it to half.
-
-    Returns what was done, as text; None if there is no checkpoint that is not empty. Raises OSError.
-    """
+    """Damage the newest checkpoint's biggest file; return what was done, None if all are empty. Raises OSError."""
     for _ in range(_TRIES):
         newest = newest_checkpoint(directory)
         if newest is None:
@@ -101,10 +98,7 @@ def _flip(file: Path, size: int, seed: str) -> str:
 
 
 def move_aside(directory: Path) -> Path | None:
-    """Give what is in a directory the first free numbered name beside it, and make it anew, empty.
-
-    Returns that name; None if there was nothing in it. Raises OSError.
-    """
+    """Rename a directory that is not empty, and make it anew; return its first free numbered name. Raises OSError."""
     if not directory.is_dir() or not any(directory.iterdir()):
         return None
     names = (directory.with_name(f"{directory.name}-{number}") for number in itertools.count(1))

@@ -69,18 +69,14 @@ def _lines(value: Any, depth: int, indent: str = "") -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """The content of job.json. `created` is wall time, `clusterkit` the version, `pid` the supervisor's.
-
-    `host` is the supervisor's; `allocation` is the engine's name for its hosts, empty if the run is found without.
-    `platform` holds versions and facts about the supervisor's machine.
-    """
+    """The content of job.json."""
 
     run_id: str = ""
-    created: float
-    clusterkit: str = ""
-    pid: int = 0
-    host: str = ""
-    allocation: str = ""
+    created: float  # wall time
+    clusterkit: str = ""  # the version
+    pid: int = 0  # the supervisor's
+    host: str = ""  # the supervisor's
+    allocation: str = ""  # the engine's name for the hosts; empty if the run is found without
     cwd: str = ""
     seed: int = 0
     endpoints: Mapping[Task, str]

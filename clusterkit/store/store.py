@@ -121,10 +121,7 @@ class RunStore:
         return _one(both, prefix, "run or campaign", self.home)
 
     def newest_any(self) -> RunDirectory | CampaignFile:
-        """The newest live run, or else the newest of all runs and campaigns; a campaign stands for its own runs.
-
-        Raises NoSuchRun if there is none.
-        """
+        """The newest live run, or else the newest run or campaign, which stands for its own runs. Raises NoSuchRun."""
         campaigns = {one.campaign_id: one for one in self.campaigns()}
         runs = [run for run in self.all() if campaign_of(run.run_id, campaigns) is None]
         if live := [run for run in runs if run.is_live()]:
@@ -136,10 +133,7 @@ class RunStore:
         return max(found, key=lambda one: one[0])[1]
 
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
-        """The run whose id begins with `prefix`; without one the newest live run, or else, if `finished`, the newest.
-
-        Raises NoSuchRun.
-        """
+        """The run whose id begins so; None: the newest live one or, if `finished`, the newest. Raises NoSuchRun."""
         if prefix is not None:
             return self.find(prefix)
         runs = self.all()

@@ -85,10 +85,7 @@ def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = N
 
 
 def attend(pid: int, held: int, lost: Lost, watchdog: Watchdog | None = None) -> int:
-    """Wait for the supervisor, end the processes that it left, close `held`; return the exit code.
-
-    `held` is the guardian's end of the lifeline.
-    """
+    """Wait for the supervisor, end what it left, close `held`, the end of the lifeline; return the exit code."""
     with suppress(OSError), Wakeup() as wakeup:  # without a descriptor for the wakeup, a signal may have to come twice
         pidfd = os.pidfd_open(pid)
         while not wakeup.wait(pidfd, None if watchdog is None else watchdog.look(pid)):

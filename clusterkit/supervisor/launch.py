@@ -143,10 +143,7 @@ def _run(run: Run, seed: int, observer: Observer, backend: Backend, inbox: Inbox
 def _start_companions(
     job: JobSpec, directory: RunDirectory, inbox: Inbox, say: Callable[[str], None] | None, stack: ExitStack
 ) -> None:
-    """Start what the job asks for, each imported when it is needed. The stack stops it.
-
-    `say` shows a sentence that is not for the journal; None: nothing is shown.
-    """
+    """Start what the job asks for, imported when it is needed; the stack stops it. `say` is for the user alone."""
     if job.tensorboard:
         from clusterkit.tensorboard.companion import start_tensorboard
 
@@ -164,10 +161,7 @@ def _start_companions(
 
 
 def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
-    """Write the run's files that tasks need, and end strays of earlier runs; return warnings about those.
-
-    On an error, remove the directory, unless the run continues.
-    """
+    """Write what tasks need, and end strays; return warnings. On an error, discard a directory that is new."""
     prepared = run.prepared
     if past is not None:
         warnings = _reap(backend, run, run.run_id)

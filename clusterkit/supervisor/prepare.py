@@ -177,10 +177,7 @@ class Run:
 
 
 def make_and_lock(directory: RunDirectory) -> int:
-    """Create a run's directory, and mark the run as live while this process keeps the descriptor that it returns.
-
-    Raises RunDirectoryError.
-    """
+    """Create a run's directory, and lock it for as long as the descriptor is open. Raises RunDirectoryError."""
     directory.make()
     try:
         return directory.lock()

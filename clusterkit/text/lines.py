@@ -111,10 +111,7 @@ def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 
 def last_traceback(lines: Sequence[str]) -> int | None:
-    """The number of the line that begins the last Python traceback in a log.
-
-    It may come after a progress bar, which an exception leaves without the end of its line.
-    """
+    """The number of the line that begins the last Python traceback in a log, perhaps after a progress bar."""
     for number in range(len(lines) - 1, -1, -1):
         line, following = lines[number], lines[number + 1 : number + 2]
         if line.startswith(_TRACEBACK) or (line.endswith(_TRACEBACK) and "".join(following).startswith('  File "')):
@@ -145,10 +142,7 @@ class NoiseFilter:
         return self._in_noise
 
     def may_hide(self, whole: bytes) -> bool:
-        """Whether lines with a newline before and after each may contain noise.
-
-        If not, calling `is_noise` for them is unnecessary.
-        """
+        """Whether `is_noise` is needed for lines with a newline before and after each."""
         return (
             self._in_noise
             or any(letter in whole and any(clue in whole for clue in clues) for letter, clues in _CLUES)

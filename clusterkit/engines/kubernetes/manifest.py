@@ -66,14 +66,11 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A job that can be written down for Kubernetes.
+    """A job that can be written down for Kubernetes."""
 
-    `name` is the run's id, with which the name of every object begins. `options` are those of the job without it.
-    """
-
-    name: str
+    name: str  # the run's id, with which the name of every object begins
     job: JobSpec
-    options: JobOptions
+    options: JobOptions  # of the job, without the run's id
     flags: Flags
 
     @property

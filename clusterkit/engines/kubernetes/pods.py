@@ -37,10 +37,7 @@ def agent_words() -> list[str]:
 
 
 def job_file(manifest: Manifest) -> str:
-    """The text of the job file in the supervisor's pod: variables, and what only some task types have.
-
-    They may be secrets, which must not be on a command line. Empty if there are none.
-    """
+    """The job file in the supervisor's pod: variables, which may be secrets, and tables. Empty if there are none."""
     options = {name: value for name, value in manifest.options.items() if name in ("env", "task") and value}
     return job_text(JobOptions(**options), secrets=True).lstrip("\n")  # type: ignore[typeddict-item]
 

@@ -58,22 +58,17 @@ _PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job that Slurm's controller knows. Times are seconds since 1970; None: Slurm has none.
-
-    `restarts` is how often it was requeued. `start` is an estimate while it waits. `preempted` is when its preemption
-    was decided: a job that still runs has the partition's grace time from then on. `time_limit` is in seconds; None is
-    no limit. `host` is the one that its batch script runs on. `reason` is Slurm's own word.
-    """
+    """A job that Slurm's controller knows. Times are seconds since 1970; None: Slurm has none."""
 
     job: int
     state: str
-    restarts: int
-    start: int | None
+    restarts: int  # how often it was requeued
+    start: int | None  # an estimate while it waits
     end: int | None
-    preempted: int | None
-    time_limit: int | None
-    host: str
-    reason: str
+    preempted: int | None  # when its preemption was decided; it has the partition's grace time from then on
+    time_limit: int | None  # seconds; None is no limit
+    host: str  # on which its batch script runs
+    reason: str  # Slurm's own word
 
     @property
     def phase(self) -> Phase:

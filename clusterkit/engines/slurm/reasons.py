@@ -66,10 +66,7 @@ _CAUSES = {
 
 
 def why_warned(job: QueuedJob, now: float, warning: float, restarts: int | None = None) -> End:
-    """Return what a signal means that a job gets: its own `warning` seconds before the limit, or a SIGTERM.
-
-    It began after `restarts` requeues.
-    """
+    """Return what a signal means to a job that began after `restarts` requeues: the script's warning, or a SIGTERM."""
     if job.phase is not Phase.RUNNING:
         return why_ended(job, job.restarts if restarts is None else restarts)
     if job.preempted is not None:
@@ -79,10 +76,7 @@ def why_warned(job: QueuedJob, now: float, warning: float, restarts: int | None 
 
 
 def why_ended(job: QueuedJob, restarts: int, log: str = "") -> End:
-    """Return what has ended a job that began after `restarts` requeues, or ends it now.
-
-    `log` is the end of the file that it prints to.
-    """
+    """Return what ends, or has ended, a job that began after `restarts` requeues; `log` is the end of its output."""
     if causes := [cause for number, cause in _LINE.findall(log) if int(number) == job.job]:
         return _CAUSES.get(causes[-1].partition(",")[0], End.UNKNOWN)
     if job.phase is Phase.OVER:

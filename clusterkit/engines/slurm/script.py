@@ -41,21 +41,17 @@ _ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """What a run asks Slurm for.
-
-    `output` is the file that takes what the supervisor prints. `time` is in seconds; 0 and "" leave the choice to
-    Slurm. `cpus` and `gpus` are per host. `arguments` are further options of sbatch, each with its value in one word.
-    """
+    """What a run asks Slurm for."""
 
     name: str
     hosts: int
     directory: str
-    output: str
-    time: float = 0.0
+    output: str  # the file that takes what the supervisor prints
+    time: float = 0.0  # seconds; 0 and "" leave the choice to Slurm
     partition: str = ""
-    cpus: int = 0
+    cpus: int = 0  # on each host, as are the GPUs
     gpus: int = 0
-    arguments: Sequence[str] = ()
+    arguments: Sequence[str] = ()  # further options of sbatch, each with its value in one word
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -141,10 +137,7 @@ def _shell(word: str) -> str:
 
 
 def agent_command(clusterkit: Sequence[str], connect: str, key: str, requeues: bool = False) -> list[str]:
-    """The command of an agent; `connect` is `address:port` of the supervisor, `key` a file that all hosts see.
-
-    `requeues`: if the host of the supervisor is lost, the agent has the job requeued.
-    """
+    """The command of an agent; `requeues`: it has the job requeued if the host of the supervisor is lost."""
     return [*clusterkit, "agent", "--connect", connect, "--key", key, *(["--engine", "slurm"] if requeues else [])]
 
 
