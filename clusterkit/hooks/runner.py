@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from clusterkit.companions.process import Companion, Script
 from clusterkit.hooks.executor import TERM_FOR
@@ -29,11 +29,7 @@ KILLED_WITHIN = 3.0  # seconds beyond a command's bound
 QUIETLY = 1.0  # seconds for which `end` waits without a message
 END_WITHIN = 3.0  # seconds for the process that runs the commands
 Say = Callable[[str], None]
-
-
-class _Queued(NamedTuple):
-    document: Document
-    time: float  # wall time
+_Queued = tuple[Document, float]  # with the wall time
 
 
 class HookRunner:
@@ -76,9 +72,9 @@ class HookRunner:
             if document.event not in self._commands or self._companion is None:
                 continue
             if document.event is Hook.END:
-                self._last = _Queued(document, time.time())
+                self._last = document, time.time()
             else:
-                self._add(_Queued(document, time.time()))
+                self._add((document, time.time()))
 
     def end(self) -> None:
         """Run the queued commands, and then the one for the end of the run, each part within the bound.
@@ -126,7 +122,7 @@ class HookRunner:
                 f"The commands of {self._flags} can't keep up: {MOST_QUEUED} events wait, and further ones are "
                 "skipped. The next command learns how many."
             )
-        self._skip(one.document.event)
+        self._skip(one[0].event)
 
     def _skip(self, hook: Hook) -> None:
         self._skipped[hook] += 1
@@ -134,7 +130,7 @@ class HookRunner:
 
     def _drop(self) -> None:
         while self._queue:
-            self._skip(self._queue.popleft().document.event)
+            self._skip(self._queue.popleft()[0].event)
 
     def _next(self) -> None:
         if self._running is not None or not self._queue:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import permutations
 
@@ -20,7 +21,7 @@ from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
 from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
-from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction
+from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task
@@ -209,7 +210,10 @@ class Matrix:
             case ev.FaultInjected(number, text, action, tasks, others) if action in ON_NETWORK:
                 if action is FaultAction.RESET:  # it has no lasting effect
                     return
-                layer = NetworkFault(number, action, _amount(text))
+                amount = None
+                with suppress(BadJob):
+                    amount = parse_fault(text).amount
+                layer = NetworkFault(number, action, amount)
                 far = [str(task) for task in others]
                 for a in map(str, tasks):
                     for b in far or self._tasks:
@@ -232,14 +236,6 @@ class Matrix:
             if any(layer.number == number for layer in layers):
                 self._layers[key] = [layer for layer in layers if layer.number != number]
                 self.changed.add(key)
-
-
-def _amount(text: str) -> float | None:
-    try:
-        fault: Fault = parse_fault(text)
-    except BadJob:
-        return None
-    return fault.amount
 
 
 def _impaired(cell: Cell, layer: NetworkFault) -> Cell:

@@ -121,7 +121,8 @@ class ControlServer:
             self._resumes_at = time.monotonic() + REST
             self._warn(error)
             return
-        if _peer_uid(connection) not in (os.getuid(), 0):
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", peer)[1] not in (os.getuid(), 0):
             connection.close()
             return
         connection.setblocking(False)
@@ -220,9 +221,3 @@ class ControlServer:
             client.connection.close()
             if self._resumes_at is not None:  # the client's descriptor is free now
                 self._resumes_at = 0.0
-
-
-def _peer_uid(connection: socket.socket) -> int:
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", raw)[1]
-    return uid

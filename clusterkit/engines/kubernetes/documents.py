@@ -86,6 +86,9 @@ def _agents(manifest: Manifest) -> Document:
         {"name": pods.SUPERVISOR_HOST, "value": supervisor_host(manifest)},
     ]
     only = pods.container(manifest, AGENT, pods.agent_words(), env, pods.of_agent(manifest), [pods.KEY_MOUNT])
+    # Nodes with GPUs are kept for the pods that use them.
+    kept: list[Document] = [{"key": pods.GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    tolerations: Document = {"tolerations": kept} if manifest.job.devices.gpus else {}
     spread: Document = {
         "maxSkew": 1,
         "topologyKey": "kubernetes.io/hostname",
@@ -104,7 +107,7 @@ def _agents(manifest: Manifest) -> Document:
             [pods.key_volume(manifest.place.key)],
             restartPolicy="OnFailure",
             topologySpreadConstraints=[spread],
-            **pods.tolerations(bool(manifest.job.devices.gpus)),
+            **tolerations,
         ),
     }
 

@@ -163,8 +163,3 @@ def _secret_volume(name: str, secret: str, file: str) -> Document:
         "name": name,
         "secret": {"secretName": secret, "defaultMode": 0o400, "items": [{"key": file, "path": file}]},
     }
-
-
-def tolerations(gpus: bool) -> Document:
-    """What lets a pod that uses GPUs onto the nodes that are kept for such pods."""
-    return {"tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]} if gpus else {}

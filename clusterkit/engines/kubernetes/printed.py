@@ -22,7 +22,11 @@ from clusterkit.words.job import JobSpec
 
 def asked(gathered: Gathered, flags: Flags) -> Manifest:
     """Check everything that can be known without the image, whose files are not here. Raises BadJob."""
-    job, problems = _countable(_on_hosts(gathered, flags))
+    # The number of agents is another one than on one machine if it is not given.
+    asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))
+    hosts = max(1, manifest.hosts_of(_countable(gathered)[0], asked_for))
+    on_hosts = gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
+    job, problems = _countable(on_hosts)
     name = gathered.options.get("run_id") or f"run-{new_run_id()}"
     problems += [
         *manifest.name_problems(name, manifest.agents_of(job, flags)),
@@ -38,14 +42,6 @@ def _countable(gathered: Gathered) -> tuple[JobSpec, list[str]]:
     """The job and its problems; with few tasks if they are among the problems, since there may be too many to list."""
     job, problems, clear = describe(gathered)
     return job if clear else replace(job, counts={kind: min(count, 1) for kind, count in job.counts.items()}), problems
-
-
-def _on_hosts(gathered: Gathered, flags: Flags) -> Gathered:
-    """With the number of agents, which is another one than on one machine if it is not given."""
-    hosts = max(
-        1, manifest.hosts_of(_countable(gathered)[0], replace(flags, hosts=flags.hosts and min(flags.hosts, MOST)))
-    )
-    return gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
 
 
 def asked_key(gathered: Gathered, flags: Flags) -> Place:

@@ -122,7 +122,9 @@ class Following:
             if known.phase is Phase.WAITING and known.reason:
                 again = " again" if known.restarts else ""
                 self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
-            self._hasten(known)
+            if known.phase is Phase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
+                self._hastened = known.restarts  # nobody in the job can do it
+                self._try(lambda: self._slurm.start_soon(self._job))
             until = time.monotonic() + ASK_EVERY
             while time.monotonic() < until:
                 self._show()
@@ -143,12 +145,6 @@ class Following:
         """Whether the job, which is over, waits again, since its run was suspended and is to continue."""
         end = why_ended(known, known.restarts, self._tail())
         return _is_suspended(self._one.run) and end in CONTINUES and self._try(lambda: self._slurm.requeue(self._job))
-
-    def _hasten(self, known: QueuedJob) -> None:
-        """Have a requeued job start again soon, which nobody in the job can do."""
-        if known.phase is Phase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
-            self._hastened = known.restarts
-            self._try(lambda: self._slurm.start_soon(self._job))
 
     def _try(self, ask: Callable[[], None]) -> bool:
         """Ask Slurm for something; False if it refuses or does not answer."""
