@@ -56,19 +56,6 @@ class Document:
         return {"schema": SCHEMA, "event": str(self.event), "time": round(time, 3), "skipped": skipped, **fields}
 
 
-def about(failure: Failure) -> dict[str, Any]:
-    """The fields about the failed attempt that follow from the failure alone."""
-    exit_ = failure.exit
-    return {
-        "task": str(failure.task),
-        "attempt": failure.attempt,
-        "how": printable(str(exit_)),
-        "exit_code": exit_.code,
-        "signal": None if exit_.signal is None else signal_name(exit_.signal),
-        "error": None if failure.exception is None else printable(failure.exception),
-    }
-
-
 class Moments:
     """Takes each event of a run after its ledger, with the same time, and returns what there is to tell.
 
@@ -177,8 +164,14 @@ class Moments:
     def _about(self, failure: Failure) -> dict[str, Any]:
         number = self._ledger.attempts.explained.get((failure.task, failure.attempt))
         fault = None if number is None else self._ledger.faults.known.get(number)
+        exit_ = failure.exit
         return {
-            **about(failure),
+            "task": str(failure.task),
+            "attempt": failure.attempt,
+            "how": printable(str(exit_)),
+            "exit_code": exit_.code,
+            "signal": None if exit_.signal is None else signal_name(exit_.signal),
+            "error": None if failure.exception is None else printable(failure.exception),
             "fault": None if fault is None else fault.event.fault,
             "log": str(self._paths.log(failure.task, failure.attempt)),
         }

@@ -30,12 +30,6 @@ FIELDS = {"verb", "tasks", "signal", "force", "fault", "steps", "seconds"}
 class NotAllowed(ClusterkitError):
     """This dashboard may only look."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "
-            "`clusterkit up --dashboard-control`."
-        )
-
 
 class Acts:
     """Carries out requests, one at a time for each run's socket."""
@@ -46,7 +40,10 @@ class Acts:
     async def answer(self, opened: OpenRun, body: bytes) -> str:
         """Do what a request asks for, and say what was done. Raises ClusterkitError."""
         if not self._allowed:
-            raise NotAllowed
+            raise NotAllowed(
+                "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "
+                "`clusterkit up --dashboard-control`."
+            )
         verb, params = _read(body)
         answer = await asyncio.to_thread(_ask, opened.run, verb, params)
         text = _done(verb, params, answer)

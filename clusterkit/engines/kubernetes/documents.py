@@ -49,11 +49,6 @@ def jobset(manifest: Manifest) -> Document:
     }
 
 
-def supervisor_host(manifest: Manifest) -> str:
-    """The name under which the pods find the supervisor's, and one that replaced it, too."""
-    return f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"
-
-
 def _supervisor(manifest: Manifest) -> Document:
     has_file = pods.job_file(manifest) != ""
     env: list[Document] = [{"name": "CLUSTERKIT_HOME", "value": HOME}]
@@ -81,9 +76,10 @@ def _supervisor(manifest: Manifest) -> Document:
 
 
 def _agents(manifest: Manifest) -> Document:
+    host = f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"  # of the supervisor's pod, and of one that replaced it
     env: list[Document] = [
         {"name": pods.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
-        {"name": pods.SUPERVISOR_HOST, "value": supervisor_host(manifest)},
+        {"name": pods.SUPERVISOR_HOST, "value": host},
     ]
     only = pods.container(manifest, AGENT, pods.agent_words(), env, pods.of_agent(manifest), [pods.KEY_MOUNT])
     # Nodes with GPUs are kept for the pods that use them.
