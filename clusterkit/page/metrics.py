@@ -79,15 +79,19 @@ class _Collector(Collector):
         self._runs = runs
 
     def collect(self) -> Iterator[Metric]:
-        known = [one for one in self._runs if "run" in one.entities]  # those whose first event was read
-        for make in (_of_run, _of_tasks, _of_failures, _of_time):
-            yield from make(known)
+        return families(self._runs)
 
 
 def exposition(runs: Sequence[Scraped]) -> bytes:
     """The body of an answer to a scrape; its type is CONTENT_TYPE."""
     text: bytes = generate_latest(_Collector(runs))  # type: ignore[no-untyped-call]
     return text
+
+
+def families(runs: Sequence[Scraped]) -> Iterator[Metric]:
+    known = [one for one in runs if "run" in one.entities]  # those whose first event was read
+    for make in (_of_run, _of_tasks, _of_failures, _of_time):
+        yield from make(known)
 
 
 def _of_run(runs: Sequence[Scraped]) -> Iterator[Metric]:
