@@ -73,6 +73,11 @@ NO_TOKEN = (
 _OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/static/.*")  # the page, whatever it will show
 
 
+def new_token() -> str:
+    """A token that nobody can guess: 192 bits."""
+    return secrets.token_urlsafe(24)
+
+
 class RequestRefused(Exception):
     """The request is refused with a status and a sentence."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
 import socket
 from typing import Any
 
@@ -12,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from clusterkit.page.app import Dashboard
-from clusterkit.page.safety import Safety
+from clusterkit.page.safety import Safety, new_token
 from clusterkit.store.store import RunStore
 from clusterkit.task.peers import uid_of
 from clusterkit.words.errors import ClusterkitError
@@ -78,7 +77,7 @@ class PageServer:
     def __init__(self, store: RunStore, control: bool = False, port: int = 0) -> None:
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
-        self.token = secrets.token_urlsafe(24)  # 192 bits, which nobody can guess
+        self.token = new_token()
         self._dashboard = Dashboard(store, control)
         app = Safety(self._dashboard.app(), self.token, self.port)
         self._server = _Uvicorn(

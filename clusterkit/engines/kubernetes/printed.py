@@ -60,12 +60,12 @@ class CannotWrite(ClusterkitError):
     exit_code = 2
 
 
-def manifest_text(manifest: Manifest, seen: bool) -> str:
+def manifest_text(one: Manifest, seen: bool) -> str:
     """Every document of a run. Raises BadJob if there is a secret in them, and they would be `seen` on a screen."""
-    if seen and (found := secrets_in(manifest)):
+    if seen and (found := secrets_in(one)):
         raise BadJob([_unseen(listed(found))])
-    has_key = manifest.flags.secret is Secret.TOO
-    return yaml_text(head(manifest), documents(manifest, _new_key(manifest.name) if has_key else ""))
+    has_key = one.flags.secret is Secret.TOO
+    return yaml_text(head(one), documents(one, _new_key(one.name) if has_key else ""))
 
 
 def key_text(place: Place, seen: bool) -> str:
