@@ -52,21 +52,6 @@ Handler = Callable[[Request], Awaitable[Any]]
 Mapped = Mapping[str, str]
 
 
-class StaticFiles:
-    """The page's own files, as listed when the dashboard starts."""
-
-    def __init__(self) -> None:
-        files = [path for path in STATIC.rglob("*") if path.is_file() and path.suffix in TYPES]
-        self._files = {str(path.relative_to(STATIC)): path for path in files}
-
-    def response(self, name: str) -> Response:
-        path = self._files.get(name)
-        if path is None:
-            why = json.dumps({"error": "The page has no such file."})
-            return Response(why, 404, media_type="application/json")
-        return Response(path.read_bytes(), media_type=TYPES[path.suffix], headers={"cache-control": "no-cache"})
-
-
 def run_file(run: RunDirectory, kind: str, name: str) -> str:
     """The end of a file that the run lists under this name, without control characters. Raises NoSuchRun."""
     listed = run.all_stacks.iterdir() if kind == "stacks" and run.all_stacks.is_dir() else ()
@@ -89,7 +74,8 @@ class Dashboard:
         self._runs = Runs(store)
         self._acts = Acts(control)
         self.places = Places()
-        self._static = StaticFiles()
+        files = [path for path in STATIC.rglob("*") if path.is_file() and path.suffix in TYPES]
+        self._files = {str(path.relative_to(STATIC)): path for path in files}
 
     def app(self) -> ASGIApp:
         run = "/api/run/{run}"
@@ -123,10 +109,15 @@ class Dashboard:
 
     async def index(self, request: Request) -> Response:
         """The page, which derives from its address what to show."""
-        return self._static.response("index.html")
+        return self._file("index.html")
 
     async def static(self, request: Request) -> Response:
-        return self._static.response(request.path_params["name"])
+        return self._file(request.path_params["name"])
+
+    def _file(self, name: str) -> Response:
+        if (path := self._files.get(name)) is None:
+            return Response(json.dumps({"error": "The page has no such file."}), 404, media_type=JSON)
+        return Response(path.read_bytes(), media_type=TYPES[path.suffix], headers={"cache-control": "no-cache"})
 
     async def config(self, request: Request) -> str:
         return json.dumps({"version": __version__, "control": self._control})

@@ -48,9 +48,6 @@ class Board:
         self._entries: dict[str, Entry] = {}
         self._gone = 0
 
-    def __len__(self) -> int:
-        return len(self._entries) - self._gone
-
     def put(self, key: str, entity: Any, offset: int, always: bool = False) -> None:
         """Set an entity, or remove it with None. One that is the same as before did not change."""
         old = self._entries.get(key)

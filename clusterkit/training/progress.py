@@ -9,19 +9,14 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final, Protocol
+from typing import Final, SupportsFloat
 
 from clusterkit.training import this_task
 
 # A write of at most PIPE_BUF bytes is atomic, so threads and forks can share the descriptor without a lock.
 LINE_LIMIT: Final = 4096
 STEP_LIMIT: Final = 2**63
-
-
-class Number(Protocol):
-    """Anything that float() accepts: a Python number, a NumPy or TensorFlow scalar."""
-
-    def __float__(self) -> float: ...
+Number = SupportsFloat  # a Python number, a NumPy or TensorFlow scalar
 
 
 class ProgressChannel:

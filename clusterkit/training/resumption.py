@@ -57,10 +57,7 @@ class _Counters:
 
 
 def start_at(model: Any, epoch: int | None) -> None:
-    """Make `fit` start at this epoch, as Keras's BackupAndRestore does; None: at its `initial_epoch`.
-
-    Call it in `on_train_begin`.
-    """
+    """Make `fit` start at this epoch, as Keras's BackupAndRestore does in `on_train_begin`; None undoes it."""
     if is_keras_2(model):
         model._training_state = None if epoch is None else _Counters(epoch)
     else:
@@ -126,10 +123,7 @@ def _seeds(layer: Any) -> list[Any]:
 
 
 def restorable(objects: Mapping[str, Any], entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the objects that a checkpoint with these entries can contain, by name.
-
-    A checkpoint of an earlier clusterkit lacks the objects that only later versions save.
-    """
+    """Return the objects that a checkpoint with these entries can have, by name: earlier versions saved fewer."""
     saved = {key.partition("/")[0] for key, _ in entries}
     return {
         name: each
