@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -190,8 +189,11 @@ class Cluster:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(*() if kind is None else (ClusterkitError,)):  # the block's own exception is the one to see
+        try:
             self.stop()
+        except ClusterkitError:
+            if kind is None:  # otherwise the block's own exception is the one to see
+                raise
 
     def _job(
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
