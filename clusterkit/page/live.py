@@ -89,6 +89,7 @@ class LiveRun:
         return scraped(self.model.board.entities(), now, journal, self.model.ledger)
 
     def message(self, version: int | None, offset: int = -1) -> Message:
+        """What changed since a version of this board; None: since an offset of the journal, on whatever board."""
         board = self.model.board
         if version is not None:
             entries = board.since_version(version)
