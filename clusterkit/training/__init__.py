@@ -60,9 +60,8 @@ _HOMES = {
     "scaling": ("per_replica_batch", "scaled"),
     "schedule": ("learning_rate",),
     "server": ("serve",),
-    "sharding": ("sharded",),
     "sidecar": ("new_checkpoints",),
-    "strategies": ("NoTPU", "StrategyUnavailable", "strategy"),
+    "strategies": ("NoTPU", "StrategyUnavailable", "sharded", "strategy"),
     "this_task": (
         *("attempt", "checkpoint_dir", "has_ps", "in_cluster", "is_chief", "is_coordinator", "is_evaluator", "num_ps"),
         *("num_workers", "restart_reason", "run_id", "task", "task_index", "task_type", "tensorboard_dir"),
