@@ -95,9 +95,7 @@ class TerminalLines:
         if self.due_at is None or now < self.due_at:
             return None
         self._since = None
-        seen = deepcopy(self._line) or OverwrittenLine()
-        seen.write(_CUT.sub("", self._splitter.rest))
-        state = seen.text()
+        state = self._state()
         if not state or state == self._shown:
             return None
         self._shown = state
@@ -131,6 +129,12 @@ class TerminalLines:
             line = OverwrittenLine()
         line.write(text)
         return None if (last := line.text()) == shown else last
+
+    def _state(self) -> str:
+        """What a terminal shows of the line so far."""
+        seen = deepcopy(self._line) or OverwrittenLine()
+        seen.write(_CUT.sub("", self._splitter.rest))
+        return seen.text()
 
 
 def _changed(style: str, by: str) -> str:
