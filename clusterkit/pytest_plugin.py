@@ -120,7 +120,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
     CLUSTERKIT_HOME is set to a directory for this test, so it also applies to runs that the test starts in other ways.
     """
-    from clusterkit.api.session import session
+    from clusterkit.api.supervisor import session
 
     session()  # before CLUSTERKIT_HOME changes: it finds the user's warm servers there
     keep = request.config.getoption("--cluster-keep")

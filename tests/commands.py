@@ -13,7 +13,7 @@ from typing import Any
 
 from clusterkit.store.control import Client
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.follow import Life
+from clusterkit.store.journal import Life
 from clusterkit.words.errors import ClusterkitError
 from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, more, processes_of, wait_until

@@ -57,8 +57,8 @@ PURE = (
     *("text", "words", "machine"),
     *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
     *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
-    *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "store/paths", "supervisor/params"),
-    *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/document", "hooks/moments"),
+    *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "store/paths"),
+    *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/moments"),
     *("backends/local/reports", "backends/local/blocked_threads"),
     *("backends/link/frames", "backends/link/session", "backends/link/stream"),
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "curve", "faults", "incident")),
@@ -70,13 +70,12 @@ PURE = (
     *(f"explain/{name}" for name in ("matching", "row", "table")),
     *(f"explain/{name}" for name in ("data", "environment", "gangs", "keras", "peers", "program", "resolvers")),
     "explain/servers",
-    *("doctor/diagnosis", "doctor/machine_rules", "doctor/python_rules", "doctor/rules"),
+    *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules"),
     *("views/prefixed", "views/repeats", "views/stragglers", "views/tables", "views/tracebacks"),
-    *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "markup", "trace")),
-    *(f"engines/slurm/{name}" for name in ("ends", "errors", "queue", "script", "steps", "waits")),
+    *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "trace")),
+    *("engines/slurm/answers", "engines/slurm/reasons", "engines/slurm/script"),
     "job/foreign",
-    *(f"engines/kubernetes/{name}" for name in ("commands", "documents", "jobset", "manifest", "names", "objects")),
-    *(f"engines/kubernetes/{name}" for name in ("pods", "rules", "text")),
+    *(f"engines/kubernetes/{name}" for name in ("documents", "manifest", "pods")),
 )
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it
 # reads what cloudpickle wrote, and that interpreter is the API's own.

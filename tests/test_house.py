@@ -18,9 +18,8 @@ from typing import get_args
 
 import pytest
 
-from clusterkit.engines.base import Engine
+from clusterkit.engines.base import Engine, engine_named
 from clusterkit.engines.options import EngineName
-from clusterkit.engines.table import engine_named
 from tests.rooms import IMPURE, INSIDE, PURE, ROOMS
 
 ROOT = Path(__file__).parent.parent

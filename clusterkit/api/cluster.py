@@ -5,22 +5,16 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from clusterkit.api.follow import Wanted, matcher, told
-from clusterkit.api.functions import RUNNER, pickle_call, read_returns
-from clusterkit.api.options import check_names, gathered, with_options_in_help
+from clusterkit.api.options import RUNNER, check_names, gathered, pickle_call, read_returns, with_options_in_help
 from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, read_result
-from clusterkit.api.session import Temporary
-from clusterkit.api.supervisor import Supervisor
-from clusterkit.api.tasks import TaskHistory, Tasks, known
+from clusterkit.api.supervisor import Supervisor, Temporary
+from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, told
 from clusterkit.job.options import Gathered, Options
 from clusterkit.store.control import Client, NotLive
-from clusterkit.store.follow import follow
-from clusterkit.store.journal import JournalReader
+from clusterkit.store.journal import JournalReader, follow
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
@@ -107,7 +101,9 @@ class Cluster:
             raise StillRunning(f"The run {self.run_id} is still running.")
         with self._lock:
             if self._result is None:
-                self._result = self._read_result()
+                result = read_result(self._run, self._supervisor.exit_code or 0)
+                self._close()
+                self._result = Result.of(result, self._run, read_returns(result, self.directory))
         return self._result
 
     def events(self, follow: bool = False) -> Iterator[ev.Event]:
@@ -192,14 +188,12 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if error is None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
             self.stop()
-            return
-        with suppress(ClusterkitError):  # the exception that is on its way is the one to see
-            self.stop()
+        except ClusterkitError:
+            if kind is None:  # otherwise the block's own exception is the one to see
+                raise
 
     def _job(
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
@@ -253,11 +247,6 @@ class Cluster:
         result = self.result
         failed = result.state in (RunState.FAILED, RunState.TIMED_OUT)
         return ClusterFailed(what, result) if failed else RunEnded(what, result)
-
-    def _read_result(self) -> Result:
-        result = read_result(self._run, self._supervisor.exit_code or 0)
-        self._close()
-        return Result.of(result, self._run, read_returns(result, self.directory))
 
     def _close(self) -> None:
         _going_on.discard(self)

@@ -1,25 +1,34 @@
-"""The keywords of `Cluster`, and the one place where they become the options of a job."""
+"""What `Cluster` takes: keywords that become the options of a job, and functions that are pickled for its tasks."""
 
 from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+import pickle
+import sys
+import sysconfig
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
 from clusterkit.job.flags import text_of
 from clusterkit.job.foreign import meant
 from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options
 from clusterkit.job.spec import UNFIT
+from clusterkit.task import call
 from clusterkit.text import durations
 from clusterkit.text.spelling import did_you_mean
-from clusterkit.words.errors import BadJob
-from clusterkit.words.options import Path
+from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.options import Path as PathOption
+from clusterkit.words.outcome import RunResult
 
 F = TypeVar("F", bound=Callable[..., None])
 _HINTS = get_type_hints(Options)
 __tracebackhide__ = True  # a test that fails here is to show its own line
+RUNNER = str(Path(call.__file__).resolve())
 
 
 class Keywords(Options, total=False):
@@ -27,7 +36,7 @@ class Keywords(Options, total=False):
 
     args: Sequence[object]
     kwargs: Mapping[str, Any] | None
-    home: Path | None
+    home: PathOption | None
     patience: float | None
 
 
@@ -51,7 +60,7 @@ def with_options_in_help(constructor: F) -> F:
 
 def _hint_of(name: str) -> Any:
     hint = _HINTS[name]
-    return str | os.PathLike[str] if hint == Path else hint
+    return str | os.PathLike[str] if hint == PathOption else hint
 
 
 def _help(entry: Entry) -> str:
@@ -138,3 +147,63 @@ def _variables(env: Any) -> dict[str, str]:
     if wrong := [name for name in env if not isinstance(name, str) or not name or "=" in name]:
         raise BadJob([f"env: {name!r} can't be the name of a variable." for name in wrong])
     return {name: text_of(value) for name, value in env.items()}
+
+
+_registering = threading.Lock()
+
+
+def pickle_call(
+    function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, Any], path: Path, here: Path
+) -> None:
+    """Write what RUNNER calls. Relative directories of `sys.path` are those of `here`. Raises BadJob."""
+    try:
+        with by_value(function):
+            data = call.dumps((function, tuple(args), dict(kwargs)))
+    except Exception as error:
+        name, why = getattr(function, "__qualname__", repr(function)), f"{type(error).__name__}: {error}"
+        raise BadJob([f"The function {name} or its arguments can't be pickled: {why}"]) from None
+    path.write_bytes(pickle.dumps([str(here / entry) for entry in sys.path]) + data)
+
+
+@contextmanager
+def by_value(function: Callable[..., Any]) -> Iterator[None]:
+    """Let cloudpickle take what is defined in the function's module along, rather than its name.
+
+    The tasks could not import a test module or a notebook, or would run its top level once more. A module that is
+    installed is imported there as everywhere.
+    """
+    import cloudpickle  # not everybody's programs are functions
+
+    inner = getattr(function, "func", function)  # of functools.partial
+    module = sys.modules.get(getattr(inner, "__module__", None) or "")
+    with _registering:  # the registry is the whole process's
+        if module is None or is_installed(module) or module.__name__ in cloudpickle.list_registry_pickle_by_value():
+            yield
+            return
+        cloudpickle.register_pickle_by_value(module)
+        try:
+            yield
+        finally:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def is_installed(module: ModuleType) -> bool:
+    """Whether every interpreter of this environment can import the module. Of a notebook, cloudpickle knows better."""
+    file = getattr(module, "__file__", None)
+    places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return file is None or any(Path(file).is_relative_to(place) for place in places)
+
+
+def read_returns(result: RunResult, run: Path) -> dict[str, Any]:
+    """What the function returned in each task's last attempt. Tasks that were ended, or failed, are left out."""
+    last = {str(attempt.task): attempt for attempt in result.attempts}
+    files = {name: call.returned_file(run, name, attempt.attempt) for name, attempt in last.items()}
+    return {name: _load(file, name) for name, file in files.items() if file.exists()}
+
+
+def _load(file: Path, task: str) -> Any:
+    try:
+        with file.open("rb") as opened:
+            return pickle.load(opened)
+    except Exception as error:
+        raise ClusterkitError(f"What {task} returned can't be read here: {type(error).__name__}: {error}") from None

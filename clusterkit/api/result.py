@@ -43,7 +43,6 @@ class Result(RunResult):
 
     @classmethod
     def of(cls, result: RunResult, run: RunDirectory, returns: Mapping[str, Any]) -> Self:
-        """The result of a run in its directory."""
         known = {field.name: getattr(result, field.name) for field in fields(result)}
         told = report_of(run)
         account = {field.name: getattr(told, field.name) for field in fields(told)}

@@ -11,6 +11,7 @@ child ends, which may be long before this process does.
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import shutil
@@ -19,23 +20,55 @@ import site
 import subprocess
 import sys
 import sysconfig
+import tempfile
 import threading
+import weakref
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from clusterkit.api.session import session
 from clusterkit.job.options import Gathered
 from clusterkit.store.cleaning import MARK
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.process import code_of
-from clusterkit.warm.warm_client import ApiRequest, handed_over
+from clusterkit.warm.warm_client import ApiRequest, Session, handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
-ROOT = Path(__file__).parent.parent.parent
+_sessions: dict[int, Session] = {}  # by pid: a fork finds its parent's, and must not take it for its own
 PUSH = 10.0  # seconds that each rung of the ladder gets, once the first one's time is over
+
+
+def session() -> Session:
+    """The session. The first call also notes where the user's own warm servers are, before a test changes that."""
+    pid = os.getpid()
+    return _sessions.get(pid) or _sessions.setdefault(pid, Session.new())  # in one step: threads start runs too
+
+
+@atexit.register
+def _end() -> None:
+    if (mine := _sessions.get(os.getpid())) is not None:
+        mine.remove_directory()
+
+
+class Temporary:
+    """A temporary directory; `remove` removes it, as does the end of this process.
+
+    Why not `tempfile.TemporaryDirectory`: at its exit a fork would remove the files that its parent's tasks read.
+    """
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="clusterkit-"))
+        self.remove = weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def _remove(directory: Path, owner: int) -> None:
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+ROOT = Path(__file__).parent.parent.parent
 
 
 class Lifeline:
@@ -116,7 +149,6 @@ class Supervisor:
             shutil.copyfile(self._console, run.console)
 
     def problems(self) -> list[str]:
-        """The sentences that it printed."""
         lines = self._console.read_text(errors="replace").splitlines()
         told = [line.partition(": ")[2] for line in lines if line.startswith(("clusterkit: ", "Error: "))]
         return told or lines[-5:]
@@ -180,11 +212,8 @@ def _is_installed() -> bool:
 
     A PYTHONPATH that nobody needs would keep runs from the user's warm servers, which have none.
     """
-    places = [
-        Path(sysconfig.get_path("purelib")),
-        Path(sysconfig.get_path("platlib")),
-        Path(site.getusersitepackages()),
-    ]
+    paths = sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()
+    places = [*map(Path, paths)]
     named = [line for place in places for file in place.glob("*.pth") for line in _lines(file)]
     return str(ROOT) in [*map(str, places), *named]
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
+from clusterkit.words import wire
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL, Exit
 from clusterkit.words.states import TaskState
 
 Ask = Callable[..., None]  # of the supervisor: a verb, a task, and for a kill the signal
+Predicate = Callable[[ev.Event], bool]
+Wanted = str | type[Any] | Predicate  # an event's name, its class, or what says whether it is one
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +50,11 @@ class TaskHistory:
         self._states: dict[Task, TaskState] = {}
 
     def attempts(self, task: Task) -> tuple[Attempt, ...]:
-        """A task's attempts so far, the newest last."""
         with self._lock:
             self._read_on()
             return tuple(self._attempts[task].values())
 
     def state(self, task: Task) -> TaskState:
-        """A task's state, as the supervisor sees it."""
         with self._lock:
             self._read_on()
             return self._states.get(task, TaskState.WAITING)
@@ -137,22 +139,14 @@ class TaskHandle:
         self._ask(ev.Verb.RESTART, self.task)
 
 
-class Tasks(Mapping[str, TaskHandle]):
+class Tasks(dict[str, TaskHandle]):
     """`worker:1` to its handle, chief first."""
 
     def __init__(self, tasks: Iterable[Task], history: TaskHistory, ask: Ask) -> None:
-        self._handles = {str(task): TaskHandle(task, history, ask) for task in tasks}
+        super().__init__({str(task): TaskHandle(task, history, ask) for task in tasks})
 
-    def __getitem__(self, name: str) -> TaskHandle:
-        if name not in self._handles:
-            raise KeyError(f"The job has no task {name}. It has {', '.join(self._handles)}.")
-        return self._handles[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._handles)
-
-    def __len__(self) -> int:
-        return len(self._handles)
+    def __missing__(self, name: str) -> TaskHandle:
+        raise KeyError(f"The job has no task {name}. It has {', '.join(self)}.")
 
 
 def known(tasks: Mapping[str, TaskHandle]) -> str:
@@ -166,3 +160,26 @@ def _known(handle: TaskHandle) -> str:
     ended = f"; it {attempts[-1].exit}" if attempts and attempts[-1].exit else ""
     step = f", at step {attempts[-1].step}" if attempts and attempts[-1].step is not None else ""
     return f"{handle.state}{newest}{step}{ended}"
+
+
+def matcher(wanted: Wanted, fields: dict[str, Any]) -> Predicate:
+    """Whether an event is wanted, by its kind or a function, and by fields. Raises TypeError for an unknown one."""
+    kind = wire.kind_named(wanted) if isinstance(wanted, str) else wanted
+    if not isinstance(kind, type):
+        predicate = kind
+        return lambda event: predicate(event) and _has(event, fields)
+    present = [field.name for field in dataclasses.fields(kind)]
+    unknown = [name for name in fields if name not in present]
+    if unknown:
+        raise TypeError(f"{kind.__name__} has no {unknown[0]!r}. It has {', '.join(present) or 'no fields'}.")
+    return lambda event: isinstance(event, kind) and _has(event, fields)
+
+
+def told(wanted: Wanted, fields: dict[str, Any]) -> str:
+    name = wanted if isinstance(wanted, str) else getattr(wanted, "__name__", "such an event")
+    return f"{name} with {', '.join(f'{key}={value}' for key, value in fields.items())}" if fields else name
+
+
+def _has(event: ev.Event, fields: dict[str, Any]) -> bool:
+    wanted = {name: wire.encode(value) for name, value in fields.items()}
+    return all(hasattr(event, name) and wire.encode(getattr(event, name)) == value for name, value in wanted.items())

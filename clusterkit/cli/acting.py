@@ -108,7 +108,7 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     """Wait until each task runs that attempt or a later one. Raises ClusterkitError."""
-    from clusterkit.store.follow import Life, follow
+    from clusterkit.store.journal import Life, follow
     from clusterkit.words.errors import ClusterkitError
 
     late = list(wanted)

@@ -65,7 +65,7 @@ def command(
     from pathlib import Path
 
     from clusterkit.backends.hosts.agent import Agent
-    from clusterkit.engines.table import engine_named
+    from clusterkit.engines.base import engine_named
     from clusterkit.supervisor import signals
     from clusterkit.supervisor.guardian import check_lifeline, guard
 

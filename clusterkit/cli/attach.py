@@ -113,7 +113,7 @@ def command(
 
 def _until_over(watched: LiveConsole) -> int:
     from clusterkit.cli.elsewhere import life_of
-    from clusterkit.store.follow import follow
+    from clusterkit.store.journal import follow
 
     try:
         for _ in follow(watched.show, life_of(watched.run).is_over):

@@ -20,8 +20,7 @@ from clusterkit.cli.terminal import echo, is_screen
 from clusterkit.store.store import RunStore
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
-from clusterkit.text.columns import columns, fitted
-from clusterkit.text.printable import printable_lines
+from clusterkit.text.printable import columns, fitted, printable_lines
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import BAR, bar
 from clusterkit.words.errors import ClusterkitError

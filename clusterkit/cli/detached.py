@@ -17,9 +17,8 @@ from clusterkit.cli.terminal import echo, say
 from clusterkit.ledger.status import RunPhase
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore, new_run_id
-from clusterkit.supervisor.detach import detach, exit_code
-from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.run import Display
+from clusterkit.supervisor.guardian import detach, exit_code
+from clusterkit.supervisor.prepare import Display, Prepared
 from clusterkit.supervisor.up import up
 from clusterkit.system.files import make_private, take_room
 from clusterkit.system.ports import listening

@@ -10,7 +10,7 @@ from clusterkit.cli.addressing import choose
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
-    from clusterkit.store.follow import Life
+    from clusterkit.store.journal import Life
 
 
 def to_act_on(run: str | None) -> RunDirectory:
@@ -22,7 +22,7 @@ def to_act_on(run: str | None) -> RunDirectory:
     info = chosen.info()
     if info is None or not info.allocation or info.host == socket.gethostname():
         return chosen
-    from clusterkit.engines.table import engine_named
+    from clusterkit.engines.base import engine_named
 
     command = [sys.executable, "-m", "clusterkit", *sys.argv[1:]]
     done = engine_named(info.job.hosts.engine).run_inside(info.allocation, info.host, command)
@@ -35,7 +35,7 @@ def to_act_on(run: str | None) -> RunDirectory:
 
 def life_of(run: RunDirectory) -> Life:
     """The life of a run, over all allocations that its engine gives it."""
-    from clusterkit.engines.table import continues
-    from clusterkit.store.follow import Life
+    from clusterkit.engines.base import continues
+    from clusterkit.store.journal import Life
 
     return Life(run, lambda: continues(run))

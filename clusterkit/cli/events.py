@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 def command(run: str | None, following: bool, tasks: tuple[str, ...], as_json: bool) -> None:
     """Show a run's journal: its events and decisions; with TASKs, those that concern them."""
     from clusterkit.cli.elsewhere import life_of
-    from clusterkit.store.follow import follow
-    from clusterkit.store.journal import JournalReader
+    from clusterkit.store.journal import JournalReader, follow
 
     with exit_on_error():
         chosen = choose(run, finished=True)

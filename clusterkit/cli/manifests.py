@@ -59,9 +59,8 @@ def command(
     many, or one for each task that computes. PROGRAM and all paths are those of the image. The documents contain the
     run's key: see --no-secret.
     """
-    from clusterkit.engines.kubernetes.asked import asked, asked_key
     from clusterkit.engines.kubernetes.manifest import Flags, Secret
-    from clusterkit.engines.kubernetes.printed import key_text, manifest_text, write_private
+    from clusterkit.engines.kubernetes.printed import asked, asked_key, key_text, manifest_text, write_private
     from clusterkit.supervisor.prepare import gather
 
     hosts = cast(int | None, values.get("hosts"))

@@ -60,7 +60,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
 
 def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patience: float) -> None:
     """Wait until every task has answered, or cannot any more."""
-    from clusterkit.store.follow import Life, follow
+    from clusterkit.store.journal import Life, follow
 
     why = "the run ended before that"
     try:

@@ -12,10 +12,10 @@ from itertools import groupby
 
 from clusterkit.cli.elsewhere import life_of
 from clusterkit.cli.params import selects
-from clusterkit.engines.table import may_continue
+from clusterkit.engines.base import may_continue
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.follow import follow
+from clusterkit.store.journal import follow
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.views.loglines import LineMaker, LogLine
 from clusterkit.words.model import Task

@@ -15,7 +15,7 @@ from clusterkit.cli.help import option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, exit_on_error, show_frame, terminal_width
-from clusterkit.text.columns import fitted
+from clusterkit.text.printable import fitted
 from clusterkit.words.model import number_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
     """Show the tasks of a live run, updated continuously, until it ends or Ctrl-C is pressed."""
     from clusterkit.cli.elsewhere import life_of
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.store.follow import follow
+    from clusterkit.store.journal import follow
     from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
 

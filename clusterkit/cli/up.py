@@ -58,8 +58,7 @@ def command(
     """
     from clusterkit.job.options import merged
     from clusterkit.supervisor.guardian import check_lifeline
-    from clusterkit.supervisor.prepare import prepare
-    from clusterkit.supervisor.run import Display
+    from clusterkit.supervisor.prepare import Display, prepare
     from clusterkit.supervisor.up import up
     from clusterkit.views.console import Show
     from clusterkit.views.narrate import Level
@@ -115,7 +114,7 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
     job = prepared.job
     if not job.hosts.count:
         return
-    from clusterkit.engines.table import engine_named
+    from clusterkit.engines.base import engine_named
     from clusterkit.store.store import new_run_id
     from clusterkit.supervisor.prepare import gather
     from clusterkit.supervisor.resolve import resolved_file

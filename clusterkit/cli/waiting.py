@@ -56,7 +56,7 @@ def wait(run: str | None, as_json: bool) -> None:
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
     from clusterkit.store.control import Client, NotLive, signal_guardian
-    from clusterkit.store.follow import Life
+    from clusterkit.store.journal import Life
 
     with exit_on_error():
         chosen = to_act_on(run)

@@ -24,7 +24,6 @@ MODULES = ("tensorflow", "keras", "clusterkit")
 
 
 def main() -> None:
-    """See the module's docstring."""
     first: dict[str, Distribution] = {}
     for found in distributions():
         if found.metadata["Name"] and found.version:  # an interrupted installation may leave neither

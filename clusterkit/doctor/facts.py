@@ -6,27 +6,70 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from clusterkit.backends.local.resources import preflight as local_preflight
 from clusterkit.backends.local.resources import shortages
-from clusterkit.doctor.deep import run_job
+from clusterkit.doctor.diagnosis import Grade
 from clusterkit.doctor.machine import collect_machine, try_ports, try_state
-from clusterkit.doctor.python_rules import Interpreter, Unmet
-from clusterkit.doctor.rules import Facts
+from clusterkit.doctor.rules import Facts, Interpreter, Unmet
 from clusterkit.job import preflight
 from clusterkit.job.options import Gathered
 from clusterkit.job.program import with_program
 from clusterkit.job.spec import describe
 from clusterkit.network.virtual import why_not
+from clusterkit.store.store import RunStore
+from clusterkit.system.process import code_of
+from clusterkit.text.durations import shown
+from clusterkit.views.narrate import failed
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Setup
+from clusterkit.words.outcome import RunResult
+from clusterkit.words.resources import Network
 
-CENSUS = str(Path(__file__).with_name("census.py"))
+# By path: the tasks' interpreter may not have clusterkit.
+PROGRAM = Path(__file__).resolve().parents[1] / "training" / "two_workers.py"
+WITHIN = 120.0  # seconds; it takes ten to thirty
+OURS = "CLUSTERKIT_"  # prefix of variables that would change the job
 CENSUS_WITHIN = 60.0  # seconds; it takes some tenths of one
 ANY_PROGRAM = "PROGRAM"  # stands in for the program if none is given
 WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that describe no job; with only these no job is judged
+
+
+def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> tuple[Grade, str]:
+    """Run two workers with this interpreter and environment. Returns a grade, and a sentence about the job."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="clusterkit-doctor-") as home:
+        own = {name: value for name, value in env.items() if not name.startswith(OURS)}
+        ran = subprocess.run(
+            [
+                *(sys.executable, "-c", code_of("clusterkit.cli"), "up", "--workers", "2", "--quiet", "--no-color"),
+                *("--run-id", "deep", "--restart", "never", "--grace-period", "2", "--timeout", str(WITHIN)),
+                *("--network", network.value, "--python", python, str(program)),
+            ],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**own, "CLUSTERKIT_HOME": home},
+        )
+        result = RunStore(Path(home)).run("deep").result()
+    seconds = shown(time.monotonic() - began)
+    if ran.returncode == 0:
+        return Grade.FINE, f"A job of two workers succeeded after {seconds}."
+    why = _why(result) if result is not None else ran.stderr.decode(errors="replace").strip()
+    return Grade.WRONG, f"A job of two workers failed after {seconds}: {why.rstrip('.')}. Fix that first."
+
+
+def _why(result: RunResult) -> str:
+    if result.cause is None:
+        return result.reason
+    last = result.cause.exception or next((line for line in reversed(result.cause.tail) if line.strip()), "")
+    return failed(result.cause) + (f" ({last.strip()})" if last else "")
+
+
+CENSUS = str(Path(__file__).with_name("census.py"))
 
 
 def collect_facts(given: Gathered, deep: bool = False) -> Facts:
@@ -34,6 +77,11 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
     job = _job(given)
     env = {**os.environ, **job.setup.env}
     asked = job if given.options.keys() - WHAT_RUNS_TASKS else None
+    refusals = [] if asked is None else [*local_preflight(asked).problems]
+    if asked is not None and asked.tensorboard:
+        refusals += preflight.tensorboard_problems()
+    if asked is not None and asked.needs_dashboard:
+        refusals += preflight.dashboard_problems()
     interpreters = tuple(_interpreters(job))
     first = interpreters[0]
     return Facts(
@@ -47,7 +95,7 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
         keras_backend=_keras_backend(env),
         job=asked,
         shortages=() if asked is None else tuple(shortages(asked)),
-        refusals=() if asked is None else tuple(_refusals(asked)),
+        refusals=tuple(refusals),
         deep=run_job(first.path, env, job.network) if deep and first.has_tensorflow else None,
     )
 
@@ -63,12 +111,6 @@ def _job(given: Gathered) -> JobSpec:
     if problems or not clear:
         raise BadJob(problems)
     return job
-
-
-def _refusals(job: JobSpec) -> Iterator[str]:
-    yield from local_preflight(job).problems
-    yield from preflight.tensorboard_problems() if job.tensorboard else []
-    yield from preflight.dashboard_problems() if job.needs_dashboard else []
 
 
 def _interpreters(job: JobSpec) -> Iterator[Interpreter]:

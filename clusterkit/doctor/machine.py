@@ -34,10 +34,9 @@ UNLIMITED = 1 << 60  # bytes; version 1 of control groups writes a larger number
 
 
 def collect_machine(env: Mapping[str, str]) -> MachineFacts:
-    """Collect the facts about this machine, for tasks with this environment."""
     memory = psutil.virtual_memory()
     soft, hard = map(_limit, resource.getrlimit(resource.RLIMIT_NOFILE))
-    gpus = gpus_here(env)
+    gpus, files = gpus_here(env), [path.name for path in Path("/dev").glob("nvidia*")]
     return MachineFacts(
         cores=len(os.sched_getaffinity(0)),
         memory=memory.total,
@@ -55,7 +54,7 @@ def collect_machine(env: Mapping[str, str]) -> MachineFacts:
         threads_now=_threads(),
         gpus=gpus.names,
         why_no_gpu=gpus.why_none,
-        gpu_devices=_gpu_devices(),
+        gpu_devices=sum(name.removeprefix("nvidia").isdecimal() for name in files) or int(Path("/dev/dxg").exists()),
     )
 
 
@@ -128,12 +127,6 @@ def _groups(controller: str) -> Iterator[Path]:
                 place = root / path.strip("/")
                 # In a container the path is the host's, while the group itself is mounted at the root.
                 yield from (one for one in (place, *place.parents) if one.is_relative_to(root))
-
-
-def _gpu_devices() -> int:
-    """Return the number of GPUs with a device file, also without the driver's tools."""
-    names = [path.name for path in Path("/dev").glob("nvidia*")]
-    return sum(name.removeprefix("nvidia").isdecimal() for name in names) or int(Path("/dev/dxg").exists())
 
 
 def try_state() -> StateFacts:

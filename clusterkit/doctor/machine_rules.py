@@ -60,7 +60,6 @@ class PortFacts:
 
 
 def judge_machine(machine: MachineFacts) -> Judged:
-    """Judge the kernel, cores, memory, limits and GPUs."""
     for clause in machine.missing:
         text = f"clusterkit can't supervise processes on this kernel: {clause}. Use a newer kernel, or another sandbox."
         yield "kernel", Grade.WRONG, text
@@ -119,7 +118,6 @@ def _threads_left(machine: MachineFacts) -> int | None:
 
 
 def judge_state(state: StateFacts) -> Judged:
-    """Judge whether runs can be kept, and whether dead runs have left processes."""
     fix = "Set CLUSTERKIT_HOME to a writable directory with space."
     if state.problem is not None:
         yield "state", Grade.WRONG, f"clusterkit can't keep runs in {state.path}: {state.problem}. {fix}"
@@ -136,7 +134,6 @@ def judge_state(state: StateFacts) -> Judged:
 
 
 def judge_ports(ports: PortFacts) -> Judged:
-    """Judge whether tasks can get ports."""
     if ports.problem is not None:
         text = f"clusterkit can't hold ports for tasks: {ports.problem}. Use --network virtual, or another sandbox."
         yield "ports", Grade.WRONG, text

@@ -1,16 +1,21 @@
-"""The contract of an engine: what clusterkit asks of whatever owns the hosts of a run."""
+"""The contract of an engine: what clusterkit asks of whatever owns the hosts of a run, and how it is found."""
 
 from __future__ import annotations
 
 import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, get_args
+
+from clusterkit.engines.options import EngineName
+from clusterkit.store.directory import RunDirectory
+from clusterkit.text.printable import printable
+from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
     from clusterkit.backends.hosts.allocation import Allocation
     from clusterkit.job.options import JobOptions
-    from clusterkit.store.directory import RunDirectory
     from clusterkit.words.job import JobSpec
 
 Announce = Callable[[str], None]  # shows the user a sentence
@@ -67,3 +72,25 @@ class Engine(ABC):
     def continues(self, run: RunDirectory) -> bool:
         """Wait until the run has a supervisor again; return False as soon as it will get none."""
         return False
+
+
+def engine_named(name: str) -> Engine:
+    """Import an engine, and no other one. Raises ClusterkitError if the name is unknown."""
+    if name not in get_args(EngineName):
+        raise ClusterkitError(
+            f"Unknown engine {printable(name)!r:.60}. The engines are {', '.join(get_args(EngineName))}."
+        )
+    engine: Engine = import_module(f"clusterkit.engines.{name}.engine").ENGINE
+    return engine
+
+
+def continues(run: RunDirectory) -> bool:
+    """Wait until a run that its engine may continue has a supervisor again; return False if it will get none."""
+    info = run.info()
+    return info is not None and bool(info.allocation) and engine_named(info.job.hosts.engine).continues(run)
+
+
+def may_continue(run: RunDirectory) -> bool:
+    """Whether a run without a supervisor has an allocation that may get one, and was not ended for good."""
+    info, result = run.info(), run.result()
+    return info is not None and bool(info.allocation) and (result is None or not result.final)

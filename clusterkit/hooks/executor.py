@@ -7,20 +7,179 @@ with the number and the `problem`, or None. Any other line ends the running comm
 from __future__ import annotations
 
 import os
+import select
+import signal
 import socket
+import subprocess
 import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from clusterkit.companions import tell
-from clusterkit.hooks.command import HookCommand
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import become_subreaper
+from clusterkit.system.sweep import WillNotDie, end_descendants
+from clusterkit.task.entry import die_with_parent
+from clusterkit.words.outcome import signal_name
 
+SHELL = "/bin/sh"
+CHUNK = 1 << 16
+TERM_FOR = 2.0  # seconds from SIGTERM to SIGKILL
+REST = 32  # chunks; more than a pipe holds
+CANCELLED = "was ended with the run"
 KEPT = 1 << 20  # bytes of one command's output
 LOG_MOST = 16 << 20  # bytes of the log; after that, no output is kept
-CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class HookCommand:
+    """A command and its standard input. `bound` is in seconds, `kept` in bytes of its output."""
+
+    text: str
+    given: bytes
+    cwd: str
+    env: Mapping[str, str]
+    bound: float
+    kept: int
+
+    def run(self, log: BinaryIO, stops: int) -> str | None:
+        """Run it, its output appended to `log`; return its problem, as a clause with the command as its subject.
+
+        It gets SIGTERM if `stops` becomes readable, and SIGKILL if `stops` is closed. At the end every descendant of
+        this process is ended, so only one command can run at a time. This process has to be a subreaper.
+        """
+        parent = os.getpid()
+        try:
+            process = subprocess.Popen(
+                [SHELL, "-c", self.text],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                cwd=self.cwd,
+                env=self.env,
+                start_new_session=True,
+                preexec_fn=lambda: die_with_parent(parent),
+            )
+        except OSError as error:
+            return f"can't be started ({error.strerror}: {error.filename})"
+        with _Running(process, self.given, log, self.kept) as running:
+            problem = running.wait(self.bound, stops)
+            if problem is not None and not running.abandoned:
+                _signal(process.pid, signal.SIGTERM)
+                running.wait(TERM_FOR)
+            _signal(process.pid, signal.SIGKILL)  # the whole group; its leader is not reaped yet, so it is the same one
+            code = process.wait()
+            unkillable = _end_rest()
+            running.drain()
+        if problem is None and unkillable is None and code != 0:
+            problem = f"exited with code {code}" if code > 0 else f"was killed by {signal_name(-code)}"
+        return problem or unkillable
+
+
+class _Running:
+    """A running command, whose input is written and whose output is read whenever it is ready."""
+
+    def __init__(self, process: subprocess.Popen[bytes], given: bytes, log: BinaryIO, kept: int) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._stdin, self._stdout = process.stdin, process.stdout
+        self._pidfd = os.pidfd_open(process.pid)
+        self._given, self._log, self._kept, self._left_out = memoryview(given), log, kept, 0
+        self.abandoned = False  # the supervisor is gone
+        self._handlers: dict[int, Callable[[], bool]] = {
+            self._stdin.fileno(): self._feed,
+            self._stdout.fileno(): self._take,
+        }
+        self._poll = select.poll()
+        self._poll.register(self._pidfd, select.POLLIN)
+        self._poll.register(self._stdin, select.POLLOUT)
+        self._poll.register(self._stdout, select.POLLIN)
+        for descriptor in self._handlers:
+            os.set_blocking(descriptor, False)
+
+    def __enter__(self) -> _Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._pidfd)
+        for stream in (self._stdin, self._stdout):
+            with suppress(OSError):
+                stream.close()
+
+    def wait(self, seconds: float, stops: int | None = None) -> str | None:
+        """Wait for the end of the command; return why the wait ended before, or None."""
+        until = time.monotonic() + seconds
+        if stops is not None:
+            self._poll.register(stops, select.POLLIN | select.POLLRDHUP)
+        while True:
+            left = until - time.monotonic()
+            ready = dict(self._poll.poll(max(0.0, left) * 1000))
+            for descriptor in ready.keys() & self._handlers.keys():
+                if not self._handlers[descriptor]():
+                    self._poll.unregister(descriptor)
+                    del self._handlers[descriptor]
+            if self._pidfd in ready:
+                return None
+            if stops is not None and stops in ready:
+                self._poll.unregister(stops)
+                self.abandoned = bool(ready[stops] & (select.POLLRDHUP | select.POLLHUP))
+                return CANCELLED
+            if left <= 0:
+                return f"took longer than {seconds:g} s and was ended"
+
+    def drain(self) -> None:
+        """Read the rest of the output, to which no process writes any more."""
+        for _ in range(REST):
+            if not self._take():
+                break
+        if self._left_out:
+            self._write(b"\n[%d more bytes are left out]\n" % self._left_out)
+
+    def _feed(self) -> bool:
+        """Write as much input as the command accepts; return whether input remains."""
+        try:
+            self._given = self._given[os.write(self._stdin.fileno(), self._given) :]
+        except BlockingIOError:
+            return True
+        except OSError:  # the command may leave its input unread
+            self._given = self._given[:0]
+        if not self._given:
+            with suppress(OSError):
+                self._stdin.close()
+        return bool(self._given)
+
+    def _take(self) -> bool:
+        """Read some output; return whether more may follow."""
+        try:
+            chunk = os.read(self._stdout.fileno(), CHUNK)
+        except BlockingIOError:
+            return True
+        part = chunk[: self._kept]
+        self._kept -= len(part)
+        self._left_out += len(chunk) - len(part)
+        self._write(part)
+        return bool(chunk)
+
+    def _write(self, data: bytes) -> None:
+        with suppress(OSError):  # the run itself reports a full disk
+            self._log.write(data)
+
+
+def _signal(group: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _end_rest() -> str | None:
+    """Kill processes that left the command's group: this process has adopted them."""
+    try:
+        end_descendants(os.getpid())
+    except WillNotDie as error:
+        return f"left processes behind: {error}"
+    return None
 
 
 def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *words: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from clusterkit.hooks.document import Document, about
 from clusterkit.ledger.attempts import Key
 from clusterkit.ledger.incident import Incident
 from clusterkit.ledger.ledger import Ledger
@@ -14,7 +14,46 @@ from clusterkit.text.printable import printable
 from clusterkit.words import events as ev
 from clusterkit.words.job import Hook
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Failure, FailureRole, RoleKind, RunState
+from clusterkit.words.outcome import Failure, FailureRole, RoleKind, RunState, signal_name
+
+SCHEMA = 1
+LONGEST = 2000  # characters of a text, which a task may have written
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One event. A field that does not apply to it is None, or empty. docs/hooks.md describes the fields."""
+
+    event: Hook
+    run: str
+    directory: str
+    program: str
+    elapsed: float
+    message: str
+    step: int | None = None
+    checkpoint: str | None = None
+    task: str | None = None
+    attempt: int | None = None
+    how: str | None = None
+    exit_code: int | None = None
+    signal: str | None = None
+    error: str | None = None
+    fault: str | None = None
+    log: str | None = None
+    others: tuple[str, ...] = ()
+    restarts: tuple[str, ...] = ()
+    requested: bool = False
+    seconds: float | None = None
+    lost_steps: int | None = None
+    resumed_step: int | None = None
+    report: str | None = None
+    state: str | None = None
+    run_exit_code: int | None = None
+
+    def encode(self, time: float, skipped: int) -> dict[str, Any]:
+        """Return the document for `json`. `time` is wall time, `skipped` counts the skipped events before it."""
+        fields = {name: value[:LONGEST] if type(value) is str else value for name, value in asdict(self).items()}
+        return {"schema": SCHEMA, "event": str(self.event), "time": round(time, 3), "skipped": skipped, **fields}
 
 
 class Moments:
@@ -45,11 +84,12 @@ class Moments:
             case ev.RestartPlanned(tasks, cause, collateral) if cause is not None:
                 yield from self._failed(at, cause, [*event.same, *collateral], tasks)
             case ev.RestartPlanned(tasks):  # a request that came before it was decided what a failure leads to
-                undecided = sorted((f for f in self._failures.values() if f.task in tasks), key=_time)
+                undecided = sorted((f for f in self._failures.values() if f.task in tasks), key=lambda one: one.at)
                 for first in undecided[:1]:
                     yield from self._failed(at, first, undecided[1:], tasks)
             case ev.Stalled():
-                yield self._stalled(at, event)
+                of = None if event.task is None else str(event.task)
+                yield self._document(Hook.STALL, at, event.text, task=of, report=event.report)
             case ev.Warned() | ev.Stopping() | ev.WaitsForChange():  # what is not restarted was decided before that
                 yield from self._without_restart(at)
             case ev.Shrunk() if not event.restarting:
@@ -79,11 +119,8 @@ class Moments:
     def _without_restart(self, at: float) -> Iterator[Document]:
         """The causes after which nothing restarts."""
         for key in [key for key, role in self._roles.items() if role.kind is RoleKind.CAUSE]:
-            yield from self._failed(at, self._failures[key], self._followed(key))
-
-    def _followed(self, cause: Key) -> list[Failure]:
-        """What failed together with a cause."""
-        return [self._failures[key] for key, role in self._roles.items() if (role.task, role.attempt) == cause != key]
+            followed = [of for of, role in self._roles.items() if (role.task, role.attempt) == key != of]
+            yield from self._failed(at, self._failures[key], [self._failures[of] for of in followed])
 
     def _mended(self, at: float, incidents: Sequence[Incident]) -> Iterator[Document]:
         """What ended together is one recovery, from the first failure on."""
@@ -110,10 +147,6 @@ class Moments:
             resumed_step=told[-1].resumed_step,
         )
 
-    def _stalled(self, at: float, event: ev.Stalled) -> Document:
-        name = None if event.task is None else str(event.task)
-        return self._document(Hook.STALL, at, event.text, task=name, report=event.report)
-
     def _ended(self, at: float, event: ev.Finished) -> Document:
         result = event.result
         cause = {} if result.cause is None else self._about(result.cause)
@@ -131,8 +164,14 @@ class Moments:
     def _about(self, failure: Failure) -> dict[str, Any]:
         number = self._ledger.attempts.explained.get((failure.task, failure.attempt))
         fault = None if number is None else self._ledger.faults.known.get(number)
+        exit_ = failure.exit
         return {
-            **about(failure),
+            "task": str(failure.task),
+            "attempt": failure.attempt,
+            "how": printable(str(exit_)),
+            "exit_code": exit_.code,
+            "signal": None if exit_.signal is None else signal_name(exit_.signal),
+            "error": None if failure.exception is None else printable(failure.exception),
             "fault": None if fault is None else fault.event.fault,
             "log": str(self._paths.log(failure.task, failure.attempt)),
         }
@@ -150,7 +189,3 @@ class Moments:
             checkpoint=None if checkpoint is None else printable(checkpoint[1]),
             **fields,
         )
-
-
-def _time(failure: Failure) -> float:
-    return failure.at

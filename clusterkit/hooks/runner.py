@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from clusterkit.companions import Companion, Script
-from clusterkit.hooks.command import TERM_FOR
-from clusterkit.hooks.document import Document
-from clusterkit.hooks.moments import Moments
+from clusterkit.hooks.executor import TERM_FOR
+from clusterkit.hooks.moments import Document, Moments
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.inbox import Inbox
@@ -30,11 +29,7 @@ KILLED_WITHIN = 3.0  # seconds beyond a command's bound
 QUIETLY = 1.0  # seconds for which `end` waits without a message
 END_WITHIN = 3.0  # seconds for the process that runs the commands
 Say = Callable[[str], None]
-
-
-class _Queued(NamedTuple):
-    document: Document
-    time: float  # wall time
+_Queued = tuple[Document, float]  # with the wall time
 
 
 class HookRunner:
@@ -72,15 +67,14 @@ class HookRunner:
             self._moments.take(at, event)
 
     def see(self, event: Event, now: float) -> None:
-        """Take in an event of the run."""
         self._in_haste |= isinstance(event, LifelineLost)
         for document in self._moments.take(now, event):
             if document.event not in self._commands or self._companion is None:
                 continue
             if document.event is Hook.END:
-                self._last = _Queued(document, time.time())
+                self._last = document, time.time()
             else:
-                self._add(_Queued(document, time.time()))
+                self._add((document, time.time()))
 
     def end(self) -> None:
         """Run the queued commands, and then the one for the end of the run, each part within the bound.
@@ -128,7 +122,7 @@ class HookRunner:
                 f"The commands of {self._flags} can't keep up: {MOST_QUEUED} events wait, and further ones are "
                 "skipped. The next command learns how many."
             )
-        self._skip(one.document.event)
+        self._skip(one[0].event)
 
     def _skip(self, hook: Hook) -> None:
         self._skipped[hook] += 1
@@ -136,7 +130,7 @@ class HookRunner:
 
     def _drop(self) -> None:
         while self._queue:
-            self._skip(self._queue.popleft().document.event)
+            self._skip(self._queue.popleft()[0].event)
 
     def _next(self) -> None:
         if self._running is not None or not self._queue:
@@ -157,13 +151,11 @@ class HookRunner:
             case {"number": int(number), "problem": str() | None as problem} if number == self._count:
                 hook, self._running = self._running, None
                 if hook is not None and problem is not None:
-                    self._complain(hook, problem)
+                    self._problems[hook] += 1
+                    if self._problems[hook] <= MOST_REPORTED:
+                        what = f"The {hook.flag} command {problem}, which changes nothing in the run."
+                        self._tell(f"{what} Its log: {self._log}")
                 self._next()
-
-    def _complain(self, hook: Hook, problem: str) -> None:
-        self._problems[hook] += 1
-        if self._problems[hook] <= MOST_REPORTED:
-            self._tell(f"The {hook.flag} command {problem}, which changes nothing in the run. Its log: {self._log}")
 
     def _lose(self) -> None:
         """The process is gone, and so is the command that it ran."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from clusterkit.backends.local.stacks import collect, dumps_of
 from clusterkit.faults.aim import live_problems_of
+from clusterkit.page.live import OpenRun
 from clusterkit.page.logbook import BadQuestion
-from clusterkit.page.runs import OpenRun
 from clusterkit.page.stories import tasks_named
 from clusterkit.store.control import Client
 from clusterkit.store.directory import RunDirectory
@@ -30,12 +30,6 @@ FIELDS = {"verb", "tasks", "signal", "force", "fault", "steps", "seconds"}
 class NotAllowed(ClusterkitError):
     """This dashboard may only look."""
 
-    def __init__(self) -> None:
-        super().__init__(
-            "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "
-            "`clusterkit up --dashboard-control`."
-        )
-
 
 class Acts:
     """Carries out requests, one at a time for each run's socket."""
@@ -46,7 +40,10 @@ class Acts:
     async def answer(self, opened: OpenRun, body: bytes) -> str:
         """Do what a request asks for, and say what was done. Raises ClusterkitError."""
         if not self._allowed:
-            raise NotAllowed
+            raise NotAllowed(
+                "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "
+                "`clusterkit up --dashboard-control`."
+            )
         verb, params = _read(body)
         answer = await asyncio.to_thread(_ask, opened.run, verb, params)
         text = _done(verb, params, answer)
@@ -100,23 +97,16 @@ def _ask(run: RunDirectory, verb: Verb, params: dict[str, Any]) -> dict[str, Any
 
 def _done(verb: Verb, params: dict[str, Any], answer: dict[str, Any]) -> str:
     names = tasks_named([Task.parse(name) for name in answer["tasks"]])
-    match verb:
-        case Verb.KILL:
-            return f"{names} got {signal_name(int(params.get('signal', 9)))}."
-        case Verb.PAUSE:
-            return f"Paused: {names}."
-        case Verb.UNPAUSE:
-            return f"Resumed: {names}."
-        case Verb.RESTART:
-            return f"Restarting: {names}."
-        case Verb.PROFILE:
-            return f"Profiling {names}. What comes of it is shown as a mark."
-        case Verb.HEAL:
-            return f"Healed: {names or 'no fault was open'}."
-        case Verb.FAULT:
-            return f"Armed: {params['fault']}"
-        case _:
-            return "The run is being ended."
+    sentences = {
+        Verb.KILL: f"{names} got {signal_name(params.get('signal', 9))}.",
+        Verb.PAUSE: f"Paused: {names}.",
+        Verb.UNPAUSE: f"Resumed: {names}.",
+        Verb.RESTART: f"Restarting: {names}.",
+        Verb.PROFILE: f"Profiling {names}. What comes of it is shown as a mark.",
+        Verb.HEAL: f"Healed: {names or 'no fault was open'}.",
+        Verb.FAULT: f"Armed: {params.get('fault')}",
+    }
+    return sentences.get(verb, "The run is being ended.")
 
 
 def _stacks(run: RunDirectory, answer: dict[str, Any], attempts: Mapping[Task, int]) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
@@ -17,19 +19,30 @@ from starlette.types import ASGIApp
 from clusterkit import __version__
 from clusterkit.page.acts import Acts, NotAllowed
 from clusterkit.page.board import json_text, map_text
-from clusterkit.page.campaign_list import CampaignList
-from clusterkit.page.files import StaticFiles, run_file
-from clusterkit.page.live import LiveRun
+from clusterkit.page.live import LiveRun, OpenRun, Runs
 from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
 from clusterkit.page.metrics import CONTENT_TYPE, exposition
-from clusterkit.page.overview import Overview
-from clusterkit.page.runs import OpenRun, Runs
+from clusterkit.page.overview import CampaignList, Overview
 from clusterkit.page.searching import TooSlow
 from clusterkit.page.streams import EventStream, Places, TooMany, log_messages, run_messages
+from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
+from clusterkit.system.files import end_of
+from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
+STATIC = Path(__file__).parent / "static"
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain; charset=utf-8",
+}
+LONGEST = 4 << 20  # bytes of a run's file; of a longer one, the end is shown
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
 MOST_SCRAPED = 20  # live runs in the metrics, the newest
@@ -37,6 +50,18 @@ MOST_NAMES = 200  # curves in one answer
 MOST_POINTS = 5000  # of a curve in one answer
 Handler = Callable[[Request], Awaitable[Any]]
 Mapped = Mapping[str, str]
+
+
+def run_file(run: RunDirectory, kind: str, name: str) -> str:
+    """The end of a file that the run lists under this name, without control characters. Raises NoSuchRun."""
+    listed = run.all_stacks.iterdir() if kind == "stacks" and run.all_stacks.is_dir() else ()
+    path = next((path for path in listed if path.name == name), None)
+    if path is None:
+        raise NoSuchRun(f"The run {run.run_id} has no such file.")
+    try:
+        return printable_lines(end_of(path, LONGEST).decode(errors="replace"))
+    except OSError:
+        raise NoSuchRun(f"The run {run.run_id} has no such file any more.") from None
 
 
 class Dashboard:
@@ -49,10 +74,10 @@ class Dashboard:
         self._runs = Runs(store)
         self._acts = Acts(control)
         self.places = Places()
-        self._static = StaticFiles()
+        files = [path for path in STATIC.rglob("*") if path.is_file() and path.suffix in TYPES]
+        self._files = {str(path.relative_to(STATIC)): path for path in files}
 
     def app(self) -> ASGIApp:
-        """The application, without access control."""
         run = "/api/run/{run}"
         routes = [
             Route("/", self.index),
@@ -84,40 +109,38 @@ class Dashboard:
 
     async def index(self, request: Request) -> Response:
         """The page, which derives from its address what to show."""
-        return self._static.response("index.html")
+        return self._file("index.html")
 
     async def static(self, request: Request) -> Response:
-        """A file of the page."""
-        return self._static.response(request.path_params["name"])
+        return self._file(request.path_params["name"])
+
+    def _file(self, name: str) -> Response:
+        if (path := self._files.get(name)) is None:
+            return Response(json.dumps({"error": "The page has no such file."}), 404, media_type=JSON)
+        return Response(path.read_bytes(), media_type=TYPES[path.suffix], headers={"cache-control": "no-cache"})
 
     async def config(self, request: Request) -> str:
-        """What this dashboard can do."""
         return json.dumps({"version": __version__, "control": self._control})
 
     async def runs(self, request: Request) -> str:
-        """All runs."""
         rows = await asyncio.to_thread(self._overview.rows)
         entities = ",".join(f"{json.dumps(key)}:{json_text(row)}" for key, row in rows.items())
         return f'{{"entities":{{{entities}}}}}'
 
     async def campaigns(self, request: Request) -> str:
-        """All campaigns."""
         return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.rows))}}}'
 
     async def campaign(self, request: Request) -> str:
-        """Everything about a campaign."""
         name = request.path_params["campaign"]
         return f'{{"entities":{json_text(await asyncio.to_thread(self._campaigns.entities, name))}}}'
 
     async def metrics(self, request: Request) -> Response:
-        """The live runs as metrics."""
         live = await asyncio.to_thread(lambda: [run for run in self._store.all() if run.is_live()])
         found = [await (await self._runs.open(run.run_id)).watched.ask(LiveRun.scraped) for run in live[-MOST_SCRAPED:]]
         text = await asyncio.to_thread(exposition, found)
         return Response(text, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def entities(self, request: Request) -> str:
-        """Everything about a run at once."""
         opened = await self._opened(request)
         return await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}')
 
@@ -129,7 +152,6 @@ class Dashboard:
         return EventStream(run_messages(opened.watched, offset), self.places)
 
     async def series(self, request: Request) -> str:
-        """Points of curves."""
         opened = await self._opened(request)
         query = request.query_params
         names = [*query.getlist("name"), *filter(None, query.get("names", "").split(","))]
@@ -140,7 +162,6 @@ class Dashboard:
         return await opened.watched.ask(lambda live: _series_of(live, names, begin, end, points))
 
     async def log(self, request: Request) -> str:
-        """A page of the logs."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
         if query.get("at"):
@@ -160,24 +181,19 @@ class Dashboard:
         return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
 
     async def file(self, request: Request) -> Response:
-        """A file that the run lists, such as stacks."""
         opened = await self._opened(request)
         text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> str:
-        """Act on the run."""
         opened = await self._opened(request)
         return await self._acts.answer(opened, await request.body())
 
     async def _opened(self, request: Request) -> OpenRun:
-        return await self._runs.open(_run_id(request.path_params["run"]))
-
-
-def _run_id(text: str) -> str:
-    if not RUN_ID.fullmatch(text):
-        raise NoSuchRun("That is no run id.")
-    return text
+        run_id = request.path_params["run"]
+        if not RUN_ID.fullmatch(run_id):
+            raise NoSuchRun("That is no run id.")
+        return await self._runs.open(run_id)
 
 
 def _answering(handler: Handler) -> Handler:
@@ -214,13 +230,11 @@ def _problem(status: int, text: str) -> Response:
 
 
 def _number(query: Mapped, name: str, usual: float) -> float:
-    try:
+    with suppress(ValueError):
         value = float(query.get(name) or usual)
-    except ValueError:
-        raise BadQuestion(f"`{name}` is a number.") from None
-    if value != value:
-        raise BadQuestion(f"`{name}` is a number.")
-    return value
+        if not math.isnan(value):
+            return value
+    raise BadQuestion(f"`{name}` is a number.")
 
 
 def _series_of(live: LiveRun, names: list[str], begin: float, end: float, points: int) -> str:

@@ -1,30 +1,35 @@
-"""The board: the entities that a run is shown as, and which of them changed since a client saw them last."""
+"""The board: the entities and curves that a run is shown as, and which of them changed since a client saw them last."""
 
 from __future__ import annotations
 
 import json
 import math
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Any
 
 from clusterkit.words import wire
 
 MOST_GONE = 20_000  # entities that are remembered as removed
+FINEST = 0.05  # seconds of a bucket at first
+MOST_BUCKETS = 2048  # of a curve
+FEWEST_BUCKETS = 64  # of a curve, where there are very many of them
+BUDGET = 400_000  # buckets of all curves of a run
+MOST_CURVES = 4000
+LONGEST_NAME = 200  # characters
+Points = dict[str, list[float]]
 
 
 @dataclass(slots=True)
 class Entry:
-    """An entity, None if it was removed.
-
-    `offset` is that of the journal's line that changed it last, `version` the count of changes of the board by then.
-    `always`: it does not depend on the journal alone, so that a client that connects again gets it in any case.
-    """
+    """An entity, None if it was removed."""
 
     entity: Any
-    offset: int
-    version: int
-    always: bool
+    offset: int  # of the journal's line that changed it last
+    version: int  # the count of changes of the board by then
+    always: bool  # a client that connects again gets it in any case: it does not depend on the journal alone
     _text: str | None = None
 
     @property
@@ -42,9 +47,6 @@ class Board:
         self.version = 0
         self._entries: dict[str, Entry] = {}
         self._gone = 0
-
-    def __len__(self) -> int:
-        return len(self._entries) - self._gone
 
     def put(self, key: str, entity: Any, offset: int, always: bool = False) -> None:
         """Set an entity, or remove it with None. One that is the same as before did not change."""
@@ -64,32 +66,21 @@ class Board:
             self._forget()
 
     def get(self, key: str) -> Any:
-        """The entity with that key; None if there is none."""
-        entry = self._entries.get(key)
-        return None if entry is None else entry.entity
+        return self._entries[key].entity if key in self._entries else None
 
     def entities(self) -> dict[str, Any]:
-        """Every entity."""
         return {key: entry.entity for key, entry in self._entries.items() if entry.entity is not None}
 
     def all(self) -> dict[str, Entry]:
-        """The entries of every entity."""
         return {key: entry for key, entry in self._entries.items() if entry.entity is not None}
 
     def since_version(self, version: int) -> dict[str, Entry]:
-        """What changed after a version."""
-        return dict(self._after(version))
+        changed = takewhile(lambda key: self._entries[key].version > version, reversed(self._entries))
+        return {key: self._entries[key] for key in changed}
 
     def since_offset(self, offset: int) -> dict[str, Entry]:
         """What changed after an offset of the journal, on this board or on another one of the same run."""
         return {key: entry for key, entry in self._entries.items() if entry.always or entry.offset > offset}
-
-    def _after(self, version: int) -> Iterator[tuple[str, Entry]]:
-        for key in reversed(self._entries):
-            entry = self._entries[key]
-            if entry.version <= version:
-                return
-            yield key, entry
 
     def _forget(self) -> None:
         """Forget the older half of those that were removed."""
@@ -109,7 +100,6 @@ def json_text(entity: Any) -> str:
 
 
 def map_text(entries: dict[str, Entry]) -> str:
-    """Entries as one JSON object."""
     return "{" + ",".join(f"{json.dumps(key)}:{entry.text}" for key, entry in entries.items()) + "}"
 
 
@@ -119,3 +109,108 @@ def _finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
     return [_finite(item) for item in value] if isinstance(value, list) else value
+
+
+class Curve:
+    """One series. Of each bucket it keeps the time and value of the last point, the lowest and the highest value."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.last: float | None = None
+        self._width = FINEST
+        self._times, self._values = array("d"), array("d")
+        self._lows, self._highs = array("d"), array("d")
+
+    def __len__(self) -> int:
+        return len(self._times)
+
+    def add(self, at: float, value: float, most: int = MOST_BUCKETS) -> None:
+        """Add a point; a time before the last one counts as that one."""
+        self.count += 1
+        self.last = value
+        if self._times:
+            at = max(at, self._times[-1])
+            if math.floor(at / self._width) == math.floor(self._times[-1] / self._width):
+                self._times[-1], self._values[-1] = at, value
+                self._lows[-1], self._highs[-1] = min(self._lows[-1], value), max(self._highs[-1], value)
+                return
+        for column, one in zip(self._columns, (at, value, value, value), strict=True):
+            column.append(one)
+        self.shrink(most)
+
+    def shrink(self, most: int) -> None:
+        """Double the width of the buckets until there are no more than that."""
+        while len(self._times) > most:
+            self._width *= 2
+            self._merge()
+
+    def points(self, begin: float, end: float, most: int) -> Points:
+        """The points between two times and one on each side of them, as `most` buckets at most."""
+        span = [number for number, at in enumerate(self._times) if begin <= at <= end]
+        first, last = (span[0], span[-1]) if span else (0, -1)
+        if not span:
+            first = next((number for number, at in enumerate(self._times) if at > end), len(self._times))
+            last = first - 1
+        chosen = range(max(0, first - 1), min(len(self._times), last + 2))
+        step = max(1, math.ceil(len(chosen) / max(1, most)))
+        groups = [chosen[number : number + step] for number in range(0, len(chosen), step)]
+        return {
+            "t": [round(self._times[group[-1]], 3) for group in groups],
+            "v": [self._values[group[-1]] for group in groups],
+            "low": [min(self._lows[number] for number in group) for group in groups],
+            "high": [max(self._highs[number] for number in group) for group in groups],
+        }
+
+    @property
+    def _columns(self) -> tuple[array[float], ...]:
+        return self._times, self._values, self._lows, self._highs
+
+    def _merge(self) -> None:
+        times, values, lows, highs = (array("d") for _ in range(4))
+        bucket = -math.inf
+        for at, value, low, high in zip(*self._columns, strict=True):
+            if math.floor(at / self._width) == bucket:
+                times[-1], values[-1] = at, value
+                lows[-1], highs[-1] = min(lows[-1], low), max(highs[-1], high)
+                continue
+            bucket = math.floor(at / self._width)
+            for column, one in zip((times, values, lows, highs), (at, value, low, high), strict=True):
+                column.append(one)
+        self._times, self._values, self._lows, self._highs = times, values, lows, highs
+
+
+@dataclass(slots=True)
+class Curves:
+    """The curves of a run by name and task, such as `loss/worker:1`. All of them together are bounded, too."""
+
+    _curves: dict[tuple[str, str], Curve] = field(default_factory=dict)
+    _most: int = MOST_BUCKETS
+    _buckets: int = 0
+
+    def add(self, name: str, task: str, at: float, value: float) -> bool:
+        """Add a point; return whether there is such a curve, which there is not for names beyond MOST_CURVES."""
+        if not math.isfinite(value):
+            return False
+        key = (name[:LONGEST_NAME], task)
+        if (curve := self._curves.get(key)) is None:
+            if len(self._curves) >= MOST_CURVES:
+                return False
+            curve = self._curves[key] = Curve()
+        before = len(curve)
+        curve.add(at, value, self._most)
+        self._buckets += len(curve) - before
+        if self._buckets > BUDGET and self._most > FEWEST_BUCKETS:
+            self._narrow()
+        return True
+
+    def get(self, name: str, task: str) -> Curve | None:
+        return self._curves.get((name[:LONGEST_NAME], task))
+
+    def keys(self) -> Iterator[tuple[str, str]]:
+        return iter(self._curves)
+
+    def _narrow(self) -> None:
+        self._most //= 2
+        for curve in self._curves.values():
+            curve.shrink(self._most)
+        self._buckets = sum(map(len, self._curves.values()))

@@ -25,10 +25,7 @@ class Unbundled(Exception):
 
 
 def document(files: Mapping[str, str], data: str, kind: str) -> str:
-    """Return the document. `files` are the page's, by path; `data` is JSON; `kind` is in the first comment.
-
-    Raises Unbundled.
-    """
+    """Return the document of the page's `files`, by path; `data` is JSON, `kind` for `marker`. Raises Unbundled."""
     scripts: list[str] = []
     styles: list[str] = []
 
@@ -44,7 +41,11 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
         scripts.extend((json.dumps({"imports": _modules(files)}), f'import "{_OURS}{match[1]}";'))
         return _DATA
 
-    page = _ICON.sub(lambda match: _icon(files, match[1]), _file(files, PAGE))
+    def icon(match: re.Match[str]) -> str:
+        kind = _ICONS[match[1][match[1].rindex(".") :]]
+        return f'<link rel="icon" href="{_data_url(_file(files, match[1]), kind)}">'
+
+    page = _ICON.sub(icon, _file(files, PAGE))
     page = _SCRIPT.sub(script, _STYLE.sub(style, page))
     if len(scripts) != 2 or "/static/" in page:
         raise Unbundled(f"{PAGE} has an unknown kind of reference.")
@@ -95,11 +96,6 @@ def _file(files: Mapping[str, str], name: str) -> str:
     if name not in files:
         raise Unbundled(f"{name} does not exist.")
     return files[name]
-
-
-def _icon(files: Mapping[str, str], name: str) -> str:
-    kind = _ICONS[name[name.rindex(".") :]]
-    return f'<link rel="icon" href="{_data_url(_file(files, name), kind)}">'
 
 
 def _data_url(text: str, kind: str) -> str:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from clusterkit.page.entities import CampaignRun, Entity
 from clusterkit.text.printable import printable, printable_lines
-from clusterkit.words.campaign import BaselineRecord, CampaignRecord, RunningRecord, RunRecord
-from clusterkit.words.job import JobSpec
+from clusterkit.words.campaign import CampaignRecord, RunningRecord, RunRecord
 from clusterkit.words.model import number_of
 
 PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "running"
@@ -17,36 +16,25 @@ PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "runni
 
 @dataclass(frozen=True, slots=True)
 class CampaignEntity:
-    """Key `campaign`, and `campaign/ID` in the list of all campaigns. `wall` and `ended` are wall times.
-
-    | field | meaning |
-    | --- | --- |
-    | state | running, passed, failed, stopped, lost (its process was killed) |
-    | text | why it has no runs, or its result so far |
-    | command | repeats it |
-    | asked, passed, failed, running | runs |
-    | used | the actions that faults are drawn from |
-    | baseline | the run without faults |
-    | tallies | for each action, and for each action with the type of task that it hit |
-    """
+    """Key `campaign`, and `campaign/ID` in the list of all campaigns."""
 
     id: str
     program: str
     shape: str
-    command: str
-    state: str
-    text: str
-    wall: float
-    ended: float | None
+    command: str  # repeats it
+    state: str  # running, passed, failed, stopped, lost (its process was killed)
+    text: str  # why it has no runs, or its result so far
+    wall: float  # when it began
+    ended: float | None  # in wall time
     clusterkit: str
     seed: int
-    asked: int
+    asked: int  # runs, as the next three
     passed: int
     failed: int
     running: int
-    used: tuple[str, ...]
+    used: tuple[str, ...]  # the actions that faults are drawn from
     baseline: CampaignBaseline | None
-    tallies: tuple[Tally, ...]
+    tallies: tuple[Tally, ...]  # for each action, and for each action with the type of task that it hit
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +49,13 @@ class CampaignBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The recoveries from an action; `type` is that of the tasks it hit, empty for all types.
-
-    `seconds` are the times of its recoveries, the shortest first.
-    """
+    """The recoveries from an action."""
 
     action: str
-    type: str
+    type: str  # of the tasks that it hit; empty for all types
     injected: int
     recovered: int
-    seconds: tuple[float, ...]
+    seconds: tuple[float, ...]  # of its recoveries, the shortest first
 
 
 def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dict[str, Entity]:
@@ -86,12 +71,14 @@ def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dic
 
 
 def campaign_entity(record: CampaignRecord) -> CampaignEntity:
-    """Return the entity of the campaign itself."""
-    failed = len(record.failing)
+    failed, baseline = len(record.failing), None
+    if (told := record.baseline) is not None:
+        metrics = {printable(name): value for name, value in told.metrics.items()}
+        baseline = CampaignBaseline(told.duration, told.last_step, told.checkpoints, metrics)
     return CampaignEntity(
         id=record.campaign,
         program="" if record.job is None else printable(str(record.job.program)),
-        shape="" if record.job is None else _shape(record.job),
+        shape="" if record.job is None else record.job.shape_text,
         command=printable_lines(record.command),
         state=printable(record.state),
         text=_text(record, failed),
@@ -104,7 +91,7 @@ def campaign_entity(record: CampaignRecord) -> CampaignEntity:
         failed=failed,
         running=len(record.running) if record.state == RUNNING else 0,
         used=tuple(map(printable, record.used)),
-        baseline=None if record.baseline is None else _baseline(record.baseline),
+        baseline=baseline,
         tallies=tuple(_tallies(record)),
     )
 
@@ -112,10 +99,6 @@ def campaign_entity(record: CampaignRecord) -> CampaignEntity:
 def action_of(fault: str) -> str:
     """Return the action of a fault such as `kill worker:1 @ step=3`."""
     return fault.strip().partition(" ")[0]
-
-
-def _shape(job: JobSpec) -> str:
-    return ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
 
 
 def _text(record: CampaignRecord, failed: int) -> str:
@@ -130,11 +113,6 @@ def _text(record: CampaignRecord, failed: int) -> str:
     asked = "" if len(record.runs) == record.asked_for else f"; {record.asked_for} were asked for"
     cut = f", and {len(record.interrupted)} interrupted" if record.interrupted else ""
     return f"{ended}{asked}{cut}."
-
-
-def _baseline(record: BaselineRecord) -> CampaignBaseline:
-    metrics = {printable(name): value for name, value in record.metrics.items()}
-    return CampaignBaseline(record.duration, record.last_step, record.checkpoints, metrics)
 
 
 def _run(run: RunRecord | RunningRecord, outcome: str, kept: bool) -> CampaignRun:

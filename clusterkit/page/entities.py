@@ -14,31 +14,33 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from clusterkit.words.resources import Hosts
+
 
 @dataclass(frozen=True, slots=True)
 class Run:
     """Key `run`."""
 
     id: str
-    program: str  # `ps_train.py`
-    command: str  # as the user could type it
-    shape: str  # `1 chief, 2 workers, 1 ps`
-    strategy: str  # `ParameterServerStrategy`
-    phase: str  # starting, running, stopping, over
-    state: str  # of the result: succeeded, failed, interrupted, lost …; empty while it runs
-    text: str  # what is being waited for, why it is stopping, the final sentence
-    wall: float  # when it began
-    ended: float | None
-    step: int | None
-    total: int | None
-    speed: float | None  # steps/s
-    restarts: int
-    exit_code: int | None
-    network: str  # host, virtual
-    engine: str
-    tensorboard: str | None
-    resume: str | None  # the command that resumes it
-    directory: str
+    program: str = ""  # `ps_train.py`
+    command: str = ""  # as the user could type it
+    shape: str = ""  # `1 chief, 2 workers, 1 ps`
+    strategy: str = ""  # `ParameterServerStrategy`
+    phase: str = "starting"  # starting, running, stopping, over
+    state: str = ""  # of the result: succeeded, failed, interrupted, lost …; empty while it runs
+    text: str = ""  # what is being waited for, why it is stopping, the final sentence
+    wall: float = 0.0  # when it began
+    ended: float | None = None
+    step: int | None = None
+    total: int | None = None
+    speed: float | None = None  # steps/s
+    restarts: int = 0
+    exit_code: int | None = None
+    network: str = "host"  # host, virtual
+    engine: str = Hosts().engine
+    tensorboard: str | None = None
+    resume: str | None = None  # the command that resumes it
+    directory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +130,12 @@ class Story:
     title: str
     lines: tuple[StoryLine, ...]
     seconds: float | None  # from the first death or injection to the first new step
-    lost: int | None  # steps
-    detected: float | None
-    planned: float | None
-    up: float | None
-    first_step: float | None
-    checkpoint: str | None
+    lost: int | None = None  # steps
+    detected: float | None = None
+    planned: float | None = None
+    up: float | None = None
+    first_step: float | None = None
+    checkpoint: str | None = None
     log: tuple[str, int] | None = None  # task and attempt whose log it begins in
 
 
@@ -216,10 +218,10 @@ class RunRow:
     shape: str
     state: str
     wall: float
-    seconds: float | None
-    step: int | None
-    restarts: int
-    text: str
+    seconds: float | None = None
+    step: int | None = None
+    restarts: int = 0
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

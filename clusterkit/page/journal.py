@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import LATEST, JournalLine, parse_line
+from clusterkit.store.journal import LATEST, JournalLine, parse_line, read_from
 from clusterkit.words.events import Event
 
 BLOCK = 1 << 22  # bytes that are read at a time
@@ -75,12 +75,7 @@ class JournalBlocks:
         """Whole lines; or the part of one that is too long."""
         size = BLOCK
         while True:
-            try:
-                with self._path.open("rb") as file:
-                    file.seek(self.offset)
-                    data = file.read(size)
-            except OSError:
-                return None
+            data = read_from(self._path, self.offset, size)
             if end := data.rfind(b"\n") + 1:
                 return data[:end]
             if self._skipping or len(data) > LONGEST:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import time
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -13,10 +14,13 @@ from typing import TypeVar
 
 from clusterkit.page.board import map_text
 from clusterkit.page.journal import JournalBlocks
+from clusterkit.page.logbook import LogBook
 from clusterkit.page.metrics import Scraped, scraped
 from clusterkit.page.model import RunModel
 from clusterkit.page.rows import NO_USAGE, Usage
+from clusterkit.page.searching import Searcher
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import NoSuchRun, RunStore
 from clusterkit.system.procfs import Meter
 from clusterkit.words.errors import CannotLook
 
@@ -26,20 +30,17 @@ SAMPLE_EVERY = 2.0  # seconds between two samples of what tasks use
 RESULT_WITHIN = 5.0  # seconds after the last sign of a run that was killed, for its result to be written
 LINGER = 20.0  # seconds for which a run is followed that nobody looks at any more
 T = TypeVar("T")
+MOST_IDLE = 2  # open runs without viewers
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a client gets: the entities that changed, and the board's version by then.
+    """What a client gets: the entities that changed, and the board's version by then."""
 
-    `text` is empty if nothing changed. `offset`: all that the journal has up to there is in this message or in those
-    before it. `over`: nothing will change any more.
-    """
-
-    text: str
+    text: str  # empty if nothing changed
     version: int
-    offset: int
-    over: bool
+    offset: int  # all that the journal has up to there is in this message or in those before it
+    over: bool  # nothing will change any more
 
 
 class LiveRun:
@@ -79,7 +80,6 @@ class LiveRun:
         return self.model.board.version != before or self.over
 
     def scraped(self) -> Scraped:
-        """The run as it is now, for metrics."""
         run = self.model.board.get("run")
         now = self.model.seconds(time.time()) if run is None or run.ended is None else run.ended
         try:
@@ -146,7 +146,6 @@ class Watched:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody has looked for a while."""
         return self._watchers == 0 and time.monotonic() - self.used > LINGER
 
     async def ask(self, question: Callable[[LiveRun], T]) -> T:
@@ -157,12 +156,10 @@ class Watched:
             return await asyncio.to_thread(question, self._live)
 
     async def message(self, version: int | None, offset: int = -1) -> Message:
-        """See `LiveRun.message`."""
         async with self._lock:
             return await asyncio.to_thread(self._live.message, version, offset)
 
     async def changed(self, within: float) -> bool:
-        """Wait for a change, and return whether there was one."""
         async with self._changed:
             try:
                 await asyncio.wait_for(self._changed.wait(), within)
@@ -172,7 +169,6 @@ class Watched:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Have the run followed in the block."""
         self._watchers += 1
         if self._follower is None or self._follower.done():
             self._follower = asyncio.create_task(self._follow())
@@ -183,7 +179,6 @@ class Watched:
             self.used = time.monotonic()
 
     async def close(self) -> None:
-        """Stop following."""
         if self._follower is not None:
             self._follower.cancel()
             await asyncio.wait([self._follower])
@@ -196,3 +191,43 @@ class Watched:
                 async with self._changed:
                     self._changed.notify_all()
             await asyncio.sleep(LOOK_EVERY)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenRun:
+    """A run and its readers."""
+
+    run: RunDirectory
+    watched: Watched
+    logs: LogBook
+
+
+class Runs:
+    """Opens runs by their ids."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._open: OrderedDict[str, OpenRun] = OrderedDict()
+        self._lock = asyncio.Lock()
+        self._searcher = Searcher()
+
+    async def open(self, run_id: str) -> OpenRun:
+        """The run with exactly that id. Raises NoSuchRun."""
+        async with self._lock:
+            run = self._store.run(run_id)
+            if not await asyncio.to_thread(run.path.is_dir):
+                raise NoSuchRun(f"There is no run {run_id}. It may have been removed.")
+            if run_id not in self._open:
+                live = await asyncio.to_thread(LiveRun, run)
+                self._open[run_id] = OpenRun(run, Watched(live), LogBook(run, self._searcher))
+            self._open.move_to_end(run_id)
+            idle = [name for name, opened in self._open.items() if name != run_id and opened.watched.is_idle]
+            for name in idle[: max(0, len(idle) - MOST_IDLE)]:
+                await self._open.pop(name).watched.close()
+            return self._open[run_id]
+
+    async def close(self) -> None:
+        for opened in self._open.values():
+            await opened.watched.close()
+        self._open.clear()
+        await asyncio.to_thread(self._searcher.close)

@@ -10,9 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.page.arrivals import ArrivalsIndex
 from clusterkit.page.logs import AttemptLog, LogEntry, Matches, Page, Search
-from clusterkit.page.merged import MergedLog
+from clusterkit.page.merged import ArrivalsIndex, MergedLog
 from clusterkit.page.searching import Searcher
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import parse_line
@@ -78,12 +77,7 @@ class LogBook:
         self._index = ArrivalsIndex(run)
         self._lock = threading.Lock()
         self._began: float | None = None
-        self._over = False
-
-    @property
-    def over(self) -> bool:
-        """Whether the logs were complete at the last look."""
-        return self._over
+        self.over = False  # whether the logs were complete at the last look
 
     def check(self, wanted: Wanted) -> None:
         """Raise BadQuestion if the pattern is invalid."""
@@ -112,10 +106,7 @@ class LogBook:
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
-        """Return lines after a cursor, the newest ones if they are too many. Raises ClusterkitError.
-
-        Returns `most` characters at most. A search reads many more.
-        """
+        """Return lines after a cursor, the newest ones of more than `most` characters. Raises ClusterkitError."""
         search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         keep = MOST_SEARCHED if wanted.grep else most
         with self._lock:
@@ -124,22 +115,17 @@ class LogBook:
             return self._shown(log.after(new, search), skipped)
 
     def end(self, wanted: Wanted) -> str:
-        """The cursor of the current end."""
         with self._lock:
             return self._log(wanted).before(None, Search(0, 0, 0.0)).next
 
     def _log(self, wanted: Wanted) -> AttemptLog | MergedLog:
         with suppress(CannotLook):
-            self._over = self._run.is_over()  # checked first, so that everything written before the end is read below
+            self.over = self._run.is_over()  # checked first, so that everything written before the end is read below
         self._index.update()
         if wanted.task is not None and wanted.attempt is not None:
-            return AttemptLog(
-                self._run, wanted.task, wanted.attempt, self._is_final(wanted.task, wanted.attempt), self._when
-            )
-        return MergedLog(self._run, self._index, self._over, lambda task: wanted.task in (None, task))
-
-    def _is_final(self, task: Task, attempt: int) -> bool:
-        return self._over or (str(task).encode(), attempt + 1) in self._index.ends
+            final = self.over or (str(wanted.task).encode(), wanted.attempt + 1) in self._index.ends
+            return AttemptLog(self._run, wanted.task, wanted.attempt, final, self._when)
+        return MergedLog(self._run, self._index, self.over, lambda task: wanted.task in (None, task))
 
     def _when(self, task: Task, attempt: int, place: int) -> float | None:
         return self._index.when((str(task).encode(), attempt), place)

@@ -45,7 +45,6 @@ class Search:
 
     @property
     def over(self) -> bool:
-        """Whether enough lines were found, or the time is up."""
         late = self.matches is not None and self._looked > 0 and time.monotonic() > self.until
         return self.lines <= 0 or self.characters <= 0 or late
 
@@ -80,36 +79,29 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Lines in their order, and the cursors of the next and the previous page.
-
-    `skipped` counts the bytes that were left out; `done`: no more lines exist in that direction for now.
-    """
+    """Lines in their order, and the cursors of the next and the previous page."""
 
     lines: tuple[LogEntry, ...] = ()
     next: str = ""
     previous: str = ""
-    skipped: int = 0
-    done: bool = True
+    skipped: int = 0  # bytes that were left out
+    done: bool = True  # no more lines exist in that direction for now
 
 
 def shown(raw: bytes) -> str:
     """A line as text with colors, as a terminal shows it after all redraws."""
-    left_out = 0
-    if len(raw) > 4 * LONGEST_SHOWN:  # of a line that is redrawn, the end counts
-        left_out, raw = (
-            len(raw) - 4 * LONGEST_SHOWN,
-            raw[-4 * LONGEST_SHOWN :] if b"\r" in raw else raw[: 4 * LONGEST_SHOWN],
-        )
+    most = 4 * LONGEST_SHOWN
+    left_out = max(0, len(raw) - most)
+    if left_out:  # of a line that is redrawn, the end counts
+        raw = raw[-most:] if b"\r" in raw else raw[:most]
     if _REDRAWN.search(raw):
         terminal = TerminalLines()
         lines = [*terminal.feed(raw, 0.0), *terminal.flush()]
         text = lines[-1] if lines else ""
     else:
         text = raw.decode(errors="replace")
-    if len(text) > LONGEST_SHOWN:
-        left_out += len(text) - LONGEST_SHOWN
-        text = text[:LONGEST_SHOWN]
-    return printable(text, color=True) + (f" … ({left_out} more)" if left_out else "")
+    left_out += max(0, len(text) - LONGEST_SHOWN)
+    return printable(text[:LONGEST_SHOWN], color=True) + (f" … ({left_out} more)" if left_out else "")
 
 
 @contextmanager
@@ -135,11 +127,6 @@ def read(file: int, start: int, end: int) -> bytes:
         return b""
 
 
-def size_of(file: int) -> int:
-    """The bytes in a file."""
-    return os.fstat(file).st_size
-
-
 def whole_lines(data: bytes, start: int) -> tuple[list[Line], int]:
     """The lines that end within `data`, which begins at `start`, and the place after the last one."""
     found, at = [], start
@@ -150,10 +137,7 @@ def whole_lines(data: bytes, start: int) -> tuple[list[Line], int]:
 
 
 def lines_after(file: int, start: int, end: int, final: bool) -> list[Line]:
-    """The lines that begin at `start` and end before `end`, of CHUNK bytes at most.
-
-    `final`: text before `end` without a newline is a line, too.
-    """
+    """The lines from `start` that end before `end`, of CHUNK bytes at most; `final`: the last needs no newline."""
     data = read(file, start, min(end, start + CHUNK))
     if not data:
         return []
@@ -193,23 +177,19 @@ def line_start(file: int, place: int) -> int:
 
 @dataclass(slots=True)
 class AttemptLog:
-    """One attempt's log by pages; its cursors are offsets. `final`: the attempt writes no more.
-
-    `when` is the wall time at which the byte before a place was written.
-    """
+    """One attempt's log by pages; its cursors are offsets."""
 
     run: RunDirectory
     task: Task
     attempt: int
-    final: bool
-    when: Callable[[Task, int, int], float | None]
+    final: bool  # the attempt writes no more
+    when: Callable[[Task, int, int], float | None]  # wall time at which the byte before a place was written
 
     def after(self, cursor: str, search: Search) -> Page:
-        """The lines from a cursor on."""
         with opened(self.run, self.task, self.attempt) as file:
             if file is None:
                 return Page(next="0", previous="0")
-            end = size_of(file)
+            end = os.fstat(file).st_size
             first = at = min(_place(cursor), end)
             found = list[LogEntry]()
             while not search.over and (lines := lines_after(file, at, end, self.final)):
@@ -226,7 +206,7 @@ class AttemptLog:
         with opened(self.run, self.task, self.attempt) as file:
             if file is None:
                 return Page(next="0", previous="0")
-            size = size_of(file)
+            size = os.fstat(file).st_size
             at = size if cursor is None else min(_place(cursor), size)
             if at == size and not self.final:
                 at = line_start(file, at)
@@ -244,9 +224,9 @@ class AttemptLog:
         """Skip from a cursor to the last `keep` bytes; return the new cursor and how many bytes were left out."""
         with opened(self.run, self.task, self.attempt) as file:
             at = _place(cursor)
-            if file is None or size_of(file) - at <= keep:
+            if file is None or os.fstat(file).st_size - at <= keep:
                 return cursor, 0
-            new = max(at, line_start(file, size_of(file) - keep))
+            new = max(at, line_start(file, os.fstat(file).st_size - keep))
             return str(new), new - at
 
     def _line(self, line: Line) -> LogEntry:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 
 from clusterkit.page.entities import Goodput, Run
-from clusterkit.page.markup import LONGEST_LINE, block, code, few, table
 from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable
 from clusterkit.views.explanations import address
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import TITLES, recovery_cells
@@ -19,10 +20,52 @@ from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 from clusterkit.words.recovery import InjectedFault, RecoveryReport
 
+LONGEST_LINE = 400  # characters
+_TICKS = re.compile("`+")
 MOST_ROWS = 60  # of a table; an issue takes 65,536 characters
 MOST_FAILING = 8  # failed runs of a campaign that are described in full
 LONGEST_COMMAND = 2000  # characters
 LONGEST_CELL = 160
+
+
+def code(text: str, longest: int = LONGEST_LINE) -> str:
+    """A code span, delimited by more backticks than the text has in a row."""
+    line = _cut(" ".join(text.split("\n")), longest)
+    if not line.strip():
+        return ""
+    fence = "`" * (_longest_run(line) + 1)
+    space = " " if "`" in line else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def block(lines: Iterable[str], language: str = "text") -> str:
+    """A code block, whose fence is longer than any in its lines."""
+    body = [_cut(line) for text in lines for line in text.split("\n")]
+    fence = "`" * max(3, max(map(_longest_run, body), default=0) + 1)
+    return "\n".join([f"{fence}{language}", *body, fence])
+
+
+def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table, whose cells are Markdown."""
+    lines = [titles, ["---"] * len(titles), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
+
+
+def few(rows: Sequence[Sequence[str]], most: int) -> tuple[Sequence[Sequence[str]], str]:
+    """The first rows, and a sentence that counts the others."""
+    left = len(rows) - most
+    return rows[:most], f"\n\n{left} more rows are left out." if left > 0 else ""
+
+
+def _cut(line: str, longest: int = LONGEST_LINE) -> str:
+    line = printable(line)
+    return line if len(line) <= longest else f"{line[:longest]}…"
+
+
+def _longest_run(text: str) -> int:
+    return max(map(len, _TICKS.findall(text)), default=0)
+
+
 _NAMES = {name: name for name in ("tf_keras", "system", "machine")}
 _NAMES |= {"python": "Python", "tensorflow": "TensorFlow", "keras": "Keras"}
 
@@ -42,7 +85,6 @@ class RunFacts:
 
 
 def run_markdown(told: RunFacts) -> str:
-    """A run, live or over."""
     parts = [f"<!-- clusterkit report: run {_safe(told.run.id)} -->", f"## {_headline(told)}", _facts(told)]
     if told.result is not None and told.result.cause is not None:
         parts += _cause(told.result, told.result.cause)
@@ -60,7 +102,6 @@ def run_markdown(told: RunFacts) -> str:
 
 
 def campaign_markdown(record: CampaignRecord) -> str:
-    """A campaign, live or over."""
     mark = "✘" if record.failing or record.problem else "✔" if record.state == "passed" else "–"
     count = f"{len(record.runs) - len(record.failing)} of {number_of('run', len(record.runs))} passed"
     parts = [
@@ -173,8 +214,7 @@ def _campaign_facts(record: CampaignRecord) -> Iterator[tuple[str, str]]:
         yield "problem", code(record.problem)
     if record.job is not None:
         yield "program", code(str(record.job.program))
-        counts = ", ".join(number_of(kind, count) for kind, count in record.job.counts.items() if count)
-        yield "job", code(f"{counts} ({record.job.shape.value})")
+        yield "job", code(f"{record.job.shape_text} ({record.job.shape.value})")
     yield "asked for", f"{number_of('run', record.asked_for)}, seed {record.seed}"
     yield "actions", code(", ".join(record.used))
     yield from _versions(record.clusterkit, record.platform)

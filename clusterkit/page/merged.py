@@ -1,33 +1,128 @@
-"""The logs of all tasks as one, line by line in the order in which the lines were complete."""
+"""The logs of all tasks as one, in the order in which the lines were complete, by an index of their arrivals."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
-from clusterkit.page.arrivals import ArrivalsIndex, Key, Piece, task_of
-from clusterkit.page.logs import (
-    LONGEST_CURSOR,
-    BadCursor,
-    Line,
-    LogEntry,
-    Page,
-    Search,
-    line_start,
-    opened,
-    read,
-    shown,
-    size_of,
-    whole_lines,
-)
+from clusterkit.page import logs
+from clusterkit.page.logs import Line, LogEntry, Page, Search
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
 
+APART = 1 << 16  # bytes of the file between two places in the index, at first
+MOST_ENDS = 200_000  # in all places together; above that, every second place is forgotten
+STEP = 1 << 20  # bytes that are read at a time
+NEAR = 1 << 12  # bytes of the file in which a time is looked for line by line
+LONGEST = 100  # bytes of a line
+_LINE = re.compile(rb"(\d{1,12}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,15})\n")
+Key = tuple[bytes, int]  # task, attempt
 MOST_OPEN = 64  # logs that are open at a time
-Wanted = Callable[[Task], bool]
+
+
+class Piece(NamedTuple):
+    """A part of an attempt's log, and when it was written. `offset` is that of its line in the file."""
+
+    offset: int
+    at: float
+    key: Key
+    start: int
+    end: int
+
+
+class ArrivalsIndex:
+    """Pieces by their offsets, in both directions. `update` before each use; then all that was there is known."""
+
+    def __init__(self, run: RunDirectory) -> None:
+        self._path = run.arrivals
+        self.ends: dict[Key, int] = {}  # of every attempt's log, as far as it is noted
+        self.size = 0  # of the file, as far as it is read
+        self._places: list[int] = [0]  # offsets in the file
+        self._known: list[dict[Key, int]] = [{}]  # the ends by then
+        self._apart = APART
+
+    def update(self) -> None:
+        while data := self._read(self.size, STEP):
+            for at in range(0, len(data), APART):
+                self._take(data, at, min(at + APART, len(data)))
+            self.size += len(data)
+
+    def after(self, offset: int) -> Iterator[Piece]:
+        place = max(0, bisect_right(self._places, offset) - 1)
+        ends, at = dict(self._known[place]), self._places[place]
+        while at < self.size and (data := self._read(at, min(STEP, self.size - at))):
+            for piece in _pieces(data, at, ends):
+                if piece.offset >= offset:
+                    yield piece
+            at += len(data)
+
+    def before(self, offset: int) -> Iterator[Piece]:
+        """The pieces that are noted before an offset, the last one first."""
+        place = bisect_left(self._places, min(offset, self.size)) - 1
+        end = min(offset, self.size)
+        while place >= 0:
+            begin, ends = self._places[place], dict(self._known[place])
+            data = self._read(begin, end - begin + LONGEST)  # the last piece's line may end behind the offset
+            yield from reversed([piece for piece in _pieces(data, begin, ends) if piece.offset < end])
+            place, end = place - 1, begin
+
+    def since(self, at: float) -> Iterator[Piece]:
+        """The pieces from the first one that was written at a wall time or later."""
+        low, high = 0, self.size
+        while high - low > NEAR:
+            middle = (low + high) // 2
+            piece = next(self.after(middle), None)
+            low, high = (low, middle) if piece is None or piece.at >= at else (middle, high)
+        return (piece for piece in self.after(low) if piece.at >= at)
+
+    def when(self, key: Key, place: int) -> float | None:
+        """When the byte before a place in an attempt's log was written."""
+        number = bisect_left(self._known, place, key=lambda known: known.get(key, 0))
+        number = max(0, number - 1)
+        for piece in self.after(self._places[number]):
+            if piece.key == key and piece.end >= place:
+                return piece.at
+        return None
+
+    def _take(self, data: bytes, begin: int, end: int) -> None:
+        # A line that lies across the limit between two parts is read with the second one.
+        start = 0 if begin == 0 else data.rfind(b"\n", 0, begin) + 1
+        stop = len(data) if end == len(data) else data.rfind(b"\n", 0, end) + 1
+        if self.size + start - self._places[-1] >= self._apart:
+            self._places.append(self.size + start)
+            self._known.append(dict(self.ends))
+            if sum(map(len, self._known)) > MOST_ENDS:
+                self._places, self._known, self._apart = self._places[::2], self._known[::2], self._apart * 2
+        for match in _LINE.finditer(data, start, stop):
+            self.ends[match[2], int(match[3])] = int(match[4])
+
+    def _read(self, offset: int, size: int) -> bytes:
+        """Whole lines, as many as there are in so many bytes."""
+        data = read_from(self._path, offset, size)
+        end = data.rfind(b"\n") + 1
+        return data[:end] if end or len(data) < size else data  # a line that long is none
+
+
+def _pieces(data: bytes, begin: int, ends: dict[Key, int]) -> Iterator[Piece]:
+    for match in _LINE.finditer(data):
+        key, end = (match[2], int(match[3])), int(match[4])
+        start, ends[key] = ends.get(key, 0), end
+        if start < end:
+            yield Piece(begin + match.start(), float(match[1]), key, start, end)
+
+
+def task_of(key: Key) -> Task | None:
+    try:
+        return Task.parse(key[0].decode())
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -45,8 +140,8 @@ class Position:
         """Read a cursor. Raises BadCursor."""
         offset, dot, within = text.partition(".")
         parts = (offset, within if dot else "0")
-        if not all(part.isascii() and part.isdigit() and len(part) <= LONGEST_CURSOR for part in parts):
-            raise BadCursor
+        if not all(part.isascii() and part.isdigit() and len(part) <= logs.LONGEST_CURSOR for part in parts):
+            raise logs.BadCursor
         return cls(int(parts[0]), int(parts[1]) - 1)
 
 
@@ -61,12 +156,11 @@ class MergedLog:
     run: RunDirectory
     index: ArrivalsIndex
     over: bool
-    wanted: Wanted
+    wanted: Callable[[Task], bool]
     _files: ExitStack = field(default_factory=ExitStack)
     _open: dict[Key, int | None] = field(default_factory=dict)
 
     def after(self, cursor: str, search: Search) -> Page:
-        """The lines from a cursor on."""
         with self._files:
             first = place = Position.parse(cursor)
             found = list[LogEntry]()
@@ -161,20 +255,20 @@ class MergedLog:
         if file is None:
             return before
         final = piece.offset > self.index.size
-        begin = line_start(file, piece.start)
-        data = read(file, begin, piece.end)
-        whole, at = whole_lines(data, begin)
+        begin = logs.line_start(file, piece.start)
+        data = logs.read(file, begin, piece.end)
+        whole, at = logs.whole_lines(data, begin)
         found = before + [line for line in whole if line.end > piece.start]
         if final and (rest := data[at - begin :]):
-            found.append(Line(at, at + len(rest) + 1, shown(rest)))
+            found.append(Line(at, at + len(rest) + 1, logs.shown(rest)))
         return found
 
     def _unfinished(self, key: Key, start: int) -> list[Line]:
         """The last line of the previous attempt, if it lacks a newline; it sorts before the lines of this attempt."""
         older = (key[0], key[1] - 1)
         end, file = self.index.ends.get(older, 0), self._file(older)
-        rest = b"" if file is None or not end else read(file, line_start(file, end), end)
-        return [Line(-1, 0, shown(rest))] if rest and not rest.endswith(b"\n") else []
+        rest = b"" if file is None or not end else logs.read(file, logs.line_start(file, end), end)
+        return [Line(-1, 0, logs.shown(rest))] if rest and not rest.endswith(b"\n") else []
 
     def _file(self, key: Key) -> int | None:
         if key not in self._open:
@@ -182,8 +276,7 @@ class MergedLog:
                 self._files.close()
                 self._open.clear()
             task = task_of(key)
-            file = None if task is None else self._files.enter_context(opened(self.run, task, key[1]))
-            self._open[key] = None if file is None or size_of(file) < 0 else file
+            self._open[key] = None if task is None else self._files.enter_context(logs.opened(self.run, task, key[1]))
         return self._open[key]
 
 

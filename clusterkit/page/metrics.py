@@ -17,7 +17,7 @@ from prometheus_client.core import (
     StateSetMetricFamily,
 )
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
-from prometheus_client.registry import Collector, CollectorRegistry
+from prometheus_client.registry import Collector
 
 from clusterkit.ledger.incident import Ended
 from clusterkit.ledger.ledger import Ledger
@@ -56,16 +56,14 @@ class Scraped:
     ended: Sequence[Ended] = ()
 
     @property
-    def run(self) -> Run | None:
-        """The run itself, once its first event was read."""
-        return self.entities.get("run")
+    def run(self) -> Run:
+        run: Run = self.entities["run"]
+        return run
 
     def all(self, kind: type[E]) -> list[E]:
-        """The entities of a class."""
         return [one for one in self.entities.values() if isinstance(one, kind)]
 
     def tasks(self) -> list[TaskRow]:
-        """The tasks that have metrics."""
         return self.all(TaskRow)[:MOST_TASKS]
 
 
@@ -86,15 +84,12 @@ class _Collector(Collector):
 
 def exposition(runs: Sequence[Scraped]) -> bytes:
     """The body of an answer to a scrape; its type is CONTENT_TYPE."""
-    registry = CollectorRegistry()
-    registry.register(_Collector(runs))
-    text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
+    text: bytes = generate_latest(_Collector(runs))  # type: ignore[no-untyped-call]
     return text
 
 
 def families(runs: Sequence[Scraped]) -> Iterator[Metric]:
-    """Every family, each with its samples of all runs."""
-    known = [one for one in runs if one.run is not None]
+    known = [one for one in runs if "run" in one.entities]  # those whose first event was read
     for make in (_of_run, _of_tasks, _of_failures, _of_time):
         yield from make(known)
 
@@ -111,7 +106,7 @@ def _of_run(runs: Sequence[Scraped]) -> Iterator[Metric]:
         labels=["run"], unit="seconds",
     )  # fmt: skip
     for one in runs:
-        run, labels = _run(one), [_label(_run(one).id)]
+        run, labels = one.run, [_label(one.run.id)]
         told = {"program": run.program, "shape": run.shape, "strategy": run.strategy, "network": run.network,
                 "engine": run.engine}  # fmt: skip
         info.add_metric(labels, {name: _label(value) for name, value in told.items()})
@@ -140,7 +135,7 @@ def _of_tasks(runs: Sequence[Scraped]) -> Iterator[Metric]:
     )
     for one in runs:
         for row in one.tasks():
-            labels = [_label(_run(one).id), _label(row.task)]
+            labels = [_label(one.run.id), _label(row.task)]
             _add(up, labels, float(row.ready))
             _add(step, labels, row.step)
             _add(speed, labels, row.speed)
@@ -163,7 +158,7 @@ def _of_failures(runs: Sequence[Scraped]) -> Iterator[Metric]:
     lost = CounterMetricFamily("clusterkit_lost_steps", "Steps that had to be computed again.", labels=["run"])
     faults = CounterMetricFamily("clusterkit_faults", "Faults that were injected.", labels=["run", "action"])
     for one in runs:
-        labels = [_label(_run(one).id)]
+        labels = [_label(one.run.id)]
         for (task, cause), count in sorted(_restarts(one).items()):
             restarts.add_metric([*labels, _label(task), cause], count)
         times = [max(0.0, ended.seconds) for ended in one.ended]
@@ -186,7 +181,7 @@ def _of_time(runs: Sequence[Scraped]) -> Iterator[Metric]:
     )  # fmt: skip
     for one in runs:
         for goodput in one.all(Goodput):
-            labels = [_label(_run(one).id)]
+            labels = [_label(one.run.id)]
             _add(ratio, labels, goodput.goodput)
             for part in goodput.parts:
                 _add(parts, [*labels, _label(part.name)], part.seconds)
@@ -199,11 +194,6 @@ def _restarts(one: Scraped) -> Counter[tuple[str, str]]:
         if str(task) in tasks:
             found[str(task), cause if cause in CAUSES else OTHER] += count
     return found
-
-
-def _run(one: Scraped) -> Run:
-    assert one.run is not None
-    return one.run
 
 
 def _first(metrics: Mapping[str, float | str | None]) -> Iterable[tuple[str, float]]:

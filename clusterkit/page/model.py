@@ -6,15 +6,11 @@ from collections.abc import Mapping
 
 from clusterkit.ledger.attempts import MOST_KEPT, Key
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.page.account import goodput_entity, startup_entities
-from clusterkit.page.board import Board
+from clusterkit.page.board import MOST_CURVES, Board, Curves
 from clusterkit.page.entities import SeriesInfo, Verdict
-from clusterkit.page.lanes import bar, links
-from clusterkit.page.marks import Marks
-from clusterkit.page.matrix import Matrix
-from clusterkit.page.rows import NO_USAGE, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
-from clusterkit.page.series import MOST_CURVES, Curves
+from clusterkit.page.rows import NO_USAGE, Matrix, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
 from clusterkit.page.stories import stories
+from clusterkit.page.timeline import Marks, bar, goodput_entity, links, startup_entities
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
 from clusterkit.words import events as ev
@@ -59,12 +55,10 @@ class RunModel:
 
     @property
     def attempts(self) -> dict[Task, int]:
-        """The newest attempt of each task."""
         return {task: of.attempt for task, of in self.ledger.run.tasks.items()}
 
     @property
     def is_over(self) -> bool:
-        """Whether the journal says that the run has ended."""
         return self.ledger.run.result is not None
 
     def seconds(self, wall: float) -> float:
@@ -72,7 +66,6 @@ class RunModel:
         return self.ledger.now + wall - self._wall
 
     def take(self, offset: int, clock: float, wall: float, event: ev.Event) -> None:
-        """Take in an event, with the time of the run's clock and the wall time."""
         if self.ledger.began is None:
             self._began = wall
         self.offset, self._wall = offset, wall
@@ -86,7 +79,6 @@ class RunModel:
             self._note_bars()
 
     def sample(self, wall: float, usage: Usage) -> None:
-        """Take in what the tasks use at a wall time."""
         for task, (cpu, memory) in usage.items():
             for name, value in (("cpu", cpu), ("memory", float(memory))):
                 self._add(name, task, self.seconds(wall), value, self.offset)
@@ -97,7 +89,8 @@ class RunModel:
             self._live = live
             self.ledger.attempts.changed |= {(one.task, one.number) for one in self.ledger.attempts.running()}
             self._note_bars()
-        now = Now(wall, live, self._began, usage, self._end(live), self._tensorboard, self.written)
+        end = None if live else self.ledger.now if self._ended is None else self._ended
+        now = Now(wall, live, self._began, usage, end, self._tensorboard, self.written)
         for task in self.ledger.run.tasks if everything else list(self._tasks):
             row = task_entity(self.ledger.run.tasks[task], now)
             self.board.put(f"task/{task}", row, self._tasks.pop(task, self.offset), always=True)
@@ -112,9 +105,6 @@ class RunModel:
             self._series.clear()
             self._refresh_account()
             self.settled = self.offset
-
-    def _end(self, live: bool) -> float | None:
-        return None if live else self.ledger.now if self._ended is None else self._ended
 
     def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
         self._tasks[event.task] = offset
@@ -172,7 +162,9 @@ class RunModel:
         return self.ledger.run.tasks if isinstance(event, many) else {}
 
     def _add_verdict(self, offset: int, at: float, event: ev.Stalled) -> None:
-        tasks = tuple((str(task), _doing(seen)) for task, seen in sorted(event.vitals.items()))
+        states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
+        doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in sorted(event.vitals.items())}
+        tasks = tuple((str(task), clean(text)) for task, text in doing.items())
         report = event.report
         verdict = Verdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])
         self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, offset)
@@ -217,8 +209,3 @@ class RunModel:
         while self.board.get(f"story/{number}") is not None:  # incidents that were found to be one
             self.board.put(f"story/{number}", None, offset)
             number += 1
-
-
-def _doing(seen: ev.Vitals) -> str:
-    states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
-    return clean(states.get(seen.state) or seen.doing or "runs")

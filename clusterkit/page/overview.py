@@ -1,4 +1,4 @@
-"""The list of all runs, which the page asks for every other second: what does not change is read once."""
+"""The lists of all runs and of all campaigns, which the page polls: what does not change is read once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,18 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.page.entities import RunRow
+from clusterkit.page.campaigns import CampaignEntity, campaign_entities, campaign_entity
+from clusterkit.page.entities import Entity, RunRow
 from clusterkit.page.journal import JournalBlocks
-from clusterkit.page.rows import clean, shape_text
+from clusterkit.page.rows import clean
 from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.store.store import RunStore
+from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.views.listing import run_state
-from clusterkit.words.errors import CannotLook
+from clusterkit.words.errors import CannotLook, ClusterkitError
 
 MOST_RUNS = 5000  # in the list, the newest
 Times = tuple[int, ...]
+MOST = 1000  # campaigns in the list, the newest
 
 
 @dataclass(slots=True)
@@ -41,7 +43,6 @@ class Overview:
         self._lock = threading.Lock()
 
     def rows(self) -> dict[str, RunRow]:
-        """Every run by its key in the list."""
         with self._lock:
             runs = self._store.all()[-MOST_RUNS:]
             ids = {run.run_id for run in runs}
@@ -83,17 +84,8 @@ class Overview:
 def _new(run: RunDirectory) -> _Known:
     info = run.info()
     job = None if info is None else info.job
-    row = RunRow(
-        id=run.run_id,
-        program="" if job is None else clean(str(job.program)),
-        shape="" if job is None else shape_text(job),
-        state="",
-        wall=run.created(),
-        seconds=None,
-        step=None,
-        restarts=0,
-        text="",
-    )
+    program, shape = ("", "") if job is None else (clean(str(job.program)), job.shape_text)
+    row = RunRow(run.run_id, program, shape, "", run.created())
     return _Known((), row, False, info, JournalBlocks(run), Ledger(job))
 
 
@@ -105,3 +97,33 @@ def _times(run: RunDirectory) -> Times:
             found = file.stat().st_mtime_ns
         times.append(found)
     return tuple(times)
+
+
+class CampaignList:
+    """Lists campaigns. Its methods read files: call them in a thread."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._known: dict[str, tuple[tuple[float, bool], CampaignEntity]] = {}  # with the file's time and liveness
+        self._lock = threading.Lock()
+
+    def rows(self) -> dict[str, CampaignEntity]:
+        """Every campaign by its key. Campaigns with damaged records are left out."""
+        with self._lock:
+            known, self._known = self._known, {}
+            for file in sorted(self._store.campaigns(), key=lambda file: file.changed())[-MOST:]:
+                now = (file.changed(), file.is_live())
+                before = known.get(file.campaign_id)
+                with suppress(ClusterkitError):
+                    entity = before[1] if before and before[0] == now else campaign_entity(file.record())
+                    self._known[file.campaign_id] = now, entity
+            return {f"campaign/{name}": entity for name, (_, entity) in self._known.items()}
+
+    def entities(self, campaign_id: str) -> dict[str, Entity]:
+        """Everything about the campaign with exactly that id. Raises NoSuchRun and RunDirectoryError."""
+        if not RUN_ID.fullmatch(campaign_id) or not (file := self._store.campaign(campaign_id)).path.is_file():
+            raise NoSuchRun("There is no such campaign. It may have been removed.")
+        record = file.record()
+        begun = [run.run_id for runs in (record.runs, record.interrupted, record.running) for run in runs]
+        kept = {name for name in begun if RUN_ID.fullmatch(name) and self._store.run(name).path.is_dir()}
+        return campaign_entities(record, kept)

@@ -1,15 +1,17 @@
-"""The run and its tasks as entities: what `ps` and `ls` say, and what a run that starts is waiting for."""
+"""The run, its tasks and the network between them as entities, and what a run that starts is waiting for."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import permutations
 
 from clusterkit.job.flags import command_of, options_of
 from clusterkit.job.jobtext import job_text
 from clusterkit.job.tfconfig import cluster_json, tf_config
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
-from clusterkit.page.entities import Resolved, Run, TaskRow
+from clusterkit.page.entities import Cell, Resolved, Run, TaskRow
 from clusterkit.page.stories import tasks_named
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
@@ -17,11 +19,14 @@ from clusterkit.text import durations
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
+from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
+from clusterkit.words.faults import ON_NETWORK, FaultAction
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape, Task, number_of
+from clusterkit.words.model import Shape, Task
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.resources import Hosts
+from clusterkit.words.resources import Network
 from clusterkit.words.secrets import without_secrets
 from clusterkit.words.states import TaskState
 
@@ -34,6 +39,7 @@ LONGEST_TEXT = 2000  # characters of what a task or a job may have made long
 MOST_METRICS = 50  # of a task in its row
 Usage = Mapping[Task, tuple[float, int]]
 NO_USAGE: Usage = {}
+MOST_TASKS = 40  # with more, there would be too many cells
 
 
 @dataclass(slots=True)
@@ -49,40 +55,24 @@ class Now:
     result: RunResult | None = None  # what was written in place of a supervisor that was killed
 
 
-def shape_text(job: JobSpec) -> str:
-    """`1 chief, 2 workers, 1 ps`."""
-    return ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
-
-
 def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
     """What is known of a run before it begins, which does not change."""
-    job = None if info is None else info.job
-    return Run(
-        id=paths.run_id,
-        program="" if job is None else clean(str(job.program)),
-        command="" if job is None else clean(command_of(job)),
-        shape="" if job is None else shape_text(job),
-        strategy="" if job is None else STRATEGIES[job.shape],
-        phase=RunPhase.STARTING.value,
-        state="",
-        text="",
-        wall=0.0,
-        ended=None,
-        step=None,
-        total=None,
-        speed=None,
-        restarts=0,
-        exit_code=None,
-        network="host" if job is None else job.network.value,
-        engine=job.hosts.engine if job is not None and job.hosts.count else Hosts().engine,
-        tensorboard=None,
-        resume=None,
-        directory=clean(str(paths.path)),
+    run = Run(paths.run_id, directory=clean(str(paths.path)))
+    if info is None:
+        return run
+    job = info.job
+    return replace(
+        run,
+        program=clean(str(job.program)),
+        command=clean(command_of(job)),
+        shape=job.shape_text,
+        strategy=STRATEGIES[job.shape],
+        network=job.network.value,
+        engine=job.hosts.engine if job.hosts.count else run.engine,
     )
 
 
 def run_entity(run: Run, status: RunStatus, now: Now) -> Run:
-    """The run as it is now."""
     result = status.result or now.result
     phase = RunPhase.OVER if not now.live else status.phase
     starting = phase is RunPhase.RUNNING and status.step is None and status.restarts == 0
@@ -104,8 +94,8 @@ def run_entity(run: Run, status: RunStatus, now: Now) -> Run:
 
 
 def task_entity(of: TaskStatus, now: Now) -> TaskRow:
-    """A task as it is shown."""
     usage = now.usage.get(of.task) if now.live else None
+    note = f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
     return TaskRow(
         task=str(of.task),
         type=of.task.type.value,
@@ -123,12 +113,8 @@ def task_entity(of: TaskStatus, now: Now) -> TaskRow:
         cpu=None if usage is None else round(usage[0], 1),
         memory=None if usage is None else usage[1],
         faults=tuple(action.value for action in of.faults.values()) if now.live else (),
-        note=clean(_note(of)) if now.live else "",
+        note=clean(note) if now.live else "",
     )
-
-
-def _note(of: TaskStatus) -> str:
-    return f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
 
 
 def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
@@ -166,7 +152,6 @@ def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
 
 
 def waited_for(status: RunStatus) -> str:
-    """What a run that has made no step yet is waiting for."""
     for state in (TaskState.HELD, TaskState.WAITING):
         if tasks := [task for task, of in status.tasks.items() if of.state is state]:
             return f"{tasks_named(tasks)} {'wait' if len(tasks) > 1 else 'waits'} to start."
@@ -199,3 +184,76 @@ def _resume(run_id: str, result: RunResult | None, now: Now, status: RunStatus) 
     if result.state is not RunState.SUCCEEDED and (result.checkpoint or status.checkpoint) is not None:
         return f"clusterkit up --resume {run_id} …"
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkFault:
+    """The effect of one fault on packets."""
+
+    number: int
+    action: FaultAction
+    amount: float | None
+
+
+class Matrix:
+    """A run's virtual network as a fold over its events; no cells without one, or with too many tasks."""
+
+    def __init__(self, job: JobSpec | None) -> None:
+        virtual = job is not None and job.network is Network.VIRTUAL and len(job.tasks) <= MOST_TASKS
+        self._tasks = [str(task) for task in job.tasks] if job is not None and virtual else []
+        self._layers: dict[tuple[str, str], list[NetworkFault]] = {pair: [] for pair in permutations(self._tasks, 2)}
+        self.changed = set(self._layers)  # the cells to send again
+
+    def cell(self, source: str, target: str) -> Cell:
+        cell = Cell(source, target, None, None, None, None, False, ())
+        for layer in self._layers[source, target]:
+            cell = _impaired(cell, layer)
+        return cell
+
+    def take(self, event: ev.Event) -> None:
+        match event:
+            case ev.FaultInjected(number, text, action, tasks, others) if action in ON_NETWORK:
+                if action is FaultAction.RESET:  # it has no lasting effect
+                    return
+                amount = None
+                with suppress(BadJob):
+                    amount = parse_fault(text).amount
+                layer = NetworkFault(number, action, amount)
+                far = [str(task) for task in others]
+                for a in map(str, tasks):
+                    for b in far or self._tasks:
+                        self._put((a, b), layer)
+                        self._put((b, a), layer)
+            case ev.FaultHealed(number) | ev.FaultTook(number, _, False):
+                self._remove(number)
+            case ev.Continued():
+                for open_number in {layer.number for layers in self._layers.values() for layer in layers}:
+                    self._remove(open_number)
+
+    def _put(self, key: tuple[str, str], layer: NetworkFault) -> None:
+        layers = self._layers.get(key)
+        if layers is not None and layer not in layers:
+            layers.append(layer)
+            self.changed.add(key)
+
+    def _remove(self, number: int) -> None:
+        for key, layers in self._layers.items():
+            if any(layer.number == number for layer in layers):
+                self._layers[key] = [layer for layer in layers if layer.number != number]
+                self.changed.add(key)
+
+
+def _impaired(cell: Cell, layer: NetworkFault) -> Cell:
+    faults = (*cell.faults, layer.number)
+    match layer.action:
+        case FaultAction.PARTITION:
+            return replace(cell, cut=True, faults=faults)
+        case FaultAction.DELAY:
+            return replace(cell, delay=(cell.delay or 0.0) + (layer.amount or 0.0), faults=faults)
+        case FaultAction.LOSS:
+            kept = (1 - (cell.loss or 0.0)) * (1 - (layer.amount or 0.0))
+            return replace(cell, loss=round(1 - kept, 6), faults=faults)
+        case FaultAction.RATE:
+            rates = [rate for rate in (cell.rate, layer.amount) if rate is not None]
+            return replace(cell, rate=min(rates, default=None), faults=faults)
+    return replace(cell, faults=faults)

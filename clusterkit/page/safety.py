@@ -9,16 +9,18 @@ the fragment of its address. Why not a cookie: browsers send it to all ports of 
 from __future__ import annotations
 
 import hmac
-import json
 import re
 import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from urllib.parse import parse_qsl
 
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 VALID = 30.0  # seconds
+NO_STORE = {"cache-control": "no-store"}
 _FILE = re.compile(r"/api/run/[^/]+/file/[^/]+/[^/]+")
 _TICKET = re.compile(r"(\d{1,12})\.([0-9a-f]{64})", re.ASCII)
 
@@ -36,7 +38,6 @@ class Tickets:
         return f"{until}.{self._seal(until, path)}" if _FILE.fullmatch(path) else ""
 
     def admits(self, ticket: str, path: str) -> bool:
-        """Whether the ticket is for this path and has not expired."""
         found = _TICKET.fullmatch(ticket)
         if found is None or not _FILE.fullmatch(path):
             return False
@@ -80,9 +81,9 @@ def new_token() -> str:
 class RequestRefused(Exception):
     """The request is refused with a status and a sentence."""
 
-    def __init__(self, status: int, why: str, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+    def __init__(self, status: int, why: str, more: Mapping[str, str] | None = None) -> None:
         super().__init__(why)
-        self.status, self.why, self.more = status, why, tuple(more)
+        self.status, self.why, self.more = status, why, more or {}
 
 
 class Safety:
@@ -95,7 +96,6 @@ class Safety:
         self._hosts = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -110,11 +110,12 @@ class Safety:
             self._check(scope)
             body = b"" if scope["method"] in LOOKING else await _body(scope, receive)
         except RequestRefused as refused:
-            await _answer(send_safely, refused.status, {"error": refused.why}, refused.more)
+            answer = JSONResponse({"error": refused.why}, refused.status, {**NO_STORE, **refused.more})
+            await answer(scope, receive, send_safely)
             return
         if scope["path"] == TICKETS and scope["method"] == "GET":
             asked = dict(_pairs(scope["query_string"])).get("path", "")
-            await _answer(send_safely, 200, {"ticket": self._tickets.issue(asked)})
+            await JSONResponse({"ticket": self._tickets.issue(asked)}, headers=NO_STORE)(scope, receive, send_safely)
             return
         if scope["method"] in LOOKING:
             await self._app(scope, receive, send_safely)
@@ -123,8 +124,8 @@ class Safety:
 
     def _check(self, scope: Scope) -> None:
         """Raises RequestRefused."""
-        method, headers = scope["method"], scope["headers"]
-        hosts = _values(headers, b"host")
+        method, headers = scope["method"], Headers(scope=scope)
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
             raise RequestRefused(
                 421, "This server answers to no other host than 127.0.0.1 and localhost, with its port."
@@ -135,11 +136,10 @@ class Safety:
         self._check_origin(headers, looks, hosts[0].lower())
         self._check_token(scope, headers)
         if not looks and (method != "POST" or not path.endswith(POST_PATH)):
-            raise RequestRefused(405, "This can only be looked at.", [(b"allow", b"GET, HEAD")])
+            raise RequestRefused(405, "This can only be looked at.", {"allow": "GET, HEAD"})
 
-    def _check_origin(self, headers: Sequence[tuple[bytes, bytes]], looks: bool, host: str) -> None:
-        origins = _values(headers, b"origin")
-        sites = _values(headers, b"sec-fetch-site")
+    def _check_origin(self, headers: Headers, looks: bool, host: str) -> None:
+        origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
         foreign = "This was asked by another web page, which may not do that."
         if any(origin.lower() != f"http://{host}" for origin in origins):
             raise RequestRefused(403, foreign)
@@ -151,11 +151,9 @@ class Safety:
                 403, "A request that changes something has to say where it comes from, in the header Origin."
             )
 
-    def _check_token(self, scope: Scope, headers: Sequence[tuple[bytes, bytes]]) -> None:
+    def _check_token(self, scope: Scope, headers: Headers) -> None:
         method, path = scope["method"], scope["path"]
-        sent = [
-            one.removeprefix("Bearer ").encode("utf-8", "surrogatepass") for one in _values(headers, b"authorization")
-        ]
+        sent = [one.removeprefix("Bearer ").encode() for one in headers.getlist("authorization")]
         if any(hmac.compare_digest(token, self._token) for token in sent):
             return
         if method in LOOKING and _OPEN.fullmatch(path):
@@ -165,13 +163,9 @@ class Safety:
             raise RequestRefused(403, NO_TOKEN)
 
 
-def _values(headers: Sequence[tuple[bytes, bytes]], name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in headers if key.lower() == name]
-
-
-def _is_navigation(headers: Sequence[tuple[bytes, bytes]]) -> bool:
+def _is_navigation(headers: Headers) -> bool:
     """Whether a browser opens this address as a page of its own, after a click on a link."""
-    return _values(headers, b"sec-fetch-mode") == ["navigate"] and _values(headers, b"sec-fetch-dest") == ["document"]
+    return headers.getlist("sec-fetch-mode") == ["navigate"] and headers.getlist("sec-fetch-dest") == ["document"]
 
 
 def _pairs(query: bytes) -> list[tuple[str, str]]:
@@ -196,23 +190,9 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    given = False
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def again() -> Message:
-        nonlocal given
-        if given:
-            return await receive()
-        given = True
-        return {"type": "http.request", "body": body, "more_body": False}
+        return messages.pop() if messages else await receive()
 
     return again
-
-
-async def _answer(send: Send, status: int, answer: Mapping[str, str], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    body = json.dumps(answer).encode()
-    headers = [
-        (b"content-type", b"application/json"), (b"content-length", str(len(body)).encode()),
-        (b"cache-control", b"no-store"), *more,
-    ]  # fmt: skip
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -23,9 +23,6 @@ _NO, _YES = b"01"
 class TooSlow(ClusterkitError):
     """A search took too long."""
 
-    def __init__(self) -> None:
-        super().__init__("Searching a line for this regular expression takes too long. Try a simpler one.")
-
 
 class Searcher:
     """Searches lines of text; from any thread. Its process begins with the first search, and ends with `close`."""
@@ -42,11 +39,10 @@ class Searcher:
             answer = _ask(self._process, json.dumps([pattern, text]).encode() + b"\n")
             if not answer:
                 self._end()
-                raise TooSlow
+                raise TooSlow("Searching a line for this regular expression takes too long. Try a simpler one.")
         return answer[0] == _YES
 
     def close(self) -> None:
-        """End the process."""
         with self._lock:
             self._end()
 

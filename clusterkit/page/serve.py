@@ -46,12 +46,10 @@ class Protocol(H11Protocol):
         self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timer."""
         self._impatience.cancel()
         super().connection_lost(exc)
 
     def on_response_complete(self) -> None:
-        """Restart the timer for the next request."""
         self._impatience.cancel()
         self._impatience = self.loop.call_later(BEGIN_WITHIN, self._cut_off)
         super().on_response_complete()
@@ -69,7 +67,6 @@ class _Uvicorn(uvicorn.Server):
         self._ending = ending
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Set the event, and end."""
         self._ending.set()
         await super().shutdown(sockets)
 
@@ -102,7 +99,6 @@ class PageServer:
 
     @property
     def streams(self) -> int:
-        """How many streams are open."""
         return self._dashboard.places.taken
 
     def address(self, path: str = "/") -> str:

@@ -95,17 +95,14 @@ def _return(recovery: Recovery) -> Iterator[StoryLine]:
         yield StoryLine(recovery.planned, f"{tasks} {verb}{why}", "restart")
     if recovery.up is not None:
         are = "are" if len(recovery.returns) > 1 else "is"
-        yield StoryLine(recovery.up, f"{tasks} {are} up again{_attempts(recovery)}", "back")
+        numbers = {one.attempt for one in recovery.returns}
+        attempt = f", attempt {numbers.pop()}" if len(numbers) == 1 else ""
+        yield StoryLine(recovery.up, f"{tasks} {are} up again{attempt}", "back")
     if recovery.went_on and recovery.planned is not None:
         at = recovery.planned if recovery.up is None else recovery.up
         yield StoryLine(at, "Training continued all the while", "step")
     elif recovery.first_step is not None:
         yield StoryLine(recovery.first_step, f"First new step{_origin(recovery)}", "step")
-
-
-def _attempts(recovery: Recovery) -> str:
-    numbers = {one.attempt for one in recovery.returns}
-    return f", attempt {numbers.pop()}" if len(numbers) == 1 else ""
 
 
 def _origin(recovery: Recovery) -> str:
@@ -135,12 +132,8 @@ def _of_fault(fault: InjectedFault) -> Story:
         title=f"Fault {fault.number}: {fault.fault}",
         lines=tuple(sorted(lines, key=lambda line: line.at)),
         seconds=None if fault.went_on or fault.first_step is None else fault.first_step - fault.injected,
-        lost=None,
         detected=fault.detected,
-        planned=None,
-        up=None,
         first_step=fault.first_step,
-        checkpoint=None,
     )
 
 

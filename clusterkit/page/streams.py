@@ -31,24 +31,18 @@ class TooMany(Exception):
 class Places:
     """Bounds the number of streams."""
 
-    def __init__(self, most: int = MOST) -> None:
-        self._most = self._free = most
+    def __init__(self) -> None:
+        self.taken = 0
         self.ending = asyncio.Event()  # set when the server ends, and all streams with it
 
-    @property
-    def taken(self) -> int:
-        """How many streams are open."""
-        return self._most - self._free
-
     def take(self) -> None:
-        """Take a place. Raises TooMany."""
-        if self._free <= 0:
+        """Raises TooMany."""
+        if self.taken >= MOST:
             raise TooMany
-        self._free -= 1
+        self.taken += 1
 
     def leave(self) -> None:
-        """Give a place back."""
-        self._free += 1
+        self.taken -= 1
 
 
 class EventStream:
@@ -60,9 +54,13 @@ class EventStream:
         places.take()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve it."""
         sending = asyncio.create_task(self._send(scope, send))
-        tasks = [sending, asyncio.create_task(_gone(receive)), asyncio.create_task(self._places.ending.wait())]
+
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        tasks = [sending, asyncio.create_task(gone()), asyncio.create_task(self._places.ending.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -89,11 +87,6 @@ class EventStream:
             abort: Callable[[], Any] | None = scope.get("state", {}).get("abort")
             if abort is not None:
                 abort()
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def message(data: str, offset: object = None, event: str = "") -> str:
@@ -124,10 +117,7 @@ async def run_messages(watched: Watched, offset: int) -> AsyncIterator[str]:
 
 
 async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:
-    """The lines after a cursor as they come, until the logs are complete or searching them takes too long.
-
-    In a flood only the newest part is sent, with how much was left out.
-    """
+    """The lines after a cursor as they come, of a flood the newest, until all are sent or a search is too slow."""
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     quiet_since = clock()

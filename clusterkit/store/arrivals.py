@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import LATEST
+from clusterkit.store.journal import LATEST, read_from
 from clusterkit.words.model import Task
 
 CHUNK = 1 << 18  # bytes of a piece, at most
@@ -41,12 +41,7 @@ class Arrivals:
 
     def new(self) -> list[Piece]:
         """The pieces since the last call."""
-        try:
-            with self._run.arrivals.open("rb") as file:
-                file.seek(self._offset)
-                data = file.read()
-        except OSError:
-            return []
+        data = read_from(self._run.arrivals, self._offset)
         *lines, rest = data.split(b"\n")
         self._offset += len(data) - len(rest)
         return [piece for line in lines if (piece := self._piece(line)) is not None]
@@ -106,7 +101,6 @@ class Arrivals:
         return whole
 
     def close(self) -> None:
-        """Close the logs."""
         for stream in list(self._files):
             self._close(stream)
 
@@ -141,7 +135,6 @@ class Arrivals:
 
 
 def _opened(log: Path) -> int | None:
-    """The descriptor of a log; None if the log can't be opened."""
     try:
         # Not blocking, and no links: a task can write to the directory, and put a pipe there.
         file = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -59,7 +59,6 @@ class CampaignFile:
         self._unlock()
 
     def is_live(self) -> bool:
-        """Whether the campaign's process holds the lock."""
         with suppress(OSError):
             return is_locked(self.lock_file)
         return False
@@ -93,10 +92,7 @@ class CampaignFile:
         return 0.0
 
     def remove(self) -> None:
-        """Remove the record. The directories of runs that were kept are not removed.
-
-        Raises CampaignStillLive and ClusterkitError.
-        """
+        """Remove the record, but no directories of runs. Raises CampaignStillLive and ClusterkitError."""
         if self.is_live():
             raise CampaignStillLive(f"The campaign {self.campaign_id} is live. Stop it first, with Ctrl-C.")
         try:

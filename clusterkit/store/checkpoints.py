@@ -56,10 +56,7 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
 
 
 def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
-    """Damage the biggest file of the newest checkpoint in place: flip 64 of its bytes, or truncate it to half.
-
-    Returns what was done, as text; None if there is no checkpoint that is not empty. Raises OSError.
-    """
+    """Damage the newest checkpoint's biggest file; return what was done, None if all are empty. Raises OSError."""
     for _ in range(_TRIES):
         newest = newest_checkpoint(directory)
         if newest is None:
@@ -69,7 +66,11 @@ def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
             times = file.stat()
             if times.st_size == 0:
                 return None
-            done = _truncate(file, times.st_size) if how == "truncate" else _flip(file, times.st_size, seed)
+            if how == "truncate":
+                os.truncate(file, times.st_size // 2)
+                done = f"cut to {times.st_size // 2} of its {times.st_size} bytes:"
+            else:
+                done = _flip(file, times.st_size, seed)
             # Its age is kept, so that it stays the newest checkpoint.
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
             return f"{done} {file.relative_to(directory)}"
@@ -86,11 +87,6 @@ def _biggest_file(checkpoint: Path) -> Path:
     return max(files or [checkpoint], key=lambda path: path.stat().st_size)
 
 
-def _truncate(file: Path, size: int) -> str:
-    os.truncate(file, size // 2)
-    return f"cut to {size // 2} of its {size} bytes:"
-
-
 def _flip(file: Path, size: int, seed: str) -> str:
     middle = range(size // 4, max(size // 4 + 1, size - size // 4))
     places = random.Random(seed).sample(middle, min(FLIPPED, len(middle)))
@@ -102,10 +98,7 @@ def _flip(file: Path, size: int, seed: str) -> str:
 
 
 def move_aside(directory: Path) -> Path | None:
-    """Give what is in a directory the first free numbered name beside it, and make it anew, empty.
-
-    Returns that name; None if there was nothing in it. Raises OSError.
-    """
+    """Rename a directory that is not empty, and make it anew; return its first free numbered name. Raises OSError."""
     if not directory.is_dir() or not any(directory.iterdir()):
         return None
     names = (directory.with_name(f"{directory.name}-{number}") for number in itertools.count(1))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from clusterkit.store.control_socket import address
+from clusterkit.store.control import address
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.system import procfs
@@ -78,10 +78,7 @@ def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
-    """What is left of the runs in a store, or of one of them, when all of them should be over.
-
-    Leaks are live runs, processes of runs, and ports of runs that are in use after SETTLING.
-    """
+    """What is left after SETTLING of a store's runs, or of one, which should be over: processes, ports, live runs."""
     until = time.monotonic() + SETTLING
     while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
         time.sleep(LOOK_EVERY)

@@ -2,25 +2,146 @@
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import itertools
 import json
 import os
 import signal
 import socket
+import stat
+import struct
+import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from types import TracebackType
+from pathlib import Path
 from typing import Any, Self
 
-from clusterkit.store.control_socket import connect
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.words import protocol
-from clusterkit.words.errors import CannotLook, ClusterkitError
+from clusterkit.words.errors import CannotLook, ClusterkitError, RunDirectoryError
 
+LONGEST = 107  # bytes of a Unix socket's path
+STALE = 3600.0  # seconds after which a socket on which nothing listens is one that a killed run left
 TIMEOUT = 10.0  # seconds
 LOOK_EVERY = 0.02  # seconds between two attempts to connect to a run that is just starting
 APART = 0.1  # seconds between two signals, which would be one otherwise
+
+
+def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
+    """Listen for this user's clients; also returns what removes the socket. Raises RunDirectoryError."""
+    path, part = run.control_socket, run.control_path.with_name(f".{run.control_path.name}.part")
+    try:
+        if len(os.fsencode(path)) > LONGEST:
+            path = _short(run.path)
+            remove_stale(path.parent, time.time() - STALE)
+            part.write_text(str(path))
+        _unlink_if_stale(path)
+        server = _bound(path)
+        if path != run.control_socket:
+            part.replace(run.control_path)
+    except OSError as error:
+        raise RunDirectoryError(f"Cannot create the control socket {path}: {error.strerror or error}.") from None
+
+    def unlink() -> None:
+        with suppress(OSError):
+            path.unlink()
+
+    return server, unlink
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket that gets its name when it listens, so that it serves every client that finds it. Raises OSError."""
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    new = path.with_name(f".{path.name[1:]}")  # no longer than the name itself
+    try:
+        if os.path.lexists(path):
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
+        new.unlink(missing_ok=True)
+        server.bind(str(new))
+        new.chmod(0o600)
+        server.listen(128)
+        server.setblocking(False)
+        new.rename(path)
+    except BaseException:
+        server.close()
+        raise
+    return server
+
+
+def _unlink_if_stale(path: Path) -> None:
+    """Remove the socket that a killed run with the same directory left. Raises OSError.
+
+    The caller holds the run's lock, so no such run is live here. A socket with a listener is kept all the same:
+    containers may share the temporary directory while the same path is a different run directory in each.
+    """
+    with suppress(FileNotFoundError):
+        if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
+            path.unlink()
+
+
+def remove_stale(directory: Path, before: float) -> None:
+    """Remove the sockets without a listener that were made before this wall time.
+
+    They belong to runs that were killed with their guardians. Nothing else removes them: the run directory that names
+    such a socket may be gone.
+    """
+    for path in directory.glob("*.sock"):
+        with suppress(OSError):
+            if path.lstat().st_mtime < before:
+                _unlink_if_stale(path)
+
+
+def _is_served(path: Path) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
+        client.setblocking(False)
+        return client.connect_ex(str(path)) != errno.ECONNREFUSED
+
+
+def address(run: RunDirectory) -> Path:
+    try:
+        return Path(os.fsdecode(run.control_path.read_bytes()))
+    except OSError:
+        return run.control_socket
+
+
+def connect(run: RunDirectory, timeout: float) -> socket.socket:
+    """Connect to a live run. Raises OSError."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    # While others wait for the run to accept them, as many as may, a socket that does not block fails at once. One that
+    # blocks waits, in the kernel, as long as it may take to send.
+    seconds, part = divmod(timeout, 1)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(seconds), int(part * 1e6)))
+    try:
+        client.connect(str(address(run)))
+        client.settimeout(timeout)
+    except BaseException:
+        client.close()
+        raise
+    return client
+
+
+def temporary_for(more: int) -> str:
+    """The temporary directory, or /tmp if a socket's path, `more` bytes longer, would be too long there."""
+    place = tempfile.gettempdir()
+    return place if len(os.fsencode(place)) + more <= LONGEST else "/tmp"
+
+
+def make_private(directory: Path) -> bool:
+    """Create a directory if necessary; return whether only this user has access to it. Raises OSError."""
+    directory.mkdir(mode=0o700, exist_ok=True)
+    seen = directory.lstat()
+    return seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and not directory.is_symlink()
+
+
+def _short(run: Path) -> Path:
+    own = f"clusterkit-{os.getuid()}"
+    directory = Path(temporary_for(len(own) + 32), own)
+    if not make_private(directory):
+        raise RunDirectoryError(f"Cannot create a control socket in {directory}: other users have access to it.")
+    return directory / f"{hashlib.blake2b(os.fsencode(run), digest_size=12).hexdigest()}.sock"
 
 
 class NotLive(ClusterkitError):
@@ -57,16 +178,13 @@ class Client:
         raise NotLive(f"The run {self._run.run_id} ended before it answered.")
 
     def close(self) -> None:
-        """Close the connection."""
         self._file.close()
         self._socket.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _next(self) -> dict[str, Any] | None:

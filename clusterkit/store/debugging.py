@@ -57,7 +57,6 @@ class Connection:
         return [str(one) for one in found] if isinstance(found, list) else []
 
     def close(self) -> None:
-        """Disconnect from the task."""
         self.prompting = False
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)

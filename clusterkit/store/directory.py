@@ -8,12 +8,11 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from clusterkit.store.json_files import read_json, write_json
 from clusterkit.store.paths import Paths
 from clusterkit.system.files import cut_to_lines, take_room
 from clusterkit.system.files import make_private as make_private
@@ -27,27 +26,57 @@ from clusterkit.words.outcome import RunResult, RunState
 if TYPE_CHECKING:  # few commands need it, and the others are to be instant
     from clusterkit.words.account import Account
 
+
+import json
+
+from clusterkit.system.files import write_whole
+
 CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a moment
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
 STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is just starting
+T = TypeVar("T")
 RESERVED = 1 << 19  # bytes of the reserve
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
+def write_json(path: Path, value: Any) -> None:
+    """Write a file atomically. Raises OSError."""
+    write_whole(path, (_lines(value, 2) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file; an empty one if it cannot be read."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _lines(value: Any, depth: int, indent: str = "") -> str:
+    """JSON with a line for each entry down to that depth; `json.dumps` with an indent is slow."""
+    below = indent + "  "
+    if depth and value and isinstance(value, dict):
+        entries = [f"{json.dumps(str(name))}: {_lines(one, depth - 1, below)}" for name, one in value.items()]
+        opening, closing = "{}"
+    elif depth and value and isinstance(value, list | tuple):
+        entries = [_lines(one, depth - 1, below) for one in value]
+        opening, closing = "[]"
+    else:
+        return json.dumps(value)
+    return f"{opening}\n{below}" + f",\n{below}".join(entries) + f"\n{indent}{closing}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunInfo:
-    """The content of job.json. `created` is wall time, `clusterkit` the version, `pid` the supervisor's.
-
-    `host` is the supervisor's; `allocation` is the engine's name for its hosts, empty if the run is found without.
-    `platform` holds versions and facts about the supervisor's machine.
-    """
+    """The content of job.json."""
 
     run_id: str = ""
-    created: float
-    clusterkit: str = ""
-    pid: int = 0
-    host: str = ""
-    allocation: str = ""
+    created: float  # wall time
+    clusterkit: str = ""  # the version
+    pid: int = 0  # the supervisor's
+    host: str = ""  # the supervisor's
+    allocation: str = ""  # the engine's name for the hosts; empty if the run is found without
     cwd: str = ""
     seed: int = 0
     endpoints: Mapping[Task, str]
@@ -129,16 +158,15 @@ class RunDirectory(Paths[Path]):
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
             except OSError:
                 if time.monotonic() < until:
                     time.sleep(TRY_AGAIN)
                     continue
                 os.close(descriptor)
                 raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.") from None
-            return descriptor
 
     def discard(self) -> None:
-        """Remove the directory of a run in which nothing was started."""
         shutil.rmtree(self.path, ignore_errors=True)
 
     def write_info(self, info: RunInfo) -> None:
@@ -160,12 +188,12 @@ class RunDirectory(Paths[Path]):
 
     def _write_last(self, result: Mapping[str, Any]) -> None:
         """Write result.json; if the disk is full, in the room of the reserve. Raises OSError."""
-        with suppress(OSError):
+        try:
             write_json(self.result_file, result)
+        except OSError:
             self.reserve.unlink(missing_ok=True)
-            return
+            write_json(self.result_file, result)
         self.reserve.unlink(missing_ok=True)
-        write_json(self.result_file, result)
 
     def is_live(self) -> bool:
         """Whether the run's supervisor holds its lock. Raises CannotLook."""
@@ -177,7 +205,6 @@ class RunDirectory(Paths[Path]):
             return False
 
     def wait_until_over(self) -> None:
-        """Wait until no supervisor holds the lock."""
         with suppress(OSError), self.lock_file.open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH)
 
@@ -188,10 +215,9 @@ class RunDirectory(Paths[Path]):
 
     def created(self) -> float:
         """When the run was created, in wall time; without a job.json, when its directory last changed."""
-        try:
+        with suppress(*_DAMAGED):
             return float(read_json(self.job_file)["created"])
-        except _DAMAGED:
-            return self.changed()
+        return self.changed()
 
     def changed(self) -> float:
         """When something last happened in the run, in wall time."""
@@ -202,7 +228,7 @@ class RunDirectory(Paths[Path]):
 
     def info(self) -> RunInfo | None:
         """What job.json holds; None if the run ended before it was written."""
-        info: RunInfo | None = _decoded(RunInfo, read_json(self.job_file))
+        info = _decoded(RunInfo, read_json(self.job_file))
         return None if info is None else replace(info, endpoints=self.endpoints())
 
     def move(self, endpoints: Mapping[Task, str]) -> None:
@@ -210,54 +236,45 @@ class RunDirectory(Paths[Path]):
         write_json(self.job_file, {**read_json(self.job_file), "endpoints": wire.encode(endpoints)})
 
     def endpoints(self) -> dict[Task, str]:
-        """The endpoint of each task, from job.json."""
-        try:
+        with suppress(*_DAMAGED):
             return {Task.parse(name): str(end) for name, end in read_json(self.job_file)["endpoints"].items()}
-        except _DAMAGED:
-            return {}
+        return {}
 
     def used_checkpoints(self) -> Path:
-        """The run's checkpoint directory, from job.json."""
         return Path(str(read_json(self.job_file).get("checkpoints", self.checkpoints)))
 
     def dashboard_address(self) -> str | None:
         """The address of the dashboard beside a live run; None if it has none."""
-        try:
+        with suppress(OSError, ValueError):
             return self.dashboard.read_text().strip() if self.is_live() else None
-        except (OSError, ValueError):
-            return None
+        return None
 
     def result(self) -> RunResult | None:
         """How the run ended; None if it has not, or was lost."""
-        result: RunResult | None = _decoded(RunResult, self.read_result())
-        return result
+        return _decoded(RunResult, self.read_result())
 
     def recovered(self) -> Account | None:
         """The recovery report with the rest of the account, if the run wrote them at its end."""
         from clusterkit.words.account import Account
 
         message = self.read_result()
-        account: Account | None = _decoded(Account, message) if "recoveries" in message else None
-        return account
+        return _decoded(Account, message) if "recoveries" in message else None
 
     def logs(self) -> Iterator[tuple[Task, int, Path]]:
-        """Every existing log, with its task and attempt."""
         for path in sorted(self.all_tasks.glob("*/attempt-*.log")):
             with suppress(ValueError):  # tasks may create other files there
                 yield Task.parse(path.parent.name), int(path.stem.removeprefix("attempt-")), path
 
     def read_result(self) -> dict[str, Any]:
-        """The fields of result.json; none if it cannot be read."""
         return read_json(self.result_file)
 
 
-def _decoded(kind: type[Any], message: Mapping[str, Any]) -> Any:
+def _decoded(kind: type[T], message: Mapping[str, Any]) -> T | None:
     """Decode the fields of `kind`; None if fields are missing or wrong. Those of a newer clusterkit are ignored."""
-    names = [one.name for one in fields(kind)]
-    try:
-        return wire.decode(kind, {name: message[name] for name in names if name in message})
-    except _DAMAGED:
-        return None
+    with suppress(*_DAMAGED):
+        found: T = wire.decode(kind, message)
+        return found
+    return None
 
 
 def is_locked(path: Path) -> bool:
@@ -273,7 +290,6 @@ def is_locked(path: Path) -> bool:
 
 
 def unusable(path: PurePath, error: OSError) -> RunDirectoryError:
-    """The error for a file of a run that can't be created."""
     return RunDirectoryError(
         f"Cannot use the run directory: {error.strerror} ({error.filename or path}). "
         f"Set CLUSTERKIT_HOME to a writable directory with free space."

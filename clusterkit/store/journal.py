@@ -1,12 +1,16 @@
-"""Reads a run's journal, also while it is being written."""
+"""Reads a run's journal, also while it is being written, until the run ends."""
 
 from __future__ import annotations
 
 import json
+import math
 import re
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words import wire
@@ -17,6 +21,8 @@ LATEST = 1e11  # seconds since 1970, within the range of `datetime`
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
 Stamped = tuple[float, Event]  # wall time, event
+LOOK_EVERY = 0.05  # seconds between two calls
+T = TypeVar("T")
 
 
 class JournalLine(NamedTuple):
@@ -46,7 +52,6 @@ class JournalReader:
         return list(_entries(self._lines()))
 
     def events(self, clock: str = "t") -> list[Stamped]:
-        """The events since the last call."""
         return events_of(self.new(), clock)
 
     def newest(self) -> list[Stamped]:
@@ -54,26 +59,28 @@ class JournalReader:
         return events_of(_entries(_thinned(self._lines())))
 
     def skip(self) -> None:
-        """Skip the lines so far."""
         self._lines()
 
     def _lines(self) -> list[tuple[int, bytes]]:
         """The new lines with the offsets after them. A line that is not yet complete is read later."""
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self.offset)
-                data = file.read()
-        except OSError:
-            return []
         lines = []
-        for line in data.split(b"\n")[:-1]:
+        for line in read_from(self._path, self.offset).split(b"\n")[:-1]:
             self.offset += len(line) + 1
             lines.append((self.offset, line))
         return lines
 
 
+def read_from(path: Path, offset: int, size: int = -1) -> bytes:
+    """Read a part of a file; nothing if it can't be read."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(size)
+    except OSError:
+        return b""
+
+
 def events_of(entries: Iterable[JournalLine], clock: str = "t") -> list[Stamped]:
-    """The entries that are events."""
     return [event for entry in entries if (event := entry.event(clock)) is not None]
 
 
@@ -84,7 +91,6 @@ def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
 
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
-    """The JSON object in a line, or None."""
     try:
         # Programs may report NaN, which Python writes although JSON does not have it.
         message = json.loads(line, parse_constant=lambda _: None)
@@ -103,3 +109,49 @@ def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
                 continue
         kept.append((offset, line))
     return kept[::-1]
+
+
+class Life:
+    """Waits in a thread for the run's supervisor to release its lock, without involving the supervisor.
+
+    Then it calls `continues`, which returns True when another supervisor has the run, and False if none will.
+    """
+
+    def __init__(self, run: RunDirectory, continues: Callable[[], bool] = lambda: False) -> None:
+        self._run, self._continues = run, continues
+        self._over = threading.Event()
+        # A daemon, so that a command can exit before the run ends.
+        threading.Thread(target=self._wait, name="life", daemon=True).start()
+
+    def is_over(self, timeout: float | None = None) -> bool:
+        """Wait for the end of the run, for at most `timeout` seconds, and return whether it has ended."""
+        return self._over.wait(timeout)
+
+    def _wait(self) -> None:
+        try:
+            self._run.wait_until_over()
+            while self._continues():
+                self._run.wait_until_over()
+        finally:
+            self._over.set()
+
+
+def follow(
+    read: Callable[[], T], is_over: Callable[[float], bool], every: float = LOOK_EVERY, timeout: float | None = None
+) -> Iterator[T]:
+    """Call `read` repeatedly until the run is over, and yield what it returns; the last call is after the end.
+
+    `read` is for example `JournalReader(run, offset).new`. `is_over(seconds)`, such as `Life(run).is_over`, returns
+    whether the run has ended; it waits up to `seconds` for that, and may return earlier to have `read` called sooner.
+    Raises TimeoutError after `timeout` seconds.
+    """
+    until = math.inf if timeout is None else time.monotonic() + timeout
+    over = False
+    while True:
+        yield read()
+        if over:
+            return
+        left = until - time.monotonic()
+        over = is_over(max(0.0, min(every, left)))
+        if left <= 0 and not over:
+            raise TimeoutError

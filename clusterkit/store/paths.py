@@ -35,7 +35,6 @@ class Paths(Generic[P_co]):
         self.arrivals = self.all_tasks / "arrivals"  # when which part of which log was written
 
     def of_task(self, task: Task) -> P_co:
-        """The directory of a task's logs and pipes."""
         return self.all_tasks / str(task)
 
     def log(self, task: Task, attempt: int) -> P_co:

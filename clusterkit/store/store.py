@@ -97,14 +97,15 @@ class RunStore:
 
     def campaigns(self) -> list[CampaignFile]:
         """Every campaign, in the order of the ids. Raises RunDirectoryError."""
-        return [self.campaign(path.stem) for path in _found_in(self.home / "campaigns", _is_record)]
+
+        def is_record(path: Path) -> bool:
+            return path.suffix == ".json" and not path.name.startswith(".")
+
+        return [self.campaign(path.stem) for path in _found_in(self.home / "campaigns", is_record)]
 
     def find(self, prefix: str) -> RunDirectory:
         """The run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one."""
-        run = _one({run.run_id: run for run in self.all()}, prefix, "runs")
-        if run is None:
-            raise NoSuchRun(f"There is no run {prefix!r} in {self.path}.")
-        return run
+        return _one({run.run_id: run for run in self.all()}, prefix, "run", self.path)
 
     def find_any(self, prefix: str) -> RunDirectory | CampaignFile:
         """The campaign or run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one.
@@ -117,16 +118,10 @@ class RunStore:
         if not prefix.startswith(tuple(f"{name}-" for name in campaigns)):
             runs = {name: run for name, run in runs.items() if campaign_of(name, campaigns) is None}
         both: dict[str, RunDirectory | CampaignFile] = {**runs, **campaigns}
-        found = _one(both, prefix, "runs and campaigns")
-        if found is None:
-            raise NoSuchRun(f"There is no run or campaign {prefix!r} in {self.home}.")
-        return found
+        return _one(both, prefix, "run or campaign", self.home)
 
     def newest_any(self) -> RunDirectory | CampaignFile:
-        """The newest live run, or else the newest of all runs and campaigns; a campaign stands for its own runs.
-
-        Raises NoSuchRun if there is none.
-        """
+        """The newest live run, or else the newest run or campaign, which stands for its own runs. Raises NoSuchRun."""
         campaigns = {one.campaign_id: one for one in self.campaigns()}
         runs = [run for run in self.all() if campaign_of(run.run_id, campaigns) is None]
         if live := [run for run in runs if run.is_live()]:
@@ -138,10 +133,7 @@ class RunStore:
         return max(found, key=lambda one: one[0])[1]
 
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
-        """The run whose id begins with `prefix`; without one the newest live run, or else, if `finished`, the newest.
-
-        Raises NoSuchRun.
-        """
+        """The run whose id begins so; None: the newest live one or, if `finished`, the newest. Raises NoSuchRun."""
         if prefix is not None:
             return self.find(prefix)
         runs = self.all()
@@ -151,10 +143,6 @@ class RunStore:
         if finished:
             raise NoSuchRun(f"There is no run in {self.path}.")
         raise NoSuchRun("No run is live. Name one, or see `clusterkit ls`.")
-
-
-def _is_record(path: Path) -> bool:
-    return path.suffix == ".json" and not path.name.startswith(".")
 
 
 def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
@@ -173,13 +161,14 @@ def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:
     return name if (last.isdecimal() or last == "baseline") and name in campaigns else None
 
 
-def _one(found: Mapping[str, T], prefix: str, what: str) -> T | None:
-    if prefix in found:
-        return found[prefix]
-    names = [name for name in found if name.startswith(prefix)]
+def _one(found: Mapping[str, T], prefix: str, what: str, place: Path) -> T:
+    names = [prefix] if prefix in found else [name for name in found if name.startswith(prefix)]
+    if not names:
+        raise NoSuchRun(f"There is no {what} {prefix!r} in {place}.")
     if len(names) > 1:
-        raise NoSuchRun(f"{prefix!r} matches several {what}: {', '.join(names)}. Give more of the id.")
-    return found[names[0]] if names else None
+        several = f"{what}s".replace(" or ", "s and ")
+        raise NoSuchRun(f"{prefix!r} matches several {several}: {', '.join(names)}. Give more of the id.")
+    return found[names[0]]
 
 
 def newest_first(runs: Iterable[RunDirectory]) -> list[RunDirectory]:

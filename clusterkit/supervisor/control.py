@@ -11,18 +11,58 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from clusterkit.store.control_socket import listen
+from clusterkit.store.control import listen
 from clusterkit.store.directory import RunDirectory
-from clusterkit.supervisor.params import requested
 from clusterkit.system.poller import READABLE, WRITABLE, Poller
 from clusterkit.words import protocol
 from clusterkit.words.actions import Answer
 from clusterkit.words.events import Crashed, Impaired, Requested, Verb
-from clusterkit.words.protocol import Call, RpcError
+from clusterkit.words.model import Task
+from clusterkit.words.protocol import INVALID_PARAMS, Call, RpcError
 
+LONGEST_PROFILE = 3600.0  # seconds
+LONGEST_NAME = 40  # characters of a task's name; evaluator:4095 has 14
+MOST = 1 << 63  # steps are below it
 CHUNK = 1 << 16
 REST = 1.0  # seconds without accepting clients after accepting one has failed
 Post = Callable[[Requested | Impaired | Crashed], None]
+
+
+def requested(number: int, call: Call) -> Requested:
+    """Convert a call, the run's `number`th request, to an event. Raises RpcError."""
+    params = call.params
+    signal, steps, seconds = params.get("signal", 9), params.get("steps", 20), params.get("seconds", 30)
+    force, fault = params.get("force", False), params.get("fault", "")
+    if not _is_count(signal, 1, 65):
+        readable = _is_count(signal, -MOST, MOST)
+        raise _wrong(call, f"{signal if readable else 'This'} is not a signal.")
+    if not (_is_count(steps, 1, MOST) and type(seconds) in (int, float) and 0 < seconds <= LONGEST_PROFILE):
+        raise _wrong(call, f"A profile is of 1 step or more, and of {LONGEST_PROFILE:g} s at most.")
+    if not isinstance(fault, str):
+        raise _wrong(call, "`fault` is a string, such as 'kill worker:1'.")
+    if not isinstance(force, bool):
+        raise _wrong(call, "`force` is true or false.")
+    return Requested(number, Verb(call.method), _tasks(call), signal, force, fault, steps, float(seconds))
+
+
+def _tasks(call: Call) -> tuple[Task, ...]:
+    names = call.params.get("tasks", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise _wrong(call, '`tasks` is a list of names, such as ["worker:1"].')
+    if any(len(name) > LONGEST_NAME for name in names):
+        raise _wrong(call, "`tasks` has a name that no task can have.")
+    try:
+        return tuple(dict.fromkeys(map(Task.parse, names)))
+    except ValueError as error:
+        raise _wrong(call, str(error)) from None
+
+
+def _is_count(value: Any, least: int, end: int) -> bool:
+    return type(value) is int and least <= value < end
+
+
+def _wrong(call: Call, problem: str) -> RpcError:
+    return RpcError(INVALID_PARAMS, problem, call.id)
 
 
 @dataclass(slots=True)
@@ -81,7 +121,8 @@ class ControlServer:
             self._resumes_at = time.monotonic() + REST
             self._warn(error)
             return
-        if _peer_uid(connection) not in (os.getuid(), 0):
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        if struct.unpack("3i", peer)[1] not in (os.getuid(), 0):
             connection.close()
             return
         connection.setblocking(False)
@@ -180,9 +221,3 @@ class ControlServer:
             client.connection.close()
             if self._resumes_at is not None:  # the client's descriptor is free now
                 self._resumes_at = 0.0
-
-
-def _peer_uid(connection: socket.socket) -> int:
-    raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", raw)[1]
-    return uid

@@ -41,7 +41,6 @@ class EditWatcher:
         self._thread = start_thread("edits", self._attend, post)
 
     def stop(self) -> None:
-        """End the thread."""
         self._stop.set()
         join(self._thread)
 

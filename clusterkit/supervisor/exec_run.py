@@ -15,24 +15,16 @@ import signal
 import sys
 from contextlib import suppress
 
-from clusterkit.supervisor.guardian import attend, flush, forwarding, heed_no_tostop
+from clusterkit.supervisor.guardian import attend, exit_after, forwarding, heed_no_tostop
 from clusterkit.system.process import ENDING
 
 
 def main() -> None:
-    """See the module's docstring."""
     run_id, role, *numbers = sys.argv[1:]
     other, *descriptors = map(int, numbers)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    code = 1
-    try:
-        code = guard(run_id, other, *descriptors) if role == "guardian" else supervise(other, *descriptors)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        flush()
-        os._exit(code)
+    exit_after(lambda: guard(run_id, other, *descriptors) if role == "guardian" else supervise(other, *descriptors))
 
 
 def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
@@ -52,7 +44,7 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 
 def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
     """Run the job that was handed over, with its running fork server."""
-    from clusterkit.supervisor.run import Run
+    from clusterkit.supervisor.prepare import Run
     from clusterkit.supervisor.up import GUARDIAN, OWNER
     from clusterkit.supervisor.up import supervise as supervise_run
     from clusterkit.warm.fork_client import Inherited

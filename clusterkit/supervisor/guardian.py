@@ -8,7 +8,9 @@ import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
+from typing import NoReturn
 
 from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import saying_what_is_used_up
@@ -43,7 +45,7 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
         raise
     if pid == 0:
         os.close(held)
-        _be_the_supervisor(supervise, lifeline)
+        exit_after(lambda: _be_the_supervisor(supervise, lifeline))
     os.close(lifeline)
     with suppress(OSError):  # the child does the same; either may be first
         os.setpgid(pid, pid)
@@ -83,10 +85,7 @@ def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = N
 
 
 def attend(pid: int, held: int, lost: Lost, watchdog: Watchdog | None = None) -> int:
-    """Wait for the supervisor, end the processes that it left, close `held`; return the exit code.
-
-    `held` is the guardian's end of the lifeline.
-    """
+    """Wait for the supervisor, end what it left, close `held`, the end of the lifeline; return the exit code."""
     with suppress(OSError), Wakeup() as wakeup:  # without a descriptor for the wakeup, a signal may have to come twice
         pidfd = os.pidfd_open(pid)
         while not wakeup.wait(pidfd, None if watchdog is None else watchdog.look(pid)):
@@ -128,19 +127,24 @@ def heed_no_tostop() -> None:
     signal.signal(signal.SIGTTOU, lambda number, frame: None)
 
 
-def _be_the_supervisor(supervise: Supervise, lifeline: int) -> None:
+def exit_after(work: Callable[[], int]) -> NoReturn:
+    """Run `work` as the rest of this process, and exit with its code, or with 1 after an exception."""
     code = 1
     try:
-        with suppress(OSError):
-            os.setpgid(0, 0)
-        become_subreaper()
-        heed_no_tostop()
-        code = supervise(lifeline)
+        code = work()
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
         flush()
         os._exit(code)
+
+
+def _be_the_supervisor(supervise: Supervise, lifeline: int) -> int:
+    with suppress(OSError):
+        os.setpgid(0, 0)
+    become_subreaper()
+    heed_no_tostop()
+    return supervise(lifeline)
 
 
 def _end_descendants(within: float) -> int:
@@ -150,3 +154,40 @@ def _end_descendants(within: float) -> int:
         with suppress(OSError, ValueError):  # the output may be closed, and the result is still to be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)
+
+
+def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> int:
+    """Run `work` in a process with a session of its own; return its pid at once. Raises OutOfResources.
+
+    Its output is appended to `console`; `kept` is a descriptor that it needs. Call this before any thread is started.
+    Why not fork twice: this way the caller can learn how its child ends; init adopts the child once the caller is gone.
+    """
+    flush()
+    with saying_what_is_used_up():
+        pid = os.fork()
+
+    def detached() -> int:
+        _let_go(console, kept)
+        return work()
+
+    if pid == 0:
+        exit_after(detached)
+    return pid
+
+
+def _let_go(console: Path, kept: int | None) -> None:
+    """Leave the terminal, and close inherited pipes and locks, which somebody may be waiting for."""
+    os.setsid()
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    output = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    highest = os.sysconf("SC_OPEN_MAX")
+    os.closerange(3, highest if kept is None else kept)
+    if kept is not None:
+        os.closerange(kept + 1, highest)
+
+
+def exit_code(status: int) -> int:
+    """Return the exit code in a wait status; 1 for a signal."""
+    return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1

@@ -32,10 +32,7 @@ copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
 
 
 def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int | None) -> int | str:
-    """Have the warm server run `work`, a value that can be pickled; return the run's exit code.
-
-    If the server refuses, start nothing and return the reason as a sentence.
-    """
+    """Have the warm server run `work`, a value that can be pickled; return the exit code, or why it refuses."""
     flush()
     report, reported = os.pipe2(os.O_CLOEXEC)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until signals can be passed on

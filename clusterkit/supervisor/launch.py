@@ -20,14 +20,11 @@ from clusterkit.machine.core import Machine
 from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.supervisor import signals
-from clusterkit.supervisor.allocation import SignalMeaning, is_ending, request_next
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.observer import Observer
-from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.run import Run, make_and_lock
-from clusterkit.supervisor.signals import HEEDED
+from clusterkit.supervisor.prepare import Prepared, Run, make_and_lock
+from clusterkit.supervisor.signals import HEEDED, SignalMeaning, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NONE, Past, take_over
 from clusterkit.system.barrier import saying_what_is_used_up
 from clusterkit.system.inbox import Inbox
@@ -58,11 +55,17 @@ def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inhe
     for lifeline, who in lifelines.items():
         inbox.watch(lifeline, who)
     allocation = _allocation(prepared, directory)
-    _listen(prepared, allocation, inbox)
+    inbox.heed_signals()
+    if prepared.continues:
+        listen(SignalMeaning(allocation, inbox).handle, HEEDED)
+    else:
+        listen(inbox.put)
     past = take_over(directory, job) if prepared.continues else None
     if prepared.continues and past is None:
         make_and_lock(directory)
-    seed = _seed(job, past)
+    seed = secrets.randbits(32) if job.seed is None else job.seed
+    if past is not None and past.info is not None:
+        seed = past.info.seed
     with ExitStack() as stack:
         console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
         stack.callback(console.close)
@@ -79,13 +82,14 @@ def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inhe
         for warning in [*warnings, *prepared.warnings]:
             console.say(warning, bad=True)
         if display.level <= Level.INFO:
-            console.say(_greeting(job, run_id, directory))
+            what = f"{job.program} as {job.shape_text} ({job.shape.value})"
+            console.say(f"run {run_id}: {what}. Logs: {directory.all_tasks}")
             if job.faults:
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
         past = past or NONE
         observer = Observer(run, directory, inbox, console, past)
         result = _run(run, seed, observer, backend, inbox, past)
-        signals.end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
+        end_with(result.exit_code, HEEDED if prepared.continues else ENDING)
         console.block(report(result, directory, display.show.color, recovered=observer.account()))
     return request_next(allocation) if result.state is RunState.SUSPENDED else result.exit_code
 
@@ -104,23 +108,9 @@ def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | Non
 def _engine(job: JobSpec) -> Engine | None:
     if not job.hosts.count:
         return None
-    from clusterkit.engines.table import engine_named  # as the backend below: most runs have no hosts
+    from clusterkit.engines.base import engine_named  # as the backend below: most runs have no hosts
 
     return engine_named(job.hosts.engine)
-
-
-def _listen(prepared: Prepared, allocation: Allocation | None, inbox: Inbox) -> None:
-    inbox.heed_signals()
-    if prepared.continues:
-        signals.listen(SignalMeaning(allocation, inbox).handle, HEEDED)
-    else:
-        signals.listen(inbox.put)
-
-
-def _seed(job: JobSpec, past: Past | None) -> int:
-    if past is not None and past.info is not None:
-        return past.info.seed
-    return secrets.randbits(32) if job.seed is None else job.seed
 
 
 def _backend(
@@ -155,10 +145,7 @@ def _run(run: Run, seed: int, observer: Observer, backend: Backend, inbox: Inbox
 def _start_companions(
     job: JobSpec, directory: RunDirectory, inbox: Inbox, say: Callable[[str], None] | None, stack: ExitStack
 ) -> None:
-    """Start what the job asks for, each imported when it is needed. The stack stops it.
-
-    `say` shows a sentence that is not for the journal; None: nothing is shown.
-    """
+    """Start what the job asks for, imported when it is needed; the stack stops it. `say` is for the user alone."""
     if job.tensorboard:
         from clusterkit.tensorboard.companion import start_tensorboard
 
@@ -176,10 +163,7 @@ def _start_companions(
 
 
 def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
-    """Write the run's files that tasks need, and end strays of earlier runs; return warnings about those.
-
-    On an error, remove the directory, unless the run continues.
-    """
+    """Write what tasks need, and end strays; return warnings. On an error, discard a directory that is new."""
     prepared = run.prepared
     if past is not None:
         warnings = _reap(run, run.run_id)
@@ -225,8 +209,3 @@ def _reap(run: Run, own: str = "") -> list[str]:
         ]
     except WillNotDie as error:
         return [f"An earlier run lost its supervisor and left processes behind. {error}"]
-
-
-def _greeting(job: JobSpec, run_id: str, directory: RunDirectory) -> str:
-    counts = ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
-    return f"run {run_id}: {job.program} as {counts} ({job.shape.value}). Logs: {directory.all_tasks}"

@@ -19,10 +19,7 @@ from clusterkit.words.outcome import CRASHED
 
 
 def supervisor_lost(run_id: str, how: str, left: int) -> None:
-    """Write the result to the run's directory, then report it on stderr. Raises nothing.
-
-    `how` is a clause with the supervisor as its subject; `left` processes were killed after the supervisor.
-    """
+    """Write the result, and report it: `how` is a clause, `left` processes were killed, too. Raises nothing."""
     with suppress(OSError, ClusterkitError):
         run = RunStore().run(run_id)
         if run.path.is_dir() and not run.result_file.exists():
@@ -56,10 +53,7 @@ FILE = "crash.txt"
 
 
 def keep_crash(run: RunDirectory, event: Crashed) -> str:
-    """Write the traceback to the run's directory, or to the temporary one if that is full; return a message.
-
-    If the machine has run out of a resource, only the message names it.
-    """
+    """Write the traceback to the run's directory, or else to the temporary one; return a message."""
     if event.lack:
         return f"The run is ended at once. {event.lack}"
     for directory in (run.path, Path(tempfile.gettempdir())):

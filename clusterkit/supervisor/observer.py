@@ -12,7 +12,7 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.lost import keep_crash
-from clusterkit.supervisor.run import Run
+from clusterkit.supervisor.prepare import Run
 from clusterkit.supervisor.takeover import Past
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console

@@ -1,10 +1,10 @@
-"""Preparation: turns options into a job that can run here, or into one error with every problem. Starts nothing."""
+"""Preparation: turns options into a run that can begin here, or into one error with every problem. Starts nothing."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from clusterkit.backends.base import Preflight
@@ -17,7 +17,10 @@ from clusterkit.job.program import with_program, without_interpreter
 from clusterkit.job.spec import SHAPING, describe
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, RunStore
-from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.views.console import Show
+from clusterkit.views.narrate import Level
+from clusterkit.warm.fork_client import Launch
+from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import ProgramKind
 
@@ -44,7 +47,9 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
     job, of_program = with_program(job)
     problems += [*of_program, *preflight.directory_problems(job), *preflight.interpreter_problems(job)]
     run_id = given.options.get("run_id")
-    problems += [] if run_id is None else _run_id_problems(run_id)
+    if run_id is not None and not RUN_ID.fullmatch(run_id):
+        what = f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores"
+        problems.append(f"{what}, a letter or digit first.")
     problems += preflight.tensorboard_problems() if job.tensorboard else []
     problems += preflight.dashboard_problems() if job.needs_dashboard else []
     resume, warnings = None, list[str]()
@@ -54,22 +59,28 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
         problems.append(str(error))
     if clear:
         job, of_machine, warnings = _preflight(job)
-        problems += [*_only_problems(job, only), *of_machine]
+        shown = {name for task in job.tasks for name in (str(task), str(task.type))}
+        problems += [f"--only {name}: the job has no such task." for name in only if name not in shown]
+        problems += of_machine
     if problems or not clear:
         raise BadJob(problems)
     job = _anchored(job)
     if must_parse:
         refuse_unparsable(job)
     if resume is not None:
-        job = replace(job, resume=resume.run_id, began_as=_began_as(resume))
-    return Prepared(job, run_id, resume, (*given.notes, *warnings, *_inherited()))
+        info = resume.info()
+        seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)  # of the order of unseeded data
+        job = replace(job, resume=resume.run_id, began_as=seed)
+    if "TF_CONFIG" in os.environ:
+        warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
+    return Prepared(job, run_id, resume, (*given.notes, *warnings))
 
 
 def _preflight(job: JobSpec) -> Preflight:
     """Check the job against its machine or hosts. Imports little, since a fork server may wait for it."""
     if job.hosts.count:
         from clusterkit.backends.hosts.preflight import preflight as of_agents
-        from clusterkit.engines.table import engine_named
+        from clusterkit.engines.base import engine_named
 
         found = of_agents(job)
         return found._replace(problems=[*engine_named(job.hosts.engine).problems(job), *found.problems])
@@ -89,26 +100,12 @@ def gather(flags: Gathered) -> Gathered:
         return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
     if "engine" not in given.options:
         return given
-    from clusterkit.engines.table import engine_named
+    from clusterkit.engines.base import engine_named
 
     try:
         return given._replace(options=engine_named(given.options["engine"]).completed(given.options))
     except BadJob as error:
         return Gathered(given.options, [*given.problems, *error.problems], given.wrong | {"hosts"})
-
-
-def _run_id_problems(run_id: str) -> list[str]:
-    if RUN_ID.fullmatch(run_id):
-        return []
-    return [
-        f"--run-id {run_id!r} can't be a run id: up to 64 letters, digits, dots, dashes and underscores, "
-        f"a letter or digit first."
-    ]
-
-
-def _only_problems(job: JobSpec, only: Collection[str]) -> list[str]:
-    shown = {name for task in job.tasks for name in (str(task), str(task.type))}
-    return [f"--only {name}: the job has no such task." for name in only if name not in shown]
 
 
 def _anchored(job: JobSpec) -> JobSpec:
@@ -153,13 +150,38 @@ def _resume(job: JobSpec) -> RunDirectory | None:
     return run
 
 
-def _began_as(resumed: RunDirectory) -> str:
-    """Return the seed of the order of unseeded data in the resumed run."""
-    info = resumed.info()
-    return resumed.run_id if info is None else seed_of(info.job, resumed.run_id)
+@dataclass(frozen=True, slots=True)
+class Display:
+    """How a run is shown."""
+
+    show: Show = field(default_factory=Show)
+    level: Level = Level.INFO
 
 
-def _inherited() -> list[str]:
-    if "TF_CONFIG" not in os.environ:
-        return []
-    return ["TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that is about to begin, in this process or in another one."""
+
+    prepared: Prepared
+    run_id: str
+    display: Display
+    launch: Launch | None = None  # of its fork server
+    starters: frozenset[int] = frozenset()  # the processes that started it, which must not be killed as strays
+
+    @property
+    def directory(self) -> RunDirectory:
+        """The run's directory, which may not exist yet."""
+        return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
+
+    def warned(self, warning: str) -> Run:
+        return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
+
+
+def make_and_lock(directory: RunDirectory) -> int:
+    """Create a run's directory, and lock it for as long as the descriptor is open. Raises RunDirectoryError."""
+    directory.make()
+    try:
+        return directory.lock()
+    except RunDirectoryError:
+        directory.discard()
+        raise

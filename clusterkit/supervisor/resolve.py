@@ -20,7 +20,7 @@ from clusterkit.supervisor.prepare import Prepared
 from clusterkit.text.printable import printable
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import ProgramKind, Shape, number_of
+from clusterkit.words.model import ProgramKind, Shape
 from clusterkit.words.resources import Network
 from clusterkit.words.secrets import without_secrets
 
@@ -46,8 +46,7 @@ def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks:
     ones that are released again: `up` chooses its own.
     """
     job = prepared.job
-    counts = ", ".join(number_of(kind, count) for kind, count in job.counts.items() if count)
-    head = [f"{job.shape.value}; the leader is {job.leader}", f"{counts}. Run it with: clusterkit up -f FILE"]
+    head = [f"{job.shape.value}; the leader is {job.leader}", f"{job.shape_text}. Run it with: clusterkit up -f FILE"]
     head += [] if prepared.run_id is None else ["A job file has no run id: --run-id is left out."]
     head += [] if job.shape is Shape.SINGLE else NETWORKS[job.network]
     text = _comments(head) + job_text(_located(options, job), secrets)

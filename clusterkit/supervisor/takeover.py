@@ -15,7 +15,6 @@ from clusterkit.store.journal import JournalReader, Stamped, events_of
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Began, Continued
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunResult
 
 LOCK_TIMEOUT = 120.0  # seconds for which the file server may hold the lock of a host that is gone
@@ -68,7 +67,8 @@ def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
             directory.write_result(over, ledger_of(job, past.events).account())
         raise RunOver(directory.run_id, over)
     if past.info is not None and past.info.job.tasks != job.tasks:
-        raise BadJob([_another_job(directory.run_id, past.info.job, job)])
+        what = f"The run {directory.run_id} has {past.info.job.shape_text}, and not {job.shape_text}."
+        raise BadJob([f"{what} Continue it with the options that it began with."])
     directory.reopen()
     return past
 
@@ -83,8 +83,3 @@ def _read(directory: RunDirectory) -> Past:
         written = max(at for at, _ in events_of(lines, "t"))
         ahead = before.last + max(0.0, time.time() - written) - time.monotonic()
     return Past(before, events, info, ahead)
-
-
-def _another_job(run_id: str, old: JobSpec, new: JobSpec) -> str:
-    was, is_ = (", ".join(number_of(kind, count) for kind, count in of.counts.items() if count) for of in (old, new))
-    return f"The run {run_id} has {was}, and not {is_}. Continue it with the options that it began with."

@@ -15,8 +15,7 @@ from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.lost import end_crashed, supervisor_lost
-from clusterkit.supervisor.prepare import Prepared
-from clusterkit.supervisor.run import Display, Run, make_and_lock
+from clusterkit.supervisor.prepare import Display, Prepared, Run, make_and_lock
 from clusterkit.supervisor.signals import HEEDED
 from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import crashed
@@ -56,10 +55,15 @@ def up(
         if isinstance(code, int):
             return code
         run = run.warned(code)
+
+    def lost(how: str, left: int) -> int:
+        supervisor_lost(run.run_id, how, left)
+        return SUSPENDED if prepared.continues else 1
+
     owner = {} if lifeline is None else {lifeline: OWNER}
     return guard(
         lambda guardian: supervise(run, {guardian: GUARDIAN, **owner}),
-        lambda how, left: _lost(run, how, left),
+        lost,
         heeded,
         Watchdog(run.directory),
     )
@@ -88,8 +92,3 @@ def _early(launch: Launch | None) -> Inherited | None:
         return None if launch is None else begin(launch)
     except OSError:
         return None
-
-
-def _lost(run: Run, how: str, left: int) -> int:
-    supervisor_lost(run.run_id, how, left)
-    return SUSPENDED if run.prepared.continues else 1

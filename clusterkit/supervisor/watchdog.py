@@ -91,7 +91,11 @@ class Watchdog:
         while self._heard:
             number, at, size = self._heard.pop(0)
             if self._patience is None:
-                self._patience = Patience(self._grace(), at, size)
+                info = self._run.info()
+                grace = Limits().grace if info is None else info.job.limits.grace
+                if info is not None and info.job.hosts.count:  # the allocation may be ending
+                    grace = max(grace, GRACE)
+                self._patience = Patience(grace, at, size)
                 self._name = signal.Signals(number).name
             else:
                 self._patience.heard(number, at)
@@ -100,19 +104,16 @@ class Watchdog:
         match self._patience.look(self._size(), self._run.result_file.exists(), time.monotonic()):
             case WatchdogAction.TERM:
                 what = f"the supervisor has not reacted to {self._name} for {REACTS_WITHIN:g} s"
-                _say(f"{what}, so its guardian sends SIGTERM to the tasks.")
+                with suppress(OSError, ValueError):  # the output may be closed
+                    print(
+                        f"clusterkit: {what}, so its guardian sends SIGTERM to the tasks.", file=sys.stderr, flush=True
+                    )
                 _end_tasks(supervisor)
             case WatchdogAction.KILL:
                 waited = time.monotonic() - self._patience.asked
                 self.killed = f"did not react to {self._name} within {waited:.0f} s and was killed by its guardian"
                 os.kill(supervisor, signal.SIGKILL)
         return LOOK_EVERY
-
-    def _grace(self) -> float:
-        """How long tasks may take to end; on hosts at least GRACE, since the allocation may be ending."""
-        info = self._run.info()
-        grace = Limits().grace if info is None else info.job.limits.grace
-        return grace if info is None or not info.job.hosts.count else max(grace, GRACE)
 
     def _size(self) -> int:
         with suppress(OSError):
@@ -129,8 +130,3 @@ def _end_tasks(supervisor: int) -> None:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(pid, signal.SIGTERM)
                     os.killpg(pid, signal.SIGCONT)
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError):  # the output may be closed
-        print(f"clusterkit: {text}", file=sys.stderr, flush=True)

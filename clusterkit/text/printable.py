@@ -1,8 +1,9 @@
-"""Text that is safe to print, whatever a task, a file or a client wrote."""
+"""Text that is safe to print, whatever a task, a file or a client wrote, and its width in a terminal."""
 
 from __future__ import annotations
 
 import re
+import unicodedata
 
 COLOR = r"\x1b\[[0-9;:]*m"  # colors and other styles, which change nothing that is on the screen already
 NO_STYLE = "\x1b[0m"
@@ -11,6 +12,7 @@ _COLOR = re.compile(f"({COLOR})")
 # Control characters but for the tab; line ends that only Unicode knows; what changes the direction of the text around
 # it, so that it reads as what it is not; halves of characters, which can't be encoded.
 _HIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+ELLIPSIS = "…"
 
 
 def printable(line: str, color: bool = False) -> str:
@@ -32,3 +34,42 @@ def printable_lines(text: str, color: bool = False) -> str:
 def _picture(match: re.Match[str]) -> str:
     code = ord(match.group())
     return chr(0x2400 + code) if code < 0x20 else "␡" if code == 0x7F else "\ufffd"
+
+
+def columns(text: str) -> int:
+    """The columns of a text without control characters."""
+    return len(text) if text.isascii() else sum(map(_of_character, text))
+
+
+def fitted(text: str, width: int) -> str:
+    """The text, cut at its end to at most so many columns."""
+    if columns(text) <= width:
+        return text
+    return _cut(text, width - 1) + ELLIPSIS if width > 0 else ""
+
+
+def fitted_end(text: str, width: int) -> str:
+    """The text, cut at its beginning; for paths, whose ends matter."""
+    if columns(text) <= width:
+        return text
+    return ELLIPSIS + _cut(text[::-1], width - 1)[::-1] if width > 0 else ""
+
+
+def padded(text: str, width: int) -> str:
+    """The text with spaces after it, at least so many columns in all."""
+    return text + " " * (width - columns(text))
+
+
+def _cut(text: str, width: int) -> str:
+    used = 0
+    for number, character in enumerate(text):
+        used += _of_character(character)
+        if used > width:
+            return text[:number]
+    return text
+
+
+def _of_character(character: str) -> int:
+    if unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

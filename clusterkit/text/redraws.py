@@ -40,10 +40,11 @@ class OverwrittenLine:
             elif part[-1] == "m":
                 self._style = style_after(self._style, part)
             else:
-                self._erase(everything="2" in part)
+                if "2" in part:  # everything; programs go to the first column then, and to stay would cost more
+                    self._at = 0
+                del self._characters[self._at :], self._styles[self._at :]
 
     def carriage_return(self) -> None:
-        """Move to the first column."""
         self._at = 0
 
     def text(self) -> str:
@@ -61,11 +62,6 @@ class OverwrittenLine:
         self._characters[self._at : end] = part
         self._styles[self._at : end] = [self._style] * len(part)
         self._at = end
-
-    def _erase(self, everything: bool) -> None:
-        if everything:  # programs go to the first column then; to stay where one was would cost more than was written
-            self._at = 0
-        del self._characters[self._at :], self._styles[self._at :]
 
 
 class TerminalLines:
@@ -90,7 +86,7 @@ class TerminalLines:
     def feed(self, chunk: bytes, now: float) -> list[str]:
         """Return the lines that `chunk` completed, each in its last state."""
         lines = self._finished(self._splitter.feed(chunk))
-        if self._since is None and self._is_redrawn():
+        if self._since is None and (self._line is not None or "\b" in self._splitter.rest):
             self._since = now
         return lines
 
@@ -133,9 +129,6 @@ class TerminalLines:
             line = OverwrittenLine()
         line.write(text)
         return None if (last := line.text()) == shown else last
-
-    def _is_redrawn(self) -> bool:
-        return self._line is not None or "\b" in self._splitter.rest
 
     def _state(self) -> str:
         """What a terminal shows of the line so far."""

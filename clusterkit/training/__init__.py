@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from clusterkit.training.scaling import scaled as scaled
     from clusterkit.training.schedule import learning_rate as learning_rate
     from clusterkit.training.server import serve as serve
-    from clusterkit.training.sharding import sharded as sharded
     from clusterkit.training.sidecar import new_checkpoints as new_checkpoints
     from clusterkit.training.strategies import NoTPU as NoTPU
     from clusterkit.training.strategies import StrategyUnavailable as StrategyUnavailable
+    from clusterkit.training.strategies import sharded as sharded
     from clusterkit.training.strategies import strategy as strategy
     from clusterkit.training.this_task import attempt as attempt
     from clusterkit.training.this_task import checkpoint_dir as checkpoint_dir
@@ -60,9 +60,8 @@ _HOMES = {
     "scaling": ("per_replica_batch", "scaled"),
     "schedule": ("learning_rate",),
     "server": ("serve",),
-    "sharding": ("sharded",),
     "sidecar": ("new_checkpoints",),
-    "strategies": ("NoTPU", "StrategyUnavailable", "strategy"),
+    "strategies": ("NoTPU", "StrategyUnavailable", "sharded", "strategy"),
     "this_task": (
         *("attempt", "checkpoint_dir", "has_ps", "in_cluster", "is_chief", "is_coordinator", "is_evaluator", "num_ps"),
         *("num_workers", "restart_reason", "run_id", "task", "task_index", "task_type", "tensorboard_dir"),

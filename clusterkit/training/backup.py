@@ -149,7 +149,7 @@ class Backup(ReportProgress):
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
         super().on_train_end(logs)
-        resumption.reset_start(self.model)
+        resumption.start_at(self.model, None)
         self._order.end()
         if self._handler is not None:
             self._handler.close()

@@ -15,12 +15,11 @@ import operator
 import os
 import re
 import secrets
+import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
-
-from clusterkit.training.replacement import remove
 
 MANIFEST: Final = "manifest.json"
 AGAIN_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds before each further attempt to read a file
@@ -248,3 +247,38 @@ def _sync(path: Path) -> None:
         os.fsync(fd)
     finally:
         os.close(fd)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or directory as far as possible; ignore one that is already gone."""
+    shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def follow_chief(key: str, choose: Callable[[], Checkpoint | None], is_chief: bool) -> Checkpoint | None:
+    """Return the chief's choice in every worker.
+
+    The chief publishes its choice through TensorFlow's coordination service, and the other workers wait for it there;
+    TensorFlow raises an error in them if the chief dies. Before a strategy is created, the service does not exist, and
+    each worker chooses for itself: all read the same directory, and none writes to it before all have restored.
+
+    Why not a collective operation: its tensors would need the strategy, and a replica context to run in.
+
+    Args:
+        key: the name of this choice in the coordination service; the same in all workers, and new for each choice.
+        choose: selects a checkpoint, or returns None if none exists.
+    """
+    try:
+        from tensorflow.python.eager import context  # the service has no public name
+    except ImportError:
+        return choose()
+    service = context.context()
+    if getattr(service, "coordination_service", None) is None:
+        return choose()
+    if not is_chief:
+        answer = json.loads(service.get_config_key_value(key))
+        return Checkpoint(*answer) if answer else None
+    found = choose()
+    service.set_config_key_value(key, json.dumps(found))
+    return found

@@ -12,10 +12,17 @@ from typing import Any, Self
 
 import tensorflow as tf
 
-from clusterkit.training import agreement, progress, resumption, this_task
+from clusterkit.training import progress, resumption, this_task
 from clusterkit.training.background import PHASE, Background, finish_all, not_saved
-from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore, Damaged, as_step, verify
-from clusterkit.training.replacement import remove
+from clusterkit.training.checkpoint_store import (
+    Checkpoint,
+    CheckpointStore,
+    Damaged,
+    as_step,
+    follow_chief,
+    remove,
+    verify,
+)
 from clusterkit.training.snapshot import Snapshots
 from clusterkit.training.trackables import Directory, arranged
 
@@ -172,7 +179,11 @@ class Checkpointer:
             self._background.wait()
             finish_all()
             self._wait_for(os.environ.get("CLUSTERKIT_RESTORE", ""))
-            found = checkpoint if checkpoint and _is_intact(checkpoint) else self._agreed_choice()
+            found = checkpoint if checkpoint and _is_intact(checkpoint) else None
+            if found is None and this_task.is_in_step():
+                found = follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
+            elif found is None:
+                found = self._choose()
             while found is not None and not self._read(found, partial or this_task.is_evaluator()):
                 found = self._choose()  # another task has removed the first choice meanwhile
         self._step, self._restored = (found.step if found else 0), found
@@ -224,11 +235,6 @@ class Checkpointer:
         progress.channel().send("checkpoint", step=step, path=path)
         self._store.prune(step, self._keep, self._damaged)
         self._damaged.clear()
-
-    def _agreed_choice(self) -> Checkpoint | None:
-        if not this_task.is_in_step():
-            return self._choose()
-        return agreement.follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
 
     def _choose(self) -> Checkpoint | None:
         for candidate in self._store.intact():

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import secrets
 from collections.abc import Callable
+from functools import partial
 from inspect import signature
 from pathlib import Path
 from typing import Any, Final
 
-from clusterkit.training import progress, replacement, this_task
+from clusterkit.training import progress, this_task
+from clusterkit.training.checkpoint_store import remove
 
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
 PHASE: Final = "export"
 DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # in the run's directory `export`
 
@@ -41,33 +47,29 @@ def export(model: Any, path: str | os.PathLike[str] | None = None, format: str =
     target = Path(path).absolute() if path is not None else this_task.run_directory() / "export" / DEFAULTS[format]
     if format == "keras" and (target.suffix != ".keras" or not hasattr(model, "save")):
         raise ValueError(f"Can't export {target} as keras: it needs a Keras model and a path that ends in .keras.")
-    write = _write_keras if format == "keras" else _write_saved_model
     if this_task.is_chief() or this_task.is_in_step():
-        return _export(lambda staged: write(model, str(staged)), target)
+        write = model.save if format == "keras" else partial(_write_saved_model, model)
+        return _export(lambda staged: write(str(staged)), target)
     return None
 
 
 def _export(write: Callable[[Path], None], target: Path) -> str | None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if this_task.is_chief():
-        replacement.recover(target)
+        recover(target)
     prefix = f".exporting-{this_task.task().replace(':', '-')}-"
     for leftover in target.parent.glob(f"{prefix}*"):  # of an interrupted export of this task
-        replacement.remove(leftover)
+        remove(leftover)
     staged = target.parent / f"{prefix}{secrets.token_hex(6)}{target.suffix}"
     try:
         with progress.phase(PHASE):
             write(staged)
         if not this_task.is_chief():
             return None
-        replacement.replace(target, staged)
+        replace(target, staged)
         return str(target)
     finally:
-        replacement.remove(staged)
-
-
-def _write_keras(model: Any, path: str) -> None:
-    model.save(path)
+        remove(staged)
 
 
 def _write_saved_model(model: Any, path: str) -> None:
@@ -79,3 +81,52 @@ def _write_saved_model(model: Any, path: str) -> None:
         model.export(path, **quiet)
     else:
         tf.saved_model.save(model, path)
+
+
+def replace(old: Path, new: Path) -> None:
+    """Rename `new` to `old` and remove the previous `old`; both are in the same directory. Raises OSError."""
+    if not os.path.lexists(old) or not (_is_directory(old) or _is_directory(new)):
+        new.replace(old)
+    elif _exchange(old, new):
+        remove(new)
+    else:
+        _replace_in_two_steps(old, new)
+
+
+def recover(path: Path) -> None:
+    """Finish a replacement of `path` that was interrupted. Raises OSError."""
+    aside = _aside(path)
+    if not os.path.lexists(path):
+        with contextlib.suppress(FileNotFoundError):
+            aside.rename(path)
+    remove(aside)
+
+
+def _replace_in_two_steps(old: Path, new: Path) -> None:
+    """Replace on file systems that can't exchange two names. `recover` finishes it if it is interrupted."""
+    aside = _aside(old)
+    remove(aside)
+    old.rename(aside)
+    try:
+        new.rename(old)
+    except OSError:
+        aside.rename(old)
+        raise
+    remove(aside)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two names in one step. Returns False where the C library or the file system does not support it."""
+    rename = getattr(ctypes.CDLL(None), "renameat2", None)
+    if rename is None:  # an old C library
+        return False
+    code: int = rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+    return code == 0
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".replaced-{path.name}")
+
+
+def _is_directory(path: Path) -> bool:
+    return path.is_dir() and not path.is_symlink()

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final, Protocol, TypeVar, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar
 
 from clusterkit.training import this_task
 
@@ -25,15 +25,6 @@ class Saver(Protocol):
     def step(self) -> int: ...
 
     def save(self, step: int) -> str | None: ...
-
-
-@runtime_checkable
-class _BackgroundSaver(Protocol):
-    """Saves in the background, unless it is asked to wait."""
-
-    def save(self, step: int, *, wait: bool = False) -> str | None: ...
-
-    def wait(self) -> None: ...
 
 
 def on_preemption(checkpointer: Saver) -> Preemption:
@@ -94,10 +85,8 @@ class Preemption:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
 
     def _save(self) -> None:
-        if isinstance(self._checkpointer, _BackgroundSaver):
-            self._checkpointer.save(self._done, wait=True)
-        else:  # the program's own saver
-            self._checkpointer.save(self._done)
+        wait = {"wait": True} if hasattr(self._checkpointer, "wait") else {}  # not the program's own saver
+        self._checkpointer.save(self._done, **wait)
 
     def _exit(self) -> None:
         self.close()

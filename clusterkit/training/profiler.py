@@ -91,7 +91,8 @@ class Profile:
         steps = None if self._first is None else self._newest - self._first
         try:
             tf.profiler.experimental.stop()
-            self._answer(str(_newest_profile()), steps)
+            found = Path(this_task.tensorboard_dir()).glob("plugins/profile/*/*.xplane.pb")
+            self._answer(str(max(found, key=lambda path: path.stat().st_mtime_ns)), steps)
         except Exception as error:
             self._answer(why=_first_line(error))
 
@@ -100,11 +101,6 @@ class Profile:
         atexit.unregister(self.end)
         progress.on_report(None)
         progress.channel().send("profiled", request=self.request, path=path, steps=steps, why=why)
-
-
-def _newest_profile() -> Path:
-    found = Path(this_task.tensorboard_dir()).glob("plugins/profile/*/*.xplane.pb")
-    return max(found, key=lambda path: path.stat().st_mtime_ns)
 
 
 def _first_line(error: Exception) -> str:

@@ -8,20 +8,15 @@ import operator
 import os
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Final, Protocol
+from contextlib import contextmanager, suppress
+from typing import Final, SupportsFloat
 
 from clusterkit.training import this_task
 
 # A write of at most PIPE_BUF bytes is atomic, so threads and forks can share the descriptor without a lock.
 LINE_LIMIT: Final = 4096
 STEP_LIMIT: Final = 2**63
-
-
-class Number(Protocol):
-    """Anything that float() accepts: a Python number, a NumPy or TensorFlow scalar."""
-
-    def __float__(self) -> float: ...
+Number = SupportsFloat  # a Python number, a NumPy or TensorFlow scalar
 
 
 class ProgressChannel:
@@ -178,14 +173,11 @@ def phase(name: str) -> Iterator[None]:
 
 
 def _open() -> ProgressChannel:
-    path = os.environ.get("CLUSTERKIT_PROGRESS")
-    attempt = this_task.attempt()
-    if not path:
-        return ProgressChannel(None, attempt)
-    try:
-        return ProgressChannel(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC), attempt)
-    except OSError:  # no FIFO, or no reader: the program must run without a supervisor too
-        return ProgressChannel(None, attempt)
+    fd = None
+    if path := os.environ.get("CLUSTERKIT_PROGRESS"):
+        with suppress(OSError):  # no FIFO, or no reader: the program must run without a supervisor too
+            fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return ProgressChannel(fd, this_task.attempt())
 
 
 def _as_step(number: object, name: str) -> int:

@@ -56,20 +56,12 @@ class _Counters:
         return self._epoch, 0
 
 
-def start_at(model: Any, epoch: int) -> None:
-    """Make `fit` start at this epoch, as Keras's BackupAndRestore does. Call it in `on_train_begin`."""
+def start_at(model: Any, epoch: int | None) -> None:
+    """Make `fit` start at this epoch, as Keras's BackupAndRestore does in `on_train_begin`; None undoes it."""
     if is_keras_2(model):
-        model._training_state = _Counters(epoch)
+        model._training_state = None if epoch is None else _Counters(epoch)
     else:
         model._initial_epoch = epoch
-
-
-def reset_start(model: Any) -> None:
-    """Undo `start_at`: make the next `fit` start at its `initial_epoch`."""
-    if is_keras_2(model):
-        model._training_state = None
-    else:
-        model._initial_epoch = None
 
 
 def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, Any]]) -> None:
@@ -103,7 +95,6 @@ def build_metrics(model: Any, batch: Any) -> None:
 
 
 def metric_variables(model: Any) -> list[Any]:
-    """Return the variables of a Keras 3 model's metrics."""
     if is_keras_2(model):
         return []
     metrics = [metric for metric in model.metrics if getattr(metric, "built", True)]
@@ -132,10 +123,7 @@ def _seeds(layer: Any) -> list[Any]:
 
 
 def restorable(objects: Mapping[str, Any], entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the objects that a checkpoint with these entries can contain, by name.
-
-    A checkpoint of an earlier clusterkit lacks the objects that only later versions save.
-    """
+    """Return the objects that a checkpoint with these entries can have, by name: earlier versions saved fewer."""
     saved = {key.partition("/")[0] for key, _ in entries}
     return {
         name: each

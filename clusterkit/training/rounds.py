@@ -71,7 +71,9 @@ class Rounds:
             count = min(size, room, stop_at - self._scheduled % stop_at, last - self._scheduled)
             self._schedule(count)
             is_last = self._scheduled == last
-            all_done = self._join() if is_last else self._wait(patience)
+            if is_last and self._coordinator is not None:
+                self._coordinator.join()
+            all_done = is_last or self._wait(patience)
             patience = max(PATIENCE if all_done else LOST_PATIENCE, 5 * step_time)
             done, loss = self._read_tally(all_done)
             yield done, loss
@@ -83,11 +85,6 @@ class Rounds:
                 self._step(self._batches)
             else:
                 self._coordinator.schedule(self._step, (self._batches,))
-
-    def _join(self) -> bool:
-        if self._coordinator is not None:
-            self._coordinator.join()
-        return True
 
     def _wait(self, patience: float) -> bool:
         """Wait for the scheduled steps, up to `patience` seconds. Returns whether all are done."""

@@ -45,7 +45,8 @@ def new_checkpoints(
     yielded: _Identity | None = None
     with _sigterm_event() as ended:
         while not ended.is_set():
-            newest = _newest(store)
+            found = store.found()
+            newest = _identity(found[0]) if found else None  # not verified, which would take too long at each poll
             if newest is None or newest == seen:
                 ended.wait(poll)
                 continue
@@ -57,12 +58,6 @@ def new_checkpoints(
             yield checkpoint
             if this_task.is_evaluator():
                 progress.report(checkpoint.step)
-
-
-def _newest(store: CheckpointStore) -> _Identity | None:
-    """Identify the newest checkpoint, damaged or not: verifying it at each poll would take too long."""
-    found = store.found()
-    return _identity(found[0]) if found else None
 
 
 def _identity(checkpoint: Checkpoint) -> _Identity | None:

@@ -69,7 +69,8 @@ class Snapshots:
     def _from_ps(self) -> list[Entry]:
         """Fetch all values in one call, since one call per value takes several times as long."""
         if self._fetch is None:
-            if _size(self._checkpoint) > MOST_FETCHED:
+            variables = {id(child): child for _, child in _edges(self._checkpoint) if isinstance(child, tf.Variable)}
+            if sum((each.shape.num_elements() or 0) * each.dtype.size for each in variables.values()) > MOST_FETCHED:
                 raise NotCopyable
             self._fetch = self._traced()
         values = self._fetch()
@@ -92,9 +93,15 @@ class Snapshots:
 
     def _from_here(self) -> list[Entry]:
         entries, edges = self._entries, _edges(self._checkpoint)
-        if entries is None or not _same(edges, self._edges):
+        known = [
+            (name, id(child)) for name, child in self._edges
+        ]  # compared by identity: variables have an == of their own
+        if entries is None or [(name, id(child)) for name, child in edges] != known:
             entries = _gather(self._checkpoint)
-            self._entries, self._edges = (entries if _stay_valid(entries, edges) else None), edges
+            # Valid while all entries are functions that read values anew, and no object makes hidden variables later.
+            stay = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
+            stay &= not any(hasattr(type(child), "get_slot_names") for _, child in edges)
+            self._entries, self._edges = (entries if stay else None), edges
         values = [(entry, _read(entry)) for entry in entries]
         return [entry._replace(value=_copy(value)) for entry, value in values if value is not None]
 
@@ -126,12 +133,6 @@ def _copy(tensor: Any) -> Any:
     return tensor if has_no_array else tensor.numpy()
 
 
-def _stay_valid(entries: list[Entry], edges: list[tuple[str, Any]]) -> bool:
-    """Whether all entries hold functions that read values anew, and no object creates hidden variables later."""
-    are_functions = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
-    return are_functions and not any(hasattr(type(child), "get_slot_names") for _, child in edges)
-
-
 def _edges(root: Any) -> list[tuple[str, Any]]:
     """Return all objects that `root` tracks with their names, in a fixed order."""
     found: list[tuple[str, Any]] = []
@@ -143,15 +144,3 @@ def _edges(root: Any) -> list[tuple[str, Any]]:
                 seen.add(id(child))
                 waiting.append(child)
     return found
-
-
-def _same(edges: list[tuple[str, Any]], others: list[tuple[str, Any]]) -> bool:
-    return len(edges) == len(others) and all(
-        name == other_name and child is other for (name, child), (other_name, other) in zip(edges, others, strict=True)
-    )
-
-
-def _size(root: Any) -> int:
-    """Return the bytes of all variables below `root`."""
-    variables = {id(child): child for _, child in _edges(root) if isinstance(child, tf.Variable)}
-    return sum((each.shape.num_elements() or 0) * each.dtype.size for each in variables.values())

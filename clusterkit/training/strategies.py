@@ -1,4 +1,4 @@
-"""The `tf.distribute` strategy for this task, by name or from TF_CONFIG."""
+"""The `tf.distribute` strategy for this task, by name or from TF_CONFIG, and how it shards a dataset."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ KIB: Final = 1024
 NAMES: Final = ("default", "one-device", "mirrored", "multi-worker", "parameter-server", "central-storage", "tpu")
 TAKES_DEVICES: Final = ("mirrored", "central-storage")
 COMMUNICATION: Final = ("auto", "ring", "nccl")
+POLICIES: Final = ("file", "data", "off")
 
 
 class StrategyUnavailable(RuntimeError):
@@ -69,14 +70,19 @@ def strategy(
 
 
 def _make(name: str, devices: int | None, partitioner: Any, communication: str) -> Any:
-    distribute = tf.distribute
+    distribute, experimental = tf.distribute, tf.distribute.experimental
+    options = experimental.CommunicationOptions(
+        implementation=getattr(experimental.CommunicationImplementation, communication.upper())
+    )
     make: dict[str, Callable[[], Any]] = {
         "default": distribute.get_strategy,
         "one-device": lambda: distribute.OneDeviceStrategy("/gpu:0" if gpus() else "/cpu:0"),
         "mirrored": lambda: distribute.MirroredStrategy(device_names(devices)),
-        "multi-worker": lambda: distribute.MultiWorkerMirroredStrategy(communication_options=_options(communication)),
+        "multi-worker": lambda: distribute.MultiWorkerMirroredStrategy(communication_options=options),
         "parameter-server": lambda: _parameter_server(partitioner),
-        "central-storage": lambda: _central_storage(devices),
+        "central-storage": lambda: experimental.CentralStorageStrategy(
+            device_names(devices), parameter_device=None if devices is None else "/cpu:0"
+        ),
         "tpu": _tpu,
     }
     return make[name]()
@@ -110,11 +116,6 @@ def _default_name() -> str:
     return "mirrored" if len(gpus()) > 1 else "default"
 
 
-def _options(communication: str) -> Any:
-    kinds = tf.distribute.experimental.CommunicationImplementation
-    return tf.distribute.experimental.CommunicationOptions(implementation=getattr(kinds, communication.upper()))
-
-
 def _parameter_server(partitioner: Any) -> Any:
     if not this_task.has_ps():
         raise StrategyUnavailable("TF_CONFIG has no parameter servers.")
@@ -139,13 +140,6 @@ def partition(text: str) -> Any:
     return known.FixedShardsPartitioner(num_shards=int(number or this_task.num_ps()))
 
 
-def _central_storage(devices: int | None) -> Any:
-    """Create a strategy with variables in the CPU's memory and computation on the devices."""
-    if devices is None:
-        return tf.distribute.experimental.CentralStorageStrategy()
-    return tf.distribute.experimental.CentralStorageStrategy(device_names(devices), parameter_device="/cpu:0")
-
-
 def _tpu() -> Any:
     """Connect to the TPU that TPU_NAME names, or else to this machine's, and initialize it as TensorFlow documents."""
     name = os.environ.get("TPU_NAME") or ("local" if Path("/dev/accel0").exists() else None)
@@ -160,7 +154,6 @@ def _tpu() -> Any:
 
 
 def gpus() -> list[Any]:
-    """Return the physical GPUs that are visible to this task."""
     return list(tf.config.list_physical_devices("GPU"))
 
 
@@ -196,3 +189,45 @@ def split_cpu(count: int) -> None:
                 f"The CPU can't be split into {count} devices: TensorFlow is already initialized with {have}. "
                 "Call clusterkit.training.strategy() before anything else of TensorFlow."
             ) from None
+
+
+def sharded(dataset: Any, policy: str | None = None) -> Any:
+    """Set how `experimental_distribute_dataset` and `fit` shard a dataset among workers (AutoShardPolicy).
+
+        model.fit(training.sharded(dataset), epochs=10)
+
+    ``data``: each worker reads everything and keeps every n-th element. It works for any dataset that has the same
+    order in all workers: give `shuffle` a seed, or shuffle after distributing.
+    ``file``: each worker reads every n-th file, and so only its own part, in any order. There must be at least as many
+    files as workers, of about the same size; otherwise workers end at different steps and the job stops.
+    ``off``: each worker reads the whole dataset. Each should then use a different order, and an epoch covers the data
+    as many times as there are workers.
+
+    TensorFlow's default, AUTO, uses ``file`` for every dataset that reads files, even too few of them.
+
+    Args:
+        dataset: a `tf.data.Dataset`.
+        policy: ``data``, ``file`` or ``off``. None is ``data`` under MultiWorkerMirroredStrategy (the current strategy
+            or, outside a scope, the one that TF_CONFIG implies) and ``off`` otherwise: in a single process the replicas
+            get parts of each batch, and with parameter servers each worker makes its own dataset, with its own seed.
+
+    Returns:
+        The dataset with this option set.
+
+    Raises:
+        ValueError: the policy is unknown.
+    """
+    if policy is not None and policy not in POLICIES:
+        raise ValueError(f"Unknown sharding policy {policy!r}: use one of {', '.join(POLICIES)}.")
+    options = tf.data.Options()
+    kinds = tf.data.experimental.AutoShardPolicy
+    options.experimental_distribute.auto_shard_policy = getattr(kinds, (policy or _default()).upper())
+    return dataset.with_options(options)
+
+
+def _default() -> str:
+    if tf.distribute.has_strategy():
+        together = isinstance(tf.distribute.get_strategy(), tf.distribute.MultiWorkerMirroredStrategy)
+    else:
+        together = this_task.is_in_step()
+    return "data" if together else "off"

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 
 def main() -> None:
-    """Run as a task of a multi-worker job."""
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
     @tf.function  # type: ignore[untyped-decorator]

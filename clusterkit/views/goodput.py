@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from clusterkit.text.columns import columns
 from clusterkit.text.durations import precise
-from clusterkit.text.printable import printable
+from clusterkit.text.printable import columns, printable
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.words.goodput import Goodput
 from clusterkit.words.startup import Link, Stage, Startup, TaskStart

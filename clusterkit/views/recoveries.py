@@ -7,9 +7,8 @@ from itertools import zip_longest
 from pathlib import PurePath
 from textwrap import wrap
 
-from clusterkit.text.columns import columns, fitted
 from clusterkit.text.durations import precise
-from clusterkit.text.printable import printable
+from clusterkit.text.printable import columns, fitted, printable
 from clusterkit.views.edits import files as names_of
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport

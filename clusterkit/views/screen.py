@@ -8,8 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from clusterkit.text.columns import columns
-from clusterkit.text.printable import COLOR
+from clusterkit.text.printable import COLOR, columns
 
 REFRESH = 0.25  # seconds between two looks at what the lowest line says
 AT_ONCE = 1024  # chunks that one system call writes at most

@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from clusterkit.ledger.status import RunPhase, RunStatus
-from clusterkit.text.columns import columns, fitted
 from clusterkit.text.durations import shown
-from clusterkit.text.printable import NO_STYLE
+from clusterkit.text.printable import NO_STYLE, columns, fitted
 from clusterkit.views.narrate import waiting
 from clusterkit.words.model import number_of
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clusterkit.text.columns import columns, fitted, fitted_end, padded
 from clusterkit.text.durations import shown
-from clusterkit.text.printable import printable
+from clusterkit.text.printable import columns, fitted, fitted_end, padded, printable
 
 GAP = 3
 _NARROW_GAP = 2

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
 
-from clusterkit.text.columns import fitted
 from clusterkit.text.lines import traceback_start
 from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.printable import fitted
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 

@@ -16,8 +16,8 @@ from secrets import token_hex
 from typing import Any, NamedTuple
 
 from clusterkit.job.options import Gathered
-from clusterkit.store import control_socket
-from clusterkit.store.control_socket import LONGEST, temporary_for
+from clusterkit.store import control
+from clusterkit.store.control import LONGEST, temporary_for
 from clusterkit.store.store import state_dir
 from clusterkit.system import exchange, procfs
 from clusterkit.system.files import make_private, why_not_reached
@@ -198,7 +198,7 @@ class Session:
     def make_directory(self) -> None:
         """Create the directory, and check that it is private: `ps` shows its name. Raises WarmServerError."""
         try:
-            is_ours = control_socket.make_private(self.directory)
+            is_ours = control.make_private(self.directory)
         except OSError as error:
             raise WarmServerError(f"{self.directory} can't be used: {error.strerror}.") from None
         if not is_ours:

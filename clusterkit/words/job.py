@@ -9,7 +9,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from clusterkit.words.faults import Fault
-from clusterkit.words.model import TYPE_ORDER, Program, Shape, Task, TaskType
+from clusterkit.words.model import TYPE_ORDER, Program, Shape, Task, TaskType, number_of
 from clusterkit.words.resources import Devices, Hosts, Network
 
 LOOPBACK = "127.0.0.1"  # where debugpy listens
@@ -235,6 +235,11 @@ class JobSpec:
     def cluster(self) -> frozenset[Task]:
         """All tasks but the evaluator, which is not part of the cluster."""
         return frozenset(task for task in self.tasks if task.type is not TaskType.EVALUATOR)
+
+    @property
+    def shape_text(self) -> str:
+        """The tasks by type: `1 chief, 2 workers, 1 ps`."""
+        return ", ".join(number_of(kind, count) for kind, count in self.counts.items() if count)
 
     @property
     def shape(self) -> Shape:

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.api.follow import Wanted, matcher, told
 from clusterkit.api.result import read_result
-from clusterkit.api.tasks import Attempt, TaskHistory
+from clusterkit.api.tasks import Attempt, TaskHistory, Wanted, matcher, told
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev

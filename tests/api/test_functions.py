@@ -14,7 +14,7 @@ from typing import Any, Literal
 import pytest
 
 from clusterkit import Cluster, ClusterFailed
-from clusterkit.api.functions import RUNNER, pickle_call
+from clusterkit.api.options import RUNNER, pickle_call
 from clusterkit.job.options import Gathered
 from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import prepare

@@ -8,8 +8,7 @@ from typing import Any
 
 from clusterkit.doctor.diagnosis import Diagnosis, Grade
 from clusterkit.doctor.machine_rules import MachineFacts, PortFacts, StateFacts
-from clusterkit.doctor.python_rules import Interpreter, Unmet
-from clusterkit.doctor.rules import Facts, diagnose
+from clusterkit.doctor.rules import Facts, Interpreter, Unmet, diagnose
 from tests.histories import job
 
 GB = 1 << 30

@@ -14,9 +14,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.doctor.deep import run_job
 from clusterkit.doctor.diagnosis import Grade
-from clusterkit.doctor.facts import ask_interpreter
+from clusterkit.doctor.facts import ask_interpreter, run_job
 from clusterkit.network.virtual import why_not
 from clusterkit.words.resources import Network
 from tests.commands import Clusterkit

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from clusterkit.doctor.deep import run_job
 from clusterkit.doctor.diagnosis import Grade
+from clusterkit.doctor.facts import run_job
 from clusterkit.words.resources import Network
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.doctor import machine_rules, python_rules, rules
+from clusterkit.doctor import machine_rules, rules
 from clusterkit.doctor.diagnosis import Grade, as_json, as_text
 from clusterkit.doctor.machine_rules import PortFacts
-from clusterkit.doctor.python_rules import Interpreter
-from clusterkit.doctor.rules import Facts, diagnose
+from clusterkit.doctor.rules import Facts, Interpreter, diagnose
 from clusterkit.words.model import Program, ProgramKind
 from tests.doctor.doctoring import (
     BARE,
@@ -136,7 +135,7 @@ def test_a_healthy_machine_has_nothing_wrong() -> None:
 
 def test_every_diagnosis_has_a_row() -> None:
     """The names that the rules' text has."""
-    text = "".join(Path(str(module.__file__)).read_text() for module in (rules, machine_rules, python_rules))
+    text = "".join(Path(str(module.__file__)).read_text() for module in (rules, machine_rules))
     told = set(re.findall(r'"([\w-]+)", (?:Grade\.|grade|facts\.no)', text))
     told |= set(re.findall(r'\("([\w-]+)", "(?:--|The )', text))
     assert len(told) > 30

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.engines.table import engine_named
+from clusterkit.engines.base import engine_named
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import describe
 from clusterkit.words.errors import ClusterkitError
@@ -31,11 +31,11 @@ def test_a_job_imports_no_engine_but_its_own(
     modules = set(re.findall(r"import '(clusterkit\.[\w.]+)'", run.output))
     assert "clusterkit.supervisor.launch" in modules
     found = {name.split(".")[2] for name in modules if name.startswith("clusterkit.engines.")}
-    assert found - {"options", "base", "table"} == engines
+    assert found - {"options", "base"} == engines
     assert engines or found == {"options"}
 
 
-@pytest.mark.parametrize("name", ["", "os", "..words", "slurm.left", "x" * 9000, "\x1b[2J"])
+@pytest.mark.parametrize("name", ["", "os", "..words", "slurm.client", "x" * 9000, "\x1b[2J"])
 def test_an_unknown_engine_is_an_error(name: str) -> None:
     """Of a damaged or hostile job.json, for example: nothing is imported by such a name."""
     with pytest.raises(ClusterkitError, match="Unknown engine") as found:

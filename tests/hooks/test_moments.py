@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.hooks.document import LONGEST, Document
-from clusterkit.hooks.moments import Moments
+from clusterkit.hooks.moments import LONGEST, Document, Moments
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.paths import Paths
 from clusterkit.words import events as ev

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.page.log_extract import Extract, extract
+from clusterkit.page.report_file import Extract, extract
 from clusterkit.store.directory import RunDirectory
 from tests.histories import task
 

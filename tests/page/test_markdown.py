@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
-from clusterkit.page.markup import block, code
+from clusterkit.page.markdown import RunFacts, block, campaign_markdown, code, run_markdown
 from clusterkit.words.campaign import campaign_record
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState

@@ -197,5 +197,5 @@ def test_marks_attempts_and_removed_entities_are_bounded() -> None:
     for number in range(100_000):
         board.put(f"x/{number}", number, number)
         board.put(f"x/{number}", None, number)
-    assert len(board) == 0
+    assert board.all() == {}
     assert len(board.since_version(0)) <= 20_000

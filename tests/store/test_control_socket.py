@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.store.control_socket import connect, listen, remove_stale
+from clusterkit.store.control import connect, listen, remove_stale
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.errors import RunDirectoryError
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.follow import Life, follow
-from clusterkit.store.journal import JournalReader
+from clusterkit.store.journal import JournalReader, Life, follow
 
 LINES = [b'{"number": %d}\n' % number for number in range(4)]
 

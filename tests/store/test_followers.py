@@ -23,7 +23,7 @@ FOLLOWER = """
 import hashlib, json, os, sys, threading
 from pathlib import Path
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.follow import Life, follow
+from clusterkit.store.journal import Life, follow
 from clusterkit.store.journal import JournalReader
 run, over, digest = RunDirectory(Path(sys.argv[1])), threading.Event(), hashlib.sha256()
 

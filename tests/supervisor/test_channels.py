@@ -22,8 +22,7 @@ from clusterkit.backends.local.stacks import dump_for
 from clusterkit.backends.local.watcher import Watcher
 from clusterkit.job.step_regex import problem_of
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.store.control import Client
-from clusterkit.store.control_socket import connect
+from clusterkit.store.control import Client, connect
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.supervisor.control import ControlServer

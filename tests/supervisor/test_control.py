@@ -14,8 +14,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.store.control import Client, Refused
-from clusterkit.store.control_socket import address, connect, listen
+from clusterkit.store.control import Client, Refused, address, connect, listen
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.words.events import Impaired

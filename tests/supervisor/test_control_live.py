@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.store.control import Client, NotLive, Refused
-from clusterkit.store.control_socket import connect
+from clusterkit.store.control import Client, NotLive, Refused, connect
 from clusterkit.store.directory import RunDirectory
 from tests.support import CHILDREN, Up, wait_until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.supervisor.run import make_and_lock
+from clusterkit.supervisor.prepare import make_and_lock
 from clusterkit.supervisor.up import _early
 from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.servable import Preload

@@ -14,8 +14,7 @@ import pytest
 from clusterkit.backends.local.resources import too_few_descriptors
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
-from clusterkit.supervisor.detach import detach
-from clusterkit.supervisor.guardian import guard
+from clusterkit.supervisor.guardian import detach, guard
 from clusterkit.supervisor.lost import FILE, keep_crash
 from clusterkit.system.barrier import crashed, shortage
 from clusterkit.system.ports import claim

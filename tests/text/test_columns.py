@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.text.columns import columns, fitted, fitted_end, padded
+from clusterkit.text.printable import columns, fitted, fitted_end, padded
 
 
 @pytest.mark.parametrize(

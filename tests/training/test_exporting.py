@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.training import replacement
+from clusterkit.training import exporting
 from clusterkit.training.exporting import export
 
 
@@ -139,8 +139,8 @@ def kill_at(monkeypatch: pytest.MonkeyPatch, number: int, can_exchange: bool) ->
 
     for place, name in CALLS:
         monkeypatch.setattr(place, name, counted(name, getattr(place, name)))
-    exchange = replacement._exchange if can_exchange else lambda one, other: False
-    monkeypatch.setattr(replacement, "_exchange", counted("exchange", exchange))
+    exchange = exporting._exchange if can_exchange else lambda one, other: False
+    monkeypatch.setattr(exporting, "_exchange", counted("exchange", exchange))
     return made
 
 
@@ -185,7 +185,7 @@ def test_where_the_new_model_cannot_take_its_place_the_old_one_stays(
 ) -> None:
     """An error between the two renames undoes the first one."""
     export(Model("old"), tmp_path / "model", "saved_model")
-    monkeypatch.setattr(replacement, "_exchange", lambda one, other: False)
+    monkeypatch.setattr(exporting, "_exchange", lambda one, other: False)
     rename = os.rename
 
     def refuse(source: Any, target: Any, **kwargs: Any) -> None:
@@ -208,7 +208,7 @@ def test_whatever_was_there_is_replaced(
 ) -> None:
     """A file is replaced by a directory and vice versa; a link is replaced itself, not its target."""
     if not can_exchange:
-        monkeypatch.setattr(replacement, "_exchange", lambda one, other: False)
+        monkeypatch.setattr(exporting, "_exchange", lambda one, other: False)
     elsewhere, place = tmp_path / "elsewhere", tmp_path / "here" / "model.keras"
     elsewhere.mkdir()
     place.parent.mkdir()

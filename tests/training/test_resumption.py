@@ -48,7 +48,7 @@ def test_keras_3_begins_where_its_own_callback_says() -> None:
     model = Keras3()
     resumption.start_at(model, 4)
     assert model._initial_epoch == 4
-    resumption.reset_start(model)
+    resumption.start_at(model, None)
     assert model._initial_epoch is None
 
 
@@ -57,7 +57,7 @@ def test_keras_2_asks_for_its_counters() -> None:
     model = Keras2()
     resumption.start_at(model, 4)
     assert model._maybe_load_initial_counters_from_ckpt(10, 0) == (4, 0)
-    resumption.reset_start(model)
+    resumption.start_at(model, None)
     assert model._maybe_load_initial_counters_from_ckpt(10, 0) == (0, 0)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.text.columns import columns
+from clusterkit.text.printable import columns
 from clusterkit.views.goodput import goodput_lines, percentages, startup_lines
 from clusterkit.words.account import Account
 from clusterkit.words.goodput import Goodput

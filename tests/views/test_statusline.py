@@ -8,7 +8,7 @@ import pytest
 
 from clusterkit.ledger.ledger import Ledger, ledger_of
 from clusterkit.ledger.status import RunStatus
-from clusterkit.text.columns import columns
+from clusterkit.text.printable import columns
 from clusterkit.views.statusline import status_line
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec

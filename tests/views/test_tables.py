@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunStatus
-from clusterkit.text.columns import columns
+from clusterkit.text.printable import columns
 from clusterkit.views.listing import TASKS, Usage, run_row, runs_table, task_rows, tasks_table
 from clusterkit.views.recoveries import DROPPED, TITLES, recovery_lines
 from clusterkit.views.tables import Column, table, table_lines

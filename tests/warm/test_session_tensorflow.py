@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from clusterkit import Cluster, ClusterFailed
-from clusterkit.api.session import session
+from clusterkit.api.supervisor import session
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
@@ -29,7 +29,7 @@ PATIENCE = 100
 SESSION = """
 import os, signal, sys, threading
 from clusterkit import Cluster
-from clusterkit.api.session import session
+from clusterkit.api.supervisor import session
 
 def train(go_on):
     import tensorflow
@@ -70,7 +70,7 @@ def hang() -> None:
 def fresh(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     """A session without a server; it ends with the test as with its process."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
-    monkeypatch.setattr("clusterkit.api.session._sessions", {})
+    monkeypatch.setattr("clusterkit.api.supervisor._sessions", {})
     yield session()
     end(session())
 
@@ -80,7 +80,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     """A session that the tests of this file have in common."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLUSTERKIT_HOME", str(tmp_path_factory.mktemp("users")))
-        patch.setattr("clusterkit.api.session._sessions", {})
+        patch.setattr("clusterkit.api.supervisor._sessions", {})
         found = session()
     yield found
     end(found)
@@ -90,7 +90,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 def warm(shared: Session, home: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
     """Make the shared session this process's."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
-    monkeypatch.setattr("clusterkit.api.session._sessions", {os.getpid(): shared})
+    monkeypatch.setattr("clusterkit.api.supervisor._sessions", {os.getpid(): shared})
     return shared
 
 

@@ -52,7 +52,7 @@ _TENSORFLOW = (
     ("clusterkit/training/checkpointer.py", "save|wait", "writes a checkpoint", True),
     ("clusterkit/training/background.py", "finish", "writes a checkpoint", True),
     ("clusterkit/training/checkpointer.py", "_choose", "looks for a checkpoint", True),
-    ("clusterkit/training/agreement.py", "follow_chief", "waits for the chief's choice of a checkpoint", False),
+    ("clusterkit/training/checkpoint_store.py", "follow_chief", "waits for the chief's choice of a checkpoint", False),
     ("clusterkit/training/checkpointer.py", "restore", "reads a checkpoint", True),
     ("tensorflow/python/checkpoint/checkpoint.py", "save|write|_write", "writes a checkpoint", True),
     ("tensorflow/python/checkpoint/checkpoint.py", "restore|read", "reads a checkpoint", True),

@@ -1,1 +1,0 @@
-"""Agents that somebody else starts: by hand, or Kubernetes from the manifests."""

@@ -27,7 +27,6 @@ class ExternalAgents(Allocation):
         """Nothing is started here."""
 
     def failed(self) -> str | None:
-        """Nobody here knows."""
         return None
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:

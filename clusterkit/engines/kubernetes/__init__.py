@@ -1,1 +1,0 @@
-"""Kubernetes by manifest: documents that bring a job up as a JobSet of a supervisor and agents."""

@@ -1,23 +1,169 @@
-"""Every document of a run, and the comments at their head."""
+"""The documents of a run, the comments at their head, and their YAML, which every parser reads as what was meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING
 
-from clusterkit.engines.kubernetes.commands import job_file
-from clusterkit.engines.kubernetes.jobset import jobset
-from clusterkit.engines.kubernetes.manifest import Document, Manifest, Secret
-from clusterkit.engines.kubernetes.names import SUPERVISOR
-from clusterkit.engines.kubernetes.objects import (
-    job_name,
-    job_object,
-    key_secret,
-    network_policy,
-    volume_claim,
-)
+from clusterkit.engines.kubernetes import pods
+from clusterkit.engines.kubernetes.manifest import AGENT, HOME, MOST, SUPERVISOR, Document, Manifest, Place, Secret
 from clusterkit.text.spelling import listed
+from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
+from clusterkit.words.outcome import CRASHED, PROVED_NOTHING
 from clusterkit.words.secrets import has_credentials
+
+if TYPE_CHECKING:
+    from yaml import SafeDumper
+    from yaml.nodes import ScalarNode
+
+
+FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` with which the run is over
+KILLS = 20  # how often a supervisor that was killed is replaced; evictions and lost nodes are not counted
+SIZE = "10Gi"  # of the shared volume
+# Strings that need no quotes. Parsers differ in what else they take as a number, a date or a truth value: 1e3, 012,
+# 0o17, y, NO, 12:30:00. What is not clearly a word is quoted.
+_WORD = re.compile(r"[A-Za-z/][A-Za-z0-9._/-]*")
+_NO_WORDS = re.compile("y|n|yes|no|on|off|true|false|null|nan|inf", re.IGNORECASE)
+# Several lines that are shown as they are: the key, the job file.
+_LINES = re.compile(r"(?:(?:[!-~](?:[ -~]*[!-~])?)?\n)*[!-~](?:[ -~]*[!-~])?\n")
+
+
+def jobset(manifest: Manifest) -> Document:
+    """The JobSet of a job. It makes the headless Service itself, under the run's name."""
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": pods.metadata(manifest.place, manifest.name),
+        "spec": {
+            "network": {"enableDNSHostnames": True, "subdomain": manifest.name, "publishNotReadyAddresses": True},
+            "successPolicy": {"operator": "All", "targetReplicatedJobs": [SUPERVISOR]},
+            "failurePolicy": {"maxRestarts": 0},
+            "replicatedJobs": [
+                {"name": SUPERVISOR, "replicas": 1, "template": {"spec": _supervisor(manifest)}},
+                {"name": AGENT, "replicas": 1, "template": {"spec": _agents(manifest)}},
+            ],
+        },
+    }
+
+
+def _supervisor(manifest: Manifest) -> Document:
+    has_file = pods.job_file(manifest) != ""
+    env: list[Document] = [{"name": "CLUSTERKIT_HOME", "value": HOME}]
+    mounts = [pods.KEY_MOUNT, *([pods.JOB_MOUNT] if has_file else [])]
+    words = [*map(pods.verbatim, pods.supervisor_words(manifest))]
+    only = pods.container(manifest, SUPERVISOR, words, env, pods.SUPERVISOR, mounts)
+    volumes = [pods.key_volume(manifest.place.key), *([pods.job_volume(*pods.job_name(manifest))] if has_file else [])]
+    return {
+        "parallelism": 1,
+        "completions": 1,
+        "completionMode": "Indexed",
+        "backoffLimit": KILLS,
+        "podReplacementPolicy": "Failed",  # there are never two supervisors of a run
+        "podFailurePolicy": {
+            "rules": [
+                {
+                    "action": "FailJob",
+                    "onExitCodes": {"containerName": SUPERVISOR, "operator": "In", "values": list(FINAL)},
+                },
+                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            ]
+        },
+        "template": pods.template(manifest, SUPERVISOR, only, volumes, restartPolicy="Never"),
+    }
+
+
+def _agents(manifest: Manifest) -> Document:
+    host = f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"  # of the supervisor's pod, and of one that replaced it
+    env: list[Document] = [
+        {"name": pods.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+        {"name": pods.SUPERVISOR_HOST, "value": host},
+    ]
+    only = pods.container(manifest, AGENT, pods.agent_words(), env, pods.of_agent(manifest), [pods.KEY_MOUNT])
+    # Nodes with GPUs are kept for the pods that use them.
+    kept: list[Document] = [{"key": pods.GPU, "operator": "Exists", "effect": "NoSchedule"}]
+    tolerations: Document = {"tolerations": kept} if manifest.job.devices.gpus else {}
+    spread: Document = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": pods.labels(manifest, AGENT)},
+    }
+    return {
+        "parallelism": manifest.agents,
+        "completions": manifest.agents,
+        "completionMode": "Indexed",
+        "backoffLimit": MOST,
+        "template": pods.template(
+            manifest,
+            AGENT,
+            only,
+            [pods.key_volume(manifest.place.key)],
+            restartPolicy="OnFailure",
+            topologySpreadConstraints=[spread],
+            **tolerations,
+        ),
+    }
+
+
+def key_secret(place: Place, pem: str) -> Document:
+    """The certificate and the key with which supervisor and agents know each other."""
+    return _secret(place, place.key, {pods.KEY: pem})
+
+
+def job_object(manifest: Manifest) -> list[Document]:
+    """The job file of the supervisor's pod, if it has one: as a Secret if one may be in it."""
+    text, (name, is_secret) = pods.job_file(manifest), pods.job_name(manifest)
+    if not text:
+        return []
+    if is_secret:
+        return [_secret(manifest.place, name, {pods.JOB_FILE: text})]
+    meta = pods.metadata(manifest.place, name)
+    return [
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": {pods.JOB_FILE: text}}
+    ]
+
+
+def volume_claim(manifest: Manifest) -> list[Document]:
+    """The claim for the volume of the run directories, unless there is one already."""
+    flags = manifest.flags
+    if flags.claim is not None:
+        return []
+    spec: Document = {
+        "accessModes": ["ReadWriteMany"],
+        **({} if flags.storage is None else {"storageClassName": flags.storage}),
+        "resources": {"requests": {"storage": flags.storage_size or SIZE}},
+    }
+    meta = pods.metadata(manifest.place, manifest.claim)
+    return [{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}]
+
+
+def network_policy(manifest: Manifest) -> Document:
+    """Let only the pods of the run reach each other: TensorFlow's servers ask nobody who they are."""
+    selector: Document = {"matchLabels": pods.of_run(manifest.name)}
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": pods.metadata(manifest.place, manifest.name),
+        "spec": {
+            "podSelector": selector,
+            "policyTypes": ["Ingress"],
+            "ingress": [{"from": [{"podSelector": selector}]}],
+        },
+    }
+
+
+def _secret(place: Place, name: str, values: dict[str, str]) -> Document:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": pods.metadata(place, name),
+        "type": "Opaque",
+        "immutable": True,
+        "stringData": values,
+    }
 
 
 def documents(manifest: Manifest, pem: str) -> list[Document]:
@@ -29,16 +175,15 @@ def documents(manifest: Manifest, pem: str) -> list[Document]:
 def secrets_in(manifest: Manifest) -> list[str]:
     """What in the documents is nobody's business, in words."""
     urls = ["credentials in a URL of the job"] if has_credentials(manifest.job) else []
-    name, is_secret = job_name(manifest)
+    name, is_secret = pods.job_name(manifest)
     key = [f"the run's key (Secret {manifest.place.key})"] if manifest.flags.secret is Secret.TOO else []
-    is_there = is_secret and bool(job_file(manifest))
+    is_there = is_secret and bool(pods.job_file(manifest))
     return [*key, *([f"variables of the job (Secret {name})"] if is_there else []), *urls]
 
 
 def head(manifest: Manifest) -> Iterator[str]:
     """What the reader of the documents should know first, as lines."""
-    counts = ", ".join(number_of(kind, count) for kind, count in manifest.job.counts.items() if count)
-    yield f"clusterkit run {manifest.name}: {counts} on {number_of('host', manifest.hosts)}."
+    yield f"clusterkit run {manifest.name}: {manifest.job.shape_text} on {number_of('host', manifest.hosts)}."
     if found := secrets_in(manifest):
         yield f"SECRET: this holds {listed(found)}."
         yield "Keep it out of version control, and readable for you alone."
@@ -53,3 +198,42 @@ def head(manifest: Manifest) -> Iterator[str]:
     yield f"Output: kubectl logs{at} --follow {job}"
     yield f"Look:   kubectl exec{at} {job} -- clusterkit ps"
     yield f"End:    kubectl delete{at} jobset {manifest.name}"
+
+
+class NoYaml(ClusterkitError):
+    """PyYAML is not installed."""
+
+    exit_code = 2
+
+
+def yaml_text(head: Iterable[str], documents: Iterable[Document]) -> str:
+    """Write the documents, below `head` as comments. Raises NoYaml if PyYAML is missing."""
+    try:
+        import yaml
+    except ImportError:
+        raise NoYaml(
+            "Manifests are written by PyYAML, which is not installed. Install it: pip install 'tf-clusterkit[engines]'"
+        ) from None
+    comments = "".join(f"# {line}".rstrip() + "\n" for line in head)
+    width = float("inf")
+    return comments + yaml.dump_all(documents, Dumper=_dumper(), sort_keys=False, explicit_start=True, width=width)
+
+
+@cache
+def _dumper() -> type[SafeDumper]:
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, data: object) -> bool:
+            return True  # an object that stands in two places is written twice
+
+    Dumper.add_representer(str, _string)
+    return Dumper
+
+
+def _string(dumper: SafeDumper, text: str) -> ScalarNode:
+    if _WORD.fullmatch(text) and not _NO_WORDS.fullmatch(text):
+        style = None
+    else:
+        style = "|" if _LINES.fullmatch(text) and not text.startswith("\n") else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)

@@ -1,20 +1,32 @@
-"""What `clusterkit manifests` was asked for: a job, its name, and what its pods get."""
+"""What `clusterkit manifests` was asked for, and what keeps it from running in pods."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from clusterkit.job import spec
 from clusterkit.job.devices import computing
-from clusterkit.job.options import JobOptions
+from clusterkit.job.options import OPTIONS, JobOptions
 from clusterkit.words.job import JobSpec
+from clusterkit.words.resources import Network
+from clusterkit.words.secrets import has_credentials, hidden_in
 
 JSON = None | bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"]
 Document = Mapping[str, JSON]  # one Kubernetes object, or a part of one
 
 MOST = 2**31 - 1  # of a number in an object
 HOME = "/var/lib/clusterkit"  # where the pods have the volume that they share; CLUSTERKIT_HOME of the supervisor
+AGENT, SUPERVISOR = "agent", "supervisor"
+LONGEST_LABEL = 63
+# Services are named like the run, and a service's name begins with a letter (RFC 1035).
+_RUN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_QUANTITY = re.compile(r"[0-9]+(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 
 class Secret(enum.StrEnum):
@@ -34,7 +46,6 @@ class Place:
 
     @property
     def key(self) -> str:
-        """The name of the Secret of the run's key."""
         return f"{self.run}-key"
 
 
@@ -55,19 +66,15 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A job that can be written down for Kubernetes.
+    """A job that can be written down for Kubernetes."""
 
-    `name` is the run's id, with which the name of every object begins. `options` are those of the job without it.
-    """
-
-    name: str
+    name: str  # the run's id, with which the name of every object begins
     job: JobSpec
-    options: JobOptions
+    options: JobOptions  # of the job, without the run's id
     flags: Flags
 
     @property
     def place(self) -> Place:
-        """Where its objects are."""
         return Place(self.name, self.flags.namespace)
 
     @property
@@ -82,7 +89,6 @@ class Manifest:
 
     @property
     def claim(self) -> str:
-        """The name of the claim for the volume that the pods share."""
         return self.flags.claim or self.name
 
 
@@ -92,5 +98,102 @@ def hosts_of(job: JobSpec, flags: Flags) -> int:
 
 
 def agents_of(job: JobSpec, flags: Flags) -> int:
-    """Those and the spare ones."""
     return hosts_of(job, flags) + job.hosts.spare
+
+
+def longest_name(hosts: int) -> int:
+    """How long a run's id may be: pods are called `<id>-supervisor-0-0-<5 characters>`, and by that name resolved."""
+    longest = max(f"-{SUPERVISOR}-0-0-xxxxx", f"-{AGENT}-0-{max(hosts - 1, 0)}-xxxxx", key=len)
+    return LONGEST_LABEL - len(longest)
+
+
+def name_problems(name: str, hosts: int) -> Iterator[str]:
+    longest = longest_name(hosts)
+    if _RUN.fullmatch(name) and len(name) <= longest:
+        return
+    fitting = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+    fitting = (fitting if fitting[:1].isalpha() else f"run-{fitting}")[:longest].rstrip("-")
+    yield (
+        f"--run-id {name!r} can't name Kubernetes objects: up to {longest} lower-case letters, digits and dashes, "
+        f"a letter first and no dash last. For example: --run-id {fitting}"
+    )
+
+
+def flag_problems(flags: Flags) -> Iterator[str]:
+    if not _IMAGE.fullmatch(flags.image):
+        yield f"--image {flags.image!r} can't be the name of an image."
+    if flags.namespace is not None and not _LABEL.fullmatch(flags.namespace):
+        yield (
+            f"--namespace {flags.namespace!r} can't be a namespace: up to {LONGEST_LABEL} lower-case letters, digits "
+            "and dashes, a letter or digit first and last."
+        )
+    objects = [("--storage", flags.storage), ("--claim", flags.claim), *(("--env-from", n) for n in flags.env_from)]
+    for flag, name in objects:
+        if name is not None and not _SUBDOMAIN.fullmatch(name):
+            yield (
+                f"{flag} {name!r} can't name a Kubernetes object: lower-case letters, digits, dashes and dots, a "
+                "letter or digit first and last."
+            )
+    for flag, size in (("--storage-size", flags.storage_size), ("--memory", flags.memory)):
+        if size is not None and not (_QUANTITY.fullmatch(size) and re.search("[1-9]", size)):
+            yield f"{flag} {size!r} is not a size. Write 512Mi, 10Gi or a number of bytes."
+
+
+def problems_of(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str]:
+    """Every problem but those with the name."""
+    yield from flag_problems(flags)
+    yield from _volume_problems(options, flags)
+    yield from _text_problems(job, options)
+    for name in ("engine", "listen", "agent_key"):
+        if name in options:
+            yield f"{OPTIONS[name].flag} is set in the manifests: leave it out."
+    if flags.hosts is not None and not 1 <= flags.hosts <= spec.MOST:
+        yield f"--hosts is {flags.hosts}. It has to be between 1 and {spec.MOST}."
+    if job.network is Network.VIRTUAL:
+        yield "--network virtual is a network within one machine; pods have that of their cluster. Leave it out."
+    if flags.secret is Secret.OUT:
+        yield from _secret_problems(job)
+    yield from _table_problems(job)
+
+
+def _volume_problems(options: JobOptions, flags: Flags) -> Iterator[str]:
+    if flags.claim is not None and (flags.storage is not None or flags.storage_size is not None):
+        yield "--claim names a volume claim that there is already; --storage and --storage-size are for a new one."
+    if "resume" in options and flags.claim is None:
+        yield "--resume reads the directory of an earlier run. Name the claim of the volume that has it: --claim NAME."
+    directory = options.get("checkpoint_dir")
+    if directory is not None and not str(directory).startswith(f"{HOME}/"):
+        yield f"--checkpoint-dir {directory}: the directory that all pods share is {HOME}. Name one below it."
+
+
+def _text_problems(job: JobSpec, options: JobOptions) -> Iterator[str]:
+    texts: dict[str, str] = {
+        "the program": job.program.target,
+        **{f"argument {number} of the program": text for number, text in enumerate(job.program.args, 1)},
+        **{f"--{name.replace('_', '-')}": str(value) for name, value in options.items() if name in OPTIONS},
+    }
+    for where, setup in job.every_setup.items():
+        texts |= {f"{where}env: {name!r}": name + value for name, value in setup.env.items()}
+        texts |= {f"{where}args": "".join(setup.args or ()), f"{where}cwd": setup.cwd or ""}
+    for what, text in texts.items():
+        if spec.UNFIT.search(text) or any("\udc80" <= character <= "\udcff" for character in text):
+            yield f"{what} has bytes that are not UTF-8 text, and can't be in a manifest."
+
+
+def _secret_problems(job: JobSpec) -> Iterator[str]:
+    for where, setup in job.every_setup.items():
+        for name in hidden_in(setup.env, job.show_env):
+            yield (
+                f"--no-secret: {where}env: {name} may be a secret, and would be in the documents. Leave it out of "
+                "the job, and name a Secret of yours that has it: --env-from NAME. If it is none, add --show-env."
+            )
+    if has_credentials(job):
+        yield "--no-secret: the job has a URL with credentials in it, which would be in the documents. Use a variable."
+
+
+def _table_problems(job: JobSpec) -> Iterator[str]:
+    """The tables lie in a directory of their own in the supervisor's pod, to which their paths would be relative."""
+    for kind, setup in job.setups.items():
+        for name, path in (("cwd", setup.cwd), ("python", setup.python)):
+            if path is not None and not path.startswith("/") and (name == "cwd" or "/" in path):
+                yield f"task.{kind}.{name} is {path}: write the full path that it has in the image."

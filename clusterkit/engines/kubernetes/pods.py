@@ -1,12 +1,51 @@
-"""The templates of pods: which user they run as, what they may write, what they see."""
+"""The templates of pods: their commands, which user they run as, what they may write, what they see."""
 
 from __future__ import annotations
 
 from math import ceil
 
-from clusterkit.engines.kubernetes.commands import JOB_DIRECTORY, JOB_FILE, KEY, KEY_DIRECTORY
-from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest
+from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest, Place
 from clusterkit.job.devices import computing
+from clusterkit.job.flags import job_flags
+from clusterkit.job.jobtext import job_text
+from clusterkit.job.options import JobOptions
+from clusterkit.words.secrets import has_credentials, hidden_in
+
+PORT = 7077  # on which the supervisor listens for agents
+KEY_DIRECTORY, KEY = "/run/clusterkit/key", "agents.pem"
+JOB_DIRECTORY, JOB_FILE = "/etc/clusterkit", "job.toml"
+POD_NAME, SUPERVISOR_HOST = "POD_NAME", "SUPERVISOR_HOST"  # variables of the agents' pods
+
+
+def supervisor_words(manifest: Manifest) -> list[str]:
+    """The command of the supervisor's pod: what stands in the job file of the pod is not on the command line."""
+    options = {name: value for name, value in manifest.options.items() if name not in ("env", "task", "hosts")}
+    return [
+        *("clusterkit", "up", "--engine", "agents", "--hosts", str(manifest.hosts), "--listen", f"[::]:{PORT}"),
+        *("--agent-key", f"{KEY_DIRECTORY}/{KEY}", "--run-id", manifest.name, "--continue"),
+        *(["-f", f"{JOB_DIRECTORY}/{JOB_FILE}"] if job_file(manifest) else []),
+        *job_flags(JobOptions(**options)),  # type: ignore[typeddict-item]
+    ]
+
+
+def agent_words() -> list[str]:
+    """The command of the agents' pods, in which Kubernetes replaces the variables."""
+    return [
+        *("clusterkit", "agent", "--connect", f"$({SUPERVISOR_HOST}):{PORT}", "--key", f"{KEY_DIRECTORY}/{KEY}"),
+        *("--host", f"$({POD_NAME})"),
+    ]
+
+
+def job_file(manifest: Manifest) -> str:
+    """The job file in the supervisor's pod: variables, which may be secrets, and tables. Empty if there are none."""
+    options = {name: value for name, value in manifest.options.items() if name in ("env", "task") and value}
+    return job_text(JobOptions(**options), secrets=True).lstrip("\n")  # type: ignore[typeddict-item]
+
+
+def verbatim(text: str) -> str:
+    """Write a word of a container's command, or a variable's value, in which `$(NAME)` would stand for a variable."""
+    return text.replace("$", "$$")
+
 
 GPU = "nvidia.com/gpu"
 SUPERVISOR: Document = {"requests": {"cpu": "1", "memory": "512Mi"}}
@@ -34,14 +73,27 @@ def labels(manifest: Manifest, component: str) -> Document:
 
 
 def of_run(run: str) -> Document:
-    """The labels of everything that belongs to a run."""
     return {"app.kubernetes.io/name": "clusterkit", "app.kubernetes.io/instance": run}
+
+
+def metadata(place: Place, name: str) -> Document:
+    return {
+        "name": name,
+        **({} if place.namespace is None else {"namespace": place.namespace}),
+        "labels": of_run(place.run),
+    }
+
+
+def job_name(manifest: Manifest) -> tuple[str, bool]:
+    """The name of the object with the job file, and whether it has to be a Secret."""
+    job = manifest.job
+    hidden = any(hidden_in(setup.env, job.show_env) for setup in job.every_setup.values())
+    return f"{manifest.name}-job", hidden or has_credentials(job)
 
 
 def container(
     manifest: Manifest, name: str, words: list[str], env: list[Document], resources: Document, mounts: list[Document]
 ) -> Document:
-    """The only container of a pod."""
     sources = [{"secretRef": {"name": source}} for source in manifest.flags.env_from]
     return {
         "name": name,
@@ -101,7 +153,6 @@ def key_volume(secret: str) -> Document:
 
 
 def job_volume(name: str, is_secret: bool) -> Document:
-    """The job file of the supervisor's pod."""
     if is_secret:
         return _secret_volume("job", name, JOB_FILE)
     return {"name": "job", "configMap": {"name": name, "items": [{"key": JOB_FILE, "path": JOB_FILE}]}}
@@ -112,8 +163,3 @@ def _secret_volume(name: str, secret: str, file: str) -> Document:
         "name": name,
         "secret": {"secretName": secret, "defaultMode": 0o400, "items": [{"key": file, "path": file}]},
     }
-
-
-def tolerations(gpus: bool) -> Document:
-    """What lets a pod that uses GPUs onto the nodes that are kept for such pods."""
-    return {"tolerations": [{"key": GPU, "operator": "Exists", "effect": "NoSchedule"}]} if gpus else {}

@@ -1,18 +1,57 @@
-"""The text that `clusterkit manifests` prints or writes, with a new key in it."""
+"""From flags and job file to the text that `clusterkit manifests` prints, or to one error with every problem."""
 
 from __future__ import annotations
 
 import datetime
 import os
 import stat
+from dataclasses import replace
+from typing import cast
 
 from clusterkit.backends.link.certificate import make_certificate
-from clusterkit.engines.kubernetes.documents import documents, head, secrets_in
-from clusterkit.engines.kubernetes.manifest import Manifest, Place, Secret
-from clusterkit.engines.kubernetes.objects import key_secret
-from clusterkit.engines.kubernetes.text import yaml_text
+from clusterkit.engines.kubernetes import manifest
+from clusterkit.engines.kubernetes.documents import documents, head, key_secret, secrets_in, yaml_text
+from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, Secret
+from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.spec import MOST, describe
+from clusterkit.store.store import new_run_id
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.job import JobSpec
+
+
+def asked(gathered: Gathered, flags: Flags) -> Manifest:
+    """Check everything that can be known without the image, whose files are not here. Raises BadJob."""
+    # The number of agents is another one than on one machine if it is not given.
+    asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))
+    hosts = max(1, manifest.hosts_of(_countable(gathered)[0], asked_for))
+    on_hosts = gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
+    job, problems = _countable(on_hosts)
+    name = gathered.options.get("run_id") or f"run-{new_run_id()}"
+    problems += [
+        *manifest.name_problems(name, manifest.agents_of(job, flags)),
+        *manifest.problems_of(job, gathered.options, flags),
+    ]
+    if problems:
+        raise BadJob(problems)
+    options = {key: value for key, value in gathered.options.items() if key != "run_id"}
+    return Manifest(name, job, cast(JobOptions, options), flags)
+
+
+def _countable(gathered: Gathered) -> tuple[JobSpec, list[str]]:
+    """The job and its problems; with few tasks if they are among the problems, since there may be too many to list."""
+    job, problems, clear = describe(gathered)
+    return job if clear else replace(job, counts={kind: min(count, 1) for kind, count in job.counts.items()}), problems
+
+
+def asked_key(gathered: Gathered, flags: Flags) -> Place:
+    """Check what the Secret of a run's key depends on, which is not the job. Raises BadJob."""
+    name = gathered.options.get("run_id")
+    problems = [*manifest.flag_problems(flags)]
+    problems += ["--only-secret needs the run's id: --run-id ID."] if name is None else manifest.name_problems(name, 1)
+    if name is None or problems:
+        raise BadJob(problems)
+    return Place(name, flags.namespace)
 
 
 class CannotWrite(ClusterkitError):
@@ -21,12 +60,12 @@ class CannotWrite(ClusterkitError):
     exit_code = 2
 
 
-def manifest_text(manifest: Manifest, seen: bool) -> str:
+def manifest_text(one: Manifest, seen: bool) -> str:
     """Every document of a run. Raises BadJob if there is a secret in them, and they would be `seen` on a screen."""
-    if seen and (found := secrets_in(manifest)):
+    if seen and (found := secrets_in(one)):
         raise BadJob([_unseen(listed(found))])
-    has_key = manifest.flags.secret is Secret.TOO
-    return yaml_text(head(manifest), documents(manifest, _new_key(manifest.name) if has_key else ""))
+    has_key = one.flags.secret is Secret.TOO
+    return yaml_text(head(one), documents(one, _new_key(one.name) if has_key else ""))
 
 
 def key_text(place: Place, seen: bool) -> str:

@@ -47,7 +47,6 @@ class Processes(Allocation):
         os.close(lifeline)
 
     def failed(self) -> str | None:
-        """Why not all of them are there."""
         for number, agent in enumerate(self.agents):
             if (code := agent.poll()) is not None:
                 return f"the agent on host{number} ended with code {code} ({last_line(self._log)})"

@@ -1,1 +1,0 @@
-"""Slurm: the rules of its words, and its client commands."""

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from clusterkit.backends.hosts.allocation import Allocation, last_line
 from clusterkit.backends.link.address import own_address
+from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.errors import SlurmError
-from clusterkit.engines.slurm.notices import notice
-from clusterkit.engines.slurm.queue import Phase, QueuedJob
-from clusterkit.engines.slurm.steps import agent_command, agents_step
+from clusterkit.engines.slurm.reasons import notice
+from clusterkit.engines.slurm.script import agent_command, agents_step
 from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import AllocationEnding, Interrupted
@@ -26,11 +25,12 @@ from clusterkit.words.events import AllocationEnding, Interrupted
 END_WITHIN = 20.0  # seconds for srun to end when its agents have
 TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
 ANSWER_WITHIN = 8.0  # seconds for the controller, where the time until the job is killed runs
+ASK_EVERY = 5.0  # seconds between two questions about a host that may be lost
+ASK_FOR = 1800.0  # seconds; Slurm may give up a host only after minutes (SlurmdTimeout)
 ANY_PORT = 9  # nothing is sent to it
 
 
 def in_job(env: Mapping[str, str]) -> bool:
-    """Whether this process runs in an allocation of Slurm's."""
     return "SLURM_JOB_ID" in env and "SLURM_JOB_NODELIST" in env
 
 
@@ -78,7 +78,6 @@ class SlurmAllocation(Allocation):
             )
 
     def failed(self) -> str | None:
-        """Why there will be no more agents."""
         if self._step is None or (code := self._step.poll()) is None:
             return None
         files = [self._log, *sorted(self._logs.glob("*.log"))]
@@ -131,3 +130,35 @@ class SlurmAllocation(Allocation):
                 return
             except subprocess.TimeoutExpired:
                 continue
+
+
+def requeue_when_lost(env: Mapping[str, str] = os.environ) -> bool:
+    """Requeue the job that this process is in, once Slurm knows that the host of its batch script is lost.
+
+    Until then, wait; not if the job ends or is requeued by somebody else. Returns whether it was requeued here.
+    """
+    if not in_job(env):
+        return False
+    number, restarts = int(env["SLURM_JOB_ID"]), int(env.get("SLURM_RESTART_COUNT") or 0)
+    until = time.monotonic() + ASK_FOR
+    while time.monotonic() < until:
+        try:
+            if (done := requeue_if_lost(Slurm(env), number, restarts)) is not None:
+                return done
+        except (ControllerAway, UnexpectedAnswer):  # the controller may recover
+            pass
+        except SlurmError:  # another agent has requeued the job
+            return False
+        time.sleep(ASK_EVERY)
+    return False
+
+
+def requeue_if_lost(slurm: Slurm, number: int, restarts: int) -> bool | None:
+    """Requeue an orphaned job: True if requeued, False if not needed, None while its host is not known down."""
+    job = slurm.job(number)
+    if job is None or job.phase is not Phase.RUNNING or job.restarts != restarts:
+        return False
+    if not job.host or not slurm.is_down(job.host):
+        return None
+    slurm.requeue(number)
+    return True

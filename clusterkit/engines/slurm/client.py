@@ -7,17 +7,9 @@ import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
-from clusterkit.engines.slurm.queue import (
-    ENVIRONMENT,
-    FORMAT,
-    QueuedJob,
-    parse_hostnames,
-    parse_queue,
-    parse_submitted,
-)
-from clusterkit.engines.slurm.script import overriding
-from clusterkit.engines.slurm.steps import inside_step
+from clusterkit.engines.slurm import answers
+from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmError
+from clusterkit.engines.slurm.script import inside_step, overriding
 from clusterkit.text.printable import printable
 
 WITHIN = 30.0  # seconds for a command; without a controller, some try for minutes
@@ -43,19 +35,21 @@ class Slurm:
 
     def __init__(self, env: Mapping[str, str] = os.environ, within: float = WITHIN) -> None:
         kept = {name: value for name, value in env.items() if not _CHANGING.match(name)}
-        self._env = {**kept, **ENVIRONMENT, "LC_ALL": "C.UTF-8"}
+        self._env = {**kept, **answers.ENVIRONMENT, "LC_ALL": "C.UTF-8"}
         self._within = within
 
     def submit(self, script: str) -> int:
         """Submit a batch script, whose lines count more than the user's SBATCH_ variables; return the job's id."""
         without = overriding(script)
         plain = Slurm({name: value for name, value in self._env.items() if name not in without}, self._within)
-        return parse_submitted(plain._run("sbatch", "--parsable", text=script))
+        return answers.parse_submitted(plain._run("sbatch", "--parsable", text=script))
 
     def job(self, job: int) -> QueuedJob | None:
         """Return what the controller knows of a job. None: it is over for long (`MinJobAge`), or never was."""
         try:
-            jobs = parse_queue(self._run("squeue", "--noheader", "--states=all", f"--jobs={job}", f"--Format={FORMAT}"))
+            jobs = answers.parse_queue(
+                self._run("squeue", "--noheader", "--states=all", f"--jobs={job}", f"--Format={answers.FORMAT}")
+            )
         except SlurmError as error:
             if _UNKNOWN_JOB in str(error):
                 return None
@@ -64,7 +58,7 @@ class Slurm:
 
     def hostnames(self, hosts: str) -> list[str]:
         """Return the names that an expression such as `n[1-3]` stands for."""
-        return parse_hostnames(self._run("scontrol", "show", "hostnames", hosts))
+        return answers.parse_hostnames(self._run("scontrol", "show", "hostnames", hosts))
 
     def cancel(self, job: int) -> None:
         """End a job: its processes get SIGTERM, and SIGKILL some time later."""

@@ -7,11 +7,9 @@ import subprocess
 from collections.abc import Callable, Sequence
 
 from clusterkit.engines.base import Announce, Engine
-from clusterkit.engines.slurm import left, sequel
-from clusterkit.engines.slurm.allocation import SlurmAllocation, in_job
+from clusterkit.engines.slurm.allocation import SlurmAllocation, in_job, requeue_when_lost
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.following import Following
-from clusterkit.engines.slurm.submission import submission
+from clusterkit.engines.slurm.submission import Following, continues, submission
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.job import JobSpec
 
@@ -40,13 +38,13 @@ class SlurmEngine(Engine):
         return os.environ.get("SLURM_JOB_ID", "")
 
     def supervisor_lost(self) -> bool:
-        return left.requeue()
+        return requeue_when_lost()
 
     def run_inside(self, allocation: str, host: str, command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
         return Slurm(within=COMMAND_WITHIN).inside(int(allocation), host, command)
 
     def continues(self, run: RunDirectory) -> bool:
-        return sequel.continues(run)
+        return continues(run)
 
 
 ENGINE = SlurmEngine()

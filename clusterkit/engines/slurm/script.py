@@ -1,4 +1,4 @@
-"""The batch script of a run: what it asks Slurm for, and the command that becomes the run's supervisor."""
+"""What Slurm is told: the batch script of a run, and the command lines of srun."""
 
 from __future__ import annotations
 
@@ -31,30 +31,31 @@ _OPTION = re.compile(r'^#SBATCH "?--([a-z-]+)', re.MULTILINE)
 # The variables that stand for an option, where they are not called as it is; and those of options that no script has.
 _VARIABLES = {"time": ("TIMELIMIT",), "requeue": ("NO_REQUEUE",)}
 _NEVER = ("ARRAY_INX", "ERROR", "INPUT")
+# What a site or the job's own options may have set otherwise. The whole environment goes along; no MPI; memory and CPUs
+# are shared with whatever else runs in the job; and the end of one agent does not end the others.
+_COMMON = ("--overlap", "--export=ALL", "--mpi=none", "--mem=0")
+_APART = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--unbuffered", "--cpu-bind=none")
+# The one command line is the same on all hosts, and only there Slurm says which one it is.
+_ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """What a run asks Slurm for.
-
-    `output` is the file that takes what the supervisor prints. `time` is in seconds; 0 and "" leave the choice to
-    Slurm. `cpus` and `gpus` are per host. `arguments` are further options of sbatch, each with its value in one word.
-    """
+    """What a run asks Slurm for."""
 
     name: str
     hosts: int
     directory: str
-    output: str
-    time: float = 0.0
+    output: str  # the file that takes what the supervisor prints
+    time: float = 0.0  # seconds; 0 and "" leave the choice to Slurm
     partition: str = ""
-    cpus: int = 0
+    cpus: int = 0  # on each host, as are the GPUs
     gpus: int = 0
-    arguments: Sequence[str] = ()
+    arguments: Sequence[str] = ()  # further options of sbatch, each with its value in one word
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
 def problems(allocation: BatchRequest) -> list[str]:
-    """Return everything that is wrong with it, as sentences."""
     found = [f"--hosts {allocation.hosts}: a job needs at least one host."] if allocation.hosts < 1 else []
     for argument in allocation.arguments:
         found += _problems_of(argument)
@@ -133,3 +134,26 @@ def _problems_of(argument: str) -> Iterator[str]:
 def _shell(word: str) -> str:
     # sbatch rejects a script with \r\n in it.
     return shlex.quote(word).replace("\r", """'"$(printf '\\015')"'""")
+
+
+def agent_command(clusterkit: Sequence[str], connect: str, key: str, requeues: bool = False) -> list[str]:
+    """The command of an agent; `requeues`: it has the job requeued if the host of the supervisor is lost."""
+    return [*clusterkit, "agent", "--connect", connect, "--key", key, *(["--engine", "slurm"] if requeues else [])]
+
+
+def agents_step(hosts: Sequence[str], cpus: int, log: str, command: Sequence[str]) -> list[str]:
+    """Return the srun command that starts an agent on each of these hosts of the job that it runs in.
+
+    srun itself lives as long as the agents. `cpus` is how many the job has on each host: srun does not know it from
+    the job. `log` is a directory: what an agent prints before it has a connection is in `<host>.log` there.
+    """
+    count = len(hosts)
+    where = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", f"--nodelist={','.join(hosts)}")
+    output = (f"--output={log.replace('%', '%%')}/%N.log", "--open-mode=append", "--job-name=clusterkit-agents")
+    return ["srun", *_COMMON, *_APART, *where, f"--cpus-per-task={cpus}", *output, *_ON_HOST, *command]
+
+
+def inside_step(job: int, host: str, command: Sequence[str]) -> list[str]:
+    """Return the srun command that runs a command on a host of a job, with this terminal's input and output."""
+    where = (f"--jobid={job}", "--nodes=1", "--ntasks=1", f"--nodelist={host}")
+    return ["srun", *_COMMON, "--quiet", "--job-name=clusterkit", *where, *command]

@@ -1,58 +1,54 @@
-"""A run that is submitted: its batch script, the job, and what comes of it, as the login node sees it."""
+"""A run that is submitted: its batch script, the job, and what it prints and comes to, as the login node sees it."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import ceil
 from pathlib import Path
 from typing import cast
 
+from clusterkit.engines.base import Announce, may_continue
 from clusterkit.engines.options import SlurmOptions
+from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
+from clusterkit.engines.slurm.reasons import CONTINUES, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
 from clusterkit.store.directory import RunDirectory, make_private
+from clusterkit.store.journal import read_from
 from clusterkit.store.store import RunStore
 from clusterkit.text.durations import seconds
 from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
+from clusterkit.words.outcome import RunState
 
 # What the batch script sets, so that the run is where the user looks for it. Slurm passes on the rest.
 PASSED = ("CLUSTERKIT_HOME",)
+LOOK_EVERY = 0.5  # seconds between two looks at the output
+ASK_EVERY = 2.0  # seconds between two questions to Slurm's controller
+LOOK_AT_RUN_EVERY = 0.1  # seconds between two looks at the run
+PATIENCE = 4  # questions for which the job of a suspended run may be over: whoever follows `up` may requeue it then
+CHUNK = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
 class Submission:
     """A run to be submitted. Its files lie in a directory of its own, since the run's is made by its supervisor."""
 
-    run: RunDirectory
-
-    @property
-    def place(self) -> Path:
-        """The directory."""
-        return self.run.submitted
-
-    @property
-    def output(self) -> Path:
-        """What the supervisor prints, over all starts of the job."""
-        return self.place / "output.log"
-
-    @property
-    def job_file(self) -> Path:
-        """The run's job, as everybody may see it."""
-        return self.place / "job.toml"
-
-    @property
-    def secret_job_file(self) -> Path:
-        """The same with all that is hidden there, for the supervisor. Only this user can read it."""
-        return self.place / "job.secret.toml"
+    def __init__(self, run: RunDirectory) -> None:
+        self.run, self.place = run, run.submitted
+        self.output = self.place / "output.log"  # what the supervisor prints, over all starts of the job
+        self.job_file = self.place / "job.toml"  # the run's job, as everybody may see it
+        self.secret_job_file = self.place / "job.secret.toml"  # with all that is hidden there, for the supervisor
 
     def script(self, job: JobSpec, env: Mapping[str, str] = os.environ) -> str:
         """The text of the batch script. Raises BadJob with all that Slurm can't take."""
         hosts, given = job.hosts, cast(SlurmOptions, job.hosts.settings)
+        most = ceil(len(job.tasks) / hosts.count)  # tasks on a host
         asked = BatchRequest(
             name=self.run.run_id,
             hosts=hosts.count + hosts.spare,
@@ -60,8 +56,8 @@ class Submission:
             output=str(self.output),
             time=seconds(given.get("time", 0.0)),
             partition=given.get("partition", ""),
-            cpus=(job.devices.cpus or 0) * _most_on_a_host(job),
-            gpus=(job.devices.gpus or 0) * _most_on_a_host(job),
+            cpus=(job.devices.cpus or 0) * most,
+            gpus=(job.devices.gpus or 0) * most,
             arguments=given.get("sbatch_arg", ()),
             environment={name: env[name] for name in PASSED if name in env},
         )
@@ -106,5 +102,133 @@ def submission(run_id: str) -> Submission:
     return Submission(run)
 
 
-def _most_on_a_host(job: JobSpec) -> int:
-    return -(-len(job.tasks) // job.hosts.count)
+class Following:
+    """Shows the output of a job of Slurm's as it comes, and why there is none yet."""
+
+    def __init__(self, one: Submission, job: int, say: Announce) -> None:
+        self._one, self._job, self._show_user = one, job, say
+        self._slurm = Slurm()
+        self._read = 0
+        self._said = ""
+        self._interrupts = 0
+        self._hastened = 0  # the requeue after which the job was spared its two minutes
+
+    def to_the_end(self) -> int:
+        """Follow it until it is over; return the run's exit code. A Ctrl-C asks the run to end, a second one kills."""
+        signal.signal(signal.SIGINT, self._interrupted)
+        signal.signal(signal.SIGTERM, self._interrupted)
+        known = self._ask()
+        while known is not None and (known.phase is not Phase.OVER or self._continues(known)):
+            if known.phase is Phase.WAITING and known.reason:
+                again = " again" if known.restarts else ""
+                self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
+            if known.phase is Phase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
+                self._hastened = known.restarts  # nobody in the job can do it
+                self._try(lambda: self._slurm.start_soon(self._job))
+            until = time.monotonic() + ASK_EVERY
+            while time.monotonic() < until:
+                self._show()
+                time.sleep(LOOK_EVERY)
+            known = self._ask(known)
+        self._show()
+        result = self._one.run.result()
+        if result is not None and result.final:
+            return result.exit_code
+        why = "Slurm does not know it any more"
+        if known is not None:
+            why = why_ended(known, known.restarts, self._tail()).value
+        what = "without a result" if result is None else f"and the run {result.state}"
+        self._show_user(f"the job {self._job} ended {what}: {why}.")
+        return 1 if result is None else result.exit_code
+
+    def _continues(self, known: QueuedJob) -> bool:
+        """Whether the job, which is over, waits again, since its run was suspended and is to continue."""
+        end = why_ended(known, known.restarts, self._tail())
+        return _is_suspended(self._one.run) and end in CONTINUES and self._try(lambda: self._slurm.requeue(self._job))
+
+    def _try(self, ask: Callable[[], None]) -> bool:
+        """Ask Slurm for something; False if it refuses or does not answer."""
+        try:
+            ask()
+        except SlurmError as error:
+            self._say(str(error))
+            return False
+        return True
+
+    def _ask(self, before: QueuedJob | None = None) -> QueuedJob | None:
+        try:
+            return self._slurm.job(self._job)
+        except ControllerAway as error:  # the job continues without it
+            self._say(str(error))
+            if before is None:
+                raise
+            return before
+
+    def _say(self, text: str) -> None:
+        if text != self._said:
+            self._said = text
+            self._show_user(text)
+
+    def _show(self) -> None:
+        while chunk := read_from(self._one.output, self._read, CHUNK):
+            self._read += len(chunk)
+            sys.stdout.buffer.write(chunk)
+        sys.stdout.flush()
+
+    def _tail(self) -> str:
+        try:
+            return self._one.output.read_bytes()[-CHUNK:].decode(errors="replace")
+        except OSError:
+            return ""
+
+    def _waits(self) -> bool:
+        try:
+            job = self._slurm.job(self._job)
+        except SlurmError:
+            return False
+        return job is not None and job.phase is Phase.WAITING
+
+    def _interrupted(self, number: int, _: object) -> None:
+        self._interrupts += 1
+        if self._interrupts == 1 and not self._waits():
+            self._slurm.signal(self._job, "INT")
+        else:
+            self._slurm.cancel(self._job)
+
+
+def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
+    """Wait until a supervisor has the run again; False if none will: it was ended for good, or its job is over.
+
+    A job that was requeued is spared its two minutes, for which nobody inside the job can ask.
+    """
+    slurm, hastened, over = slurm or Slurm(), 0, 0
+    while may_continue(run):
+        if run.is_live():
+            return True
+        info = run.info()
+        try:
+            job = slurm.job(int(info.allocation) if info is not None and info.allocation.isdecimal() else 0)
+        except ControllerAway:  # the job continues without it
+            pass
+        except SlurmError:  # there is no Slurm here
+            return False
+        else:
+            over = over + 1 if job is None or job.phase is Phase.OVER else 0
+            if over and (over >= PATIENCE or not _is_suspended(run)):
+                return run.is_live()
+            if job is not None and job.reason == "BeginTime" and hastened < job.restarts:
+                hastened = job.restarts
+                with suppress(SlurmError):  # then it waits for its two minutes
+                    slurm.start_soon(job.job)
+        _watch(run, ask_every)
+    return False
+
+
+def _is_suspended(run: RunDirectory) -> bool:
+    return (result := run.result()) is not None and result.state is RunState.SUSPENDED
+
+
+def _watch(run: RunDirectory, seconds: float) -> None:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until and not run.is_live():
+        time.sleep(min(LOOK_AT_RUN_EVERY, seconds))

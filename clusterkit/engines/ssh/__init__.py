@@ -1,1 +1,0 @@
-"""Hosts that the user logs in to with ssh."""

@@ -1,25 +1,172 @@
-"""Hosts that the user logs in to: their names, and the rules for what ssh is told."""
+"""Hosts that the user logs in to with ssh, and the agent on each, started through a connection of its own."""
 
 from __future__ import annotations
 
 import re
+import resource
+import secrets
+import shlex
 import shutil
-from collections.abc import Iterator
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import cast
 
+from clusterkit import __version__
+from clusterkit.backends.hosts.allocation import Allocation, end_all, last_line
 from clusterkit.engines.base import Engine
 from clusterkit.engines.options import SshOptions
-from clusterkit.engines.ssh.agents import SshAgents
 from clusterkit.job.options import JobOptions
 from clusterkit.store.directory import RunDirectory
+from clusterkit.text.endpoints import endpoint_of, split
+from clusterkit.text.printable import printable
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
 
+CONNECT_WITHIN = 10  # seconds for ssh to connect to a host
+ANSWER_WITHIN = 40.0  # seconds for all hosts to report their versions
+END_WITHIN = 3.0  # seconds for the ssh of an agent that has said that it ends; of a lost host it never ends
+MOST_PRINTED = 4 << 20  # bytes that a host may print; then the kernel ends its ssh
+# On top of the user's own options. The run is to have a connection of its own, on which nothing is asked or forwarded.
+OPTIONS = {
+    "BatchMode": "yes",
+    "ConnectTimeout": str(CONNECT_WITHIN),
+    "ControlPath": "none",
+    "ClearAllForwardings": "yes",
+    "RemoteCommand": "none",
+}
+THERE = Path(__file__).with_name("there.py")
 # A name of ~/.ssh/config, a host name or an address. Nothing in it means anything to a shell or looks like an option.
 _HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]{0,63}@)?[A-Za-z0-9_:][\w.:%-]{0,252}", re.ASCII)
 MOST_BYTES = 1 << 20  # of a hosts file that are read
+
+
+@dataclass
+class Login:
+    """The ssh to one host. What it prints is in two files, which nothing has to read in time."""
+
+    host: str
+    process: subprocess.Popen[bytes]
+    printed: Path
+    errors: Path
+    mark: bytes  # begins the line with the answer, among whatever else the host prints
+    version: str = field(default="", init=False)
+    peer: str = field(default="", init=False)  # the supervisor's address, as the host sees it
+
+    def has_answered(self) -> bool:
+        """Look for the host's answer: its version, and the address of this machine."""
+        with self.printed.open("rb") as file:
+            text = file.read(MOST_PRINTED)
+        if not self.version and (found := re.search(b"^%s (\\S{1,40}) (\\S{1,80})$" % self.mark, text, re.M)):
+            self.version, self.peer = (printable(word.decode(errors="replace")) for word in found.groups())
+        return bool(self.version)
+
+    def send(self, text: bytes) -> None:
+        """Send the host its orders, all at once; without any, what waits for them there ends."""
+        assert self.process.stdin is not None
+        with suppress(OSError), self.process.stdin as orders:  # if it has ended, that says more
+            orders.write(text)
+
+    def problem(self, python: str) -> str | None:
+        """Return why the host can't have an agent, with what to do; None if it can."""
+        wanted = f"Install it: ssh {self.host} {shlex.quote(python)} -m pip install tf-clusterkit=={__version__}"
+        if self.version == "none":
+            return f"{self.host}: clusterkit is not installed for {python}. {wanted}, or use --remote-python."
+        if self.version and self.version != __version__:
+            return f"{self.host} has clusterkit {self.version}, and this is {__version__}. {wanted}"
+        if (code := self.process.poll()) is not None:
+            hint = " Does --remote-python name an interpreter there?" if code in (126, 127) else ""
+            return f"{self.host}: {self.last_line() or f'ssh ended with code {code}'}.{hint}"
+        if not self.version:
+            return f"{self.host}: no answer within {ANSWER_WITHIN:g} s."
+        return None if _is_address(self.peer) else f"{self.host}: sshd there sets no SSH_CONNECTION."
+
+    def last_line(self) -> str:
+        """Return the last line that ssh, or the agent, has printed about itself."""
+        return printable(last_line(self.errors).strip().rstrip("."))[:300]
+
+
+class SshAgents(Allocation):
+    """Nothing starts on any host before all have answered that they can have an agent."""
+
+    address = "::"
+
+    def __init__(self, hosts: Sequence[str], python: str, place: Path) -> None:
+        """`place` is the directory for what ssh prints."""
+        self._hosts, self._python, self._place = hosts, python, place
+        self._logins: list[Login] = []
+        self._orders: tuple[str, bytes] | None = None  # where the supervisor waits, and the key; None: they are sent
+        self._until = 0.0
+
+    def start(self, endpoint: str, key: Path) -> None:
+        self._place.mkdir(mode=0o700, exist_ok=True)
+        self._orders, self._until = (endpoint, key.read_bytes()), time.monotonic() + ANSWER_WITHIN
+        for host in self._hosts:
+            self._logins.append(self._connect(host))
+
+    def failed(self) -> str | None:
+        if self._orders is not None and not self._give(*self._orders):
+            return None
+        for one in self._logins:
+            if (code := one.process.poll()) is not None:
+                return f"the agent on {one.host} ended with code {code} ({one.last_line()})"
+        return None
+
+    def stop(self) -> None:
+        ending, self._logins = self._logins, []
+        for one in ending if self._orders is not None else ():
+            one.send(b"")
+        # An agent whose ssh is killed ends when its lease does.
+        end_all([one.process for one in ending], END_WITHIN if self._orders is None else 0.0)
+
+    def _connect(self, host: str) -> Login:
+        printed, errors = (self._place / f"{host}.{kind}" for kind in ("out", "log"))
+        mark = secrets.token_hex(16)
+        options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
+        there = [self._python, "-c", f"exec({THERE.read_text()!r})", mark, host]
+        with printed.open("wb") as out, errors.open("wb") as err:
+            process = subprocess.Popen(
+                ["ssh", "-T", *options, "--", host, f"exec {shlex.join(there)}"],
+                stdin=subprocess.PIPE,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,  # a Ctrl-C is for the supervisor
+            )
+        with suppress(ProcessLookupError):
+            resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_PRINTED, MOST_PRINTED))
+        return Login(host, process, printed, errors, mark.encode())
+
+    def _give(self, endpoint: str, key: bytes) -> bool:
+        """Once all hosts have answered or failed, send them the key, or raise BadJob; return whether they have it."""
+        waiting = [one for one in self._logins if one.process.poll() is None and not one.has_answered()]
+        if waiting and time.monotonic() < self._until:
+            return False
+        if problems := [why for one in self._logins if (why := one.problem(self._python)) is not None]:
+            raise BadJob([*problems, "Nothing was started on any host."])
+        self._orders = None
+        host, port = split(endpoint)
+        anywhere = ip_address(host).is_unspecified if _is_address(host) else False
+        for one in self._logins:
+            one.send(f"{endpoint_of(self._seen_from(one), port) if anywhere else endpoint}\n".encode() + key)
+        return True
+
+    def _seen_from(self, one: Login) -> str:
+        """Return this machine's address for a host; for this machine itself, the one that the other hosts use."""
+        peers = [each.peer for each in self._logins if not ip_address(each.peer.partition("%")[0]).is_loopback]
+        return one.peer if one.peer in peers or not peers else peers[0]
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ip_address(text.partition("%")[0])
+    except ValueError:
+        return False
+    return True
 
 
 class Ssh(Engine):
@@ -30,7 +177,11 @@ class Ssh(Engine):
         hosts = [*map(str, options.get("host", ())), *_in_file(options.get("hosts_file"))]
         spare = options.get("spare_hosts", 0)
         count = options.get("hosts", len(hosts) - spare)
-        if problems := [*_problems(hosts, count, spare), *_python_problems(options.get("remote_python", ""))]:
+        problems, python = [*_problems(hosts, count, spare)], options.get("remote_python", "")
+        if python.startswith("-") or not python.isprintable():
+            what = f"--remote-python {python!r:.80} can't be an interpreter."
+            problems.append(f"{what} Give a command or a path: python3.12, say.")
+        if problems:
             raise BadJob(problems)
         given = {name: value for name, value in options.items() if name != "hosts_file"}
         return cast(JobOptions, {**given, "host": tuple(hosts), "hosts": count})
@@ -54,11 +205,6 @@ def _problems(hosts: list[str], count: int, spare: int) -> Iterator[str]:
             f"--hosts {count} and --spare-hosts {spare} don't fit {number_of('host', len(hosts))} that --host and "
             "--hosts-file name. Leave out --hosts."
         )
-
-
-def _python_problems(python: str) -> Iterator[str]:
-    if python.startswith("-") or not python.isprintable():
-        yield f"--remote-python {python!r:.80} can't be an interpreter. Give a command or a path: python3.12, say."
 
 
 def _in_file(path: object) -> Iterator[str]:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from clusterkit.engines.kubernetes.asked import asked
-from clusterkit.engines.kubernetes.documents import documents, head
+from clusterkit.engines.kubernetes.documents import documents, head, yaml_text
 from clusterkit.engines.kubernetes.manifest import Document, Flags, Manifest, Secret
-from clusterkit.engines.kubernetes.text import yaml_text
+from clusterkit.engines.kubernetes.printed import asked
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.words.model import TaskType
 

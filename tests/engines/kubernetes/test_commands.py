@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 
 from clusterkit.cli.options import given as gathered_from
 from clusterkit.cli.up import command as up
-from clusterkit.engines.kubernetes.documents import documents
-from clusterkit.engines.kubernetes.manifest import Flags
-from clusterkit.engines.kubernetes.names import longest_name, name_problems
-from clusterkit.engines.kubernetes.text import yaml_text
+from clusterkit.engines.kubernetes.documents import documents, yaml_text
+from clusterkit.engines.kubernetes.manifest import Flags, longest_name, name_problems
 from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.options import Gathered, JobOptions, merged
 from clusterkit.words.model import TaskType

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from clusterkit.engines.kubernetes.documents import yaml_text
 from clusterkit.engines.kubernetes.manifest import Document
-from clusterkit.engines.kubernetes.text import yaml_text
 from tests.engines.kubernetes.shapes import SHAPES, documents_of
 from tests.engines.kubernetes.test_text import TRAPS
 

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from clusterkit.backends.link.certificate import write_certificate
-from clusterkit.engines.kubernetes.commands import (
+from clusterkit.engines.kubernetes.documents import FINAL
+from clusterkit.engines.kubernetes.pods import (
     KEY,
     KEY_DIRECTORY,
     POD_NAME,
@@ -24,7 +25,6 @@ from clusterkit.engines.kubernetes.commands import (
     agent_words,
     supervisor_words,
 )
-from clusterkit.engines.kubernetes.jobset import FINAL
 from clusterkit.job.options import JobOptions
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.sweep import kill_until_gone

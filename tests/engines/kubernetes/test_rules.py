@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from clusterkit.engines.kubernetes.asked import asked, asked_key
 from clusterkit.engines.kubernetes.manifest import Flags, Secret
+from clusterkit.engines.kubernetes.printed import asked, asked_key
 from clusterkit.job.options import Gathered
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import ValidationError
 
-from clusterkit.engines.kubernetes.names import longest_name
+from clusterkit.engines.kubernetes.manifest import longest_name
 from tests.engines.kubernetes.schemas import VERSIONS, pod_specs, validate
 from tests.engines.kubernetes.shapes import PLAIN, SHAPES, documents_of, manifest_of
 from tests.engines.kubernetes.test_commands import options, written

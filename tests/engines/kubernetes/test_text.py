@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.engines.kubernetes.text import NoYaml, yaml_text
+from clusterkit.engines.kubernetes.documents import NoYaml, yaml_text
 
 # What YAML 1.1, YAML 1.2, or some parser of either, takes for a number, a date, a truth value, nothing, or syntax.
 TRAPS = [

@@ -13,7 +13,7 @@ import shlex
 import time
 from collections.abc import Callable
 
-from clusterkit.engines.slurm.queue import FORMAT
+from clusterkit.engines.slurm.answers import FORMAT
 from tests.engines.slurm_cluster import SlurmCluster
 
 SQUEUE = ("env", "SLURM_TIME_FORMAT=%s", "squeue", "--noheader", "--states=all", f"--Format={FORMAT}")

@@ -13,13 +13,10 @@ from typing import TypeVar
 
 import pytest
 
+from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.ends import End, why_ended
-from clusterkit.engines.slurm.errors import ControllerAway, SlurmError, UnexpectedAnswer
-from clusterkit.engines.slurm.queue import Phase, QueuedJob
-from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
-from clusterkit.engines.slurm.steps import agents_step
-from clusterkit.engines.slurm.waits import why_it_waits
+from clusterkit.engines.slurm.reasons import End, why_ended, why_it_waits
+from clusterkit.engines.slurm.script import BatchRequest, agents_step, problems, script_of
 from clusterkit.system.sweep import kill_and_wait
 from clusterkit.text.printable import printable
 from tests.engines.hosts import run

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from clusterkit.engines.slurm.ends import End, why_ended, why_warned
-from clusterkit.engines.slurm.queue import QueuedJob, parse_queue
+from clusterkit.engines.slurm.answers import QueuedJob, parse_queue
+from clusterkit.engines.slurm.reasons import End, why_ended, why_warned
 
 ENDS = {
     "exited": End.ITSELF,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.engines.slurm.notices import LEAST, notice
-from clusterkit.engines.slurm.queue import QueuedJob
+from clusterkit.engines.slurm.answers import QueuedJob
+from clusterkit.engines.slurm.reasons import LEAST, notice
 
 USR1, TERM, INT, URG = 10, 15, 2, 23
 NOW = 1000.0

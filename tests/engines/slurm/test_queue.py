@@ -7,16 +7,16 @@ from contextlib import suppress
 
 import pytest
 
-from clusterkit.engines.slurm.errors import UnexpectedAnswer
-from clusterkit.engines.slurm.queue import (
+from clusterkit.engines.slurm.answers import (
     FIELDS,
     Phase,
     QueuedJob,
+    UnexpectedAnswer,
     parse_hostnames,
     parse_queue,
     parse_submitted,
 )
-from clusterkit.engines.slurm.waits import why_it_waits
+from clusterkit.engines.slurm.reasons import why_it_waits
 
 PENDING = "8|PENDING|2|1795357512|NONE|N/A|UNLIMITED|n/a|Resources|"
 RUNNING = "7|RUNNING|0|1795354280|1795354285|1795354281|1-02:03:04|n1|None|"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Sequence
 
-from clusterkit.engines.slurm.steps import agent_command, agents_step, inside_step
+from clusterkit.engines.slurm.script import agent_command, agents_step, inside_step
 
 AGENT = agent_command(["/opt/venv/bin/clusterkit"], "10.0.0.5:4242", "/shared/runs/a run/agents.pem")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.engines.slurm.errors import SlurmError
+from clusterkit.engines.slurm.answers import SlurmError
 from clusterkit.engines.slurm.submission import submission
 from clusterkit.store.cleaning import remove
 from clusterkit.store.store import RunStore

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
+from clusterkit.engines.slurm.answers import QueuedJob
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.ends import End, why_ended, why_warned
-from clusterkit.engines.slurm.queue import QueuedJob
+from clusterkit.engines.slurm.reasons import End, why_ended, why_warned
 from tests.engines.slurm_cluster import SlurmCluster
 from tests.engines.slurm_config import GRACE, KILL_WAIT, SOON
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from clusterkit import __version__
-from clusterkit.engines.ssh import agents
-from clusterkit.engines.ssh.agents import SshAgents
+from clusterkit.engines.ssh import engine
+from clusterkit.engines.ssh.engine import SshAgents
 from clusterkit.words.errors import BadJob
 from tests.support import wait_until
 
@@ -86,7 +86,7 @@ def test_one_bad_answer_keeps_the_key_from_all(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: str
 ) -> None:
     """The error names that host, in characters that can be printed."""
-    monkeypatch.setattr(agents, "ANSWER_WITHIN", 1.0)
+    monkeypatch.setattr(engine, "ANSWER_WITHIN", 1.0)
     running = start(good=version("10.0.0.1"), bad=answer.format(v=__version__))
     with pytest.raises(BadJob) as found:
         wait_until(running.failed, 10, "an error")

@@ -10,13 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.engines.base import may_continue
+from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.errors import ControllerAway, SlurmError
-from clusterkit.engines.slurm.queue import QueuedJob
-from clusterkit.engines.slurm.sequel import continues
-from clusterkit.engines.table import may_continue
+from clusterkit.engines.slurm.submission import continues
 from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.store.follow import Life
+from clusterkit.store.journal import Life
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 from tests.engines.slurm.test_notices import RUNNING

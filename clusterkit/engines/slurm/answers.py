@@ -1,4 +1,4 @@
-"""What `squeue` says of a job, as values."""
+"""What Slurm's commands print of a job, as values, and what goes wrong with them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,34 @@ import enum
 import re
 from dataclasses import dataclass
 
-from clusterkit.engines.slurm.errors import UnexpectedAnswer
+from clusterkit.text.printable import printable
+from clusterkit.words.errors import ClusterkitError
 
+LONGEST = 100  # characters of an answer that are shown
 # With a suffix, squeue neither pads nor cuts a field. The reason is last: some have words of an administrator in them.
 FIELDS = ("JobID", "State", "RestartCnt", "StartTime", "EndTime", "PreemptTime", "TimeLimit", "BatchHost", "Reason")
-FORMAT = ",".join(f"{name}:|" for name in FIELDS)
 ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # seconds since 1970, whatever the time zones of the hosts
 _NONE = ("", "N/A", "n/a", "NONE", "None", "(null)", "Unknown")
 _LIMIT = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,8}(?::\d\d){0,2})")
+
+
+class SlurmError(ClusterkitError):
+    """Slurm can't do what it was asked for, or does not answer."""
+
+
+class ControllerAway(SlurmError):
+    """Slurm's controller does not answer. It may recover; running jobs do not need it."""
+
+
+class UnexpectedAnswer(SlurmError):
+    """Slurm's command printed output in an unknown format."""
+
+    def __init__(self, command: str, answer: str) -> None:
+        shown = printable(answer[:LONGEST].replace("\n", " "))
+        super().__init__(f"{command} printed something unexpected: {shown!r}. Is it a wrapper of the site's?")
+
+
+FORMAT = ",".join(f"{name}:|" for name in FIELDS)
 
 
 class Phase(enum.Enum):
@@ -38,26 +58,20 @@ _PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job that Slurm's controller knows. Times are seconds since 1970; None: Slurm has none.
-
-    `restarts` is how often it was requeued. `start` is an estimate while it waits. `preempted` is when its preemption
-    was decided: a job that still runs has the partition's grace time from then on. `time_limit` is in seconds; None is
-    no limit. `host` is the one that its batch script runs on. `reason` is Slurm's own word.
-    """
+    """A job that Slurm's controller knows. Times are seconds since 1970; None: Slurm has none."""
 
     job: int
     state: str
-    restarts: int
-    start: int | None
+    restarts: int  # how often it was requeued
+    start: int | None  # an estimate while it waits
     end: int | None
-    preempted: int | None
-    time_limit: int | None
-    host: str
-    reason: str
+    preempted: int | None  # when its preemption was decided; it has the partition's grace time from then on
+    time_limit: int | None  # seconds; None is no limit
+    host: str  # on which its batch script runs
+    reason: str  # Slurm's own word
 
     @property
     def phase(self) -> Phase:
-        """Where it is in its life."""
         return _PHASES.get(self.state, Phase.UNKNOWN)
 
 
