@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar, cast, get_type_hints
 
-from clusterkit.job.flags import text_of
-from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options
+from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options, text_of
 from clusterkit.job.spec import UNFIT
 from clusterkit.text import durations
 from clusterkit.text.spelling import did_you_mean

@@ -8,11 +8,19 @@ from typing import TypeVar
 
 from clusterkit.chaos.model import Baseline, Trial
 from clusterkit.machine.restart import backoff_delay
-from clusterkit.words.faults import AMOUNTS, ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Target, Trigger
-from clusterkit.words.job import JobSpec, RestartRules
+from clusterkit.words.faults import (
+    AMOUNTS,
+    ON_NETWORK,
+    ON_STORAGE,
+    Fault,
+    FaultAction,
+    Moment,
+    Target,
+    Trigger,
+    seeded_uniform,
+)
+from clusterkit.words.job import JobSpec, Network, RestartRules
 from clusterkit.words.model import TaskType
-from clusterkit.words.resources import Network
-from clusterkit.words.seeded import seeded_uniform
 
 T = TypeVar("T")
 

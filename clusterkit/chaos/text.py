@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from clusterkit.chaos.model import Baseline, Outcome, Shrunk
-from clusterkit.chaos.tally import PERCENTILES, Row, by_action, by_type
+from clusterkit.chaos.model import PERCENTILES, Baseline, Outcome, Row, Shrunk, by_action, by_type
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import number, table

@@ -14,12 +14,10 @@ from typing import Any, cast
 from clusterkit.api.options import gathered
 from clusterkit.api.supervisor import PUSH, Supervisor
 from clusterkit.chaos.invariants import DEFAULT, Measure, violations
-from clusterkit.chaos.model import Baseline, Outcome, Trial
+from clusterkit.chaos.model import Baseline, Outcome, Trial, fault_outcomes
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
-from clusterkit.chaos.tally import fault_outcomes
-from clusterkit.job.flags import env_flags, job_flags
-from clusterkit.job.options import Gathered, JobOptions, Options
+from clusterkit.job.options import Gathered, JobOptions, Options, env_flags, job_flags
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader

@@ -14,8 +14,8 @@ from clusterkit.store.store import RunStore
 from clusterkit.system.process import code_of
 from clusterkit.text.durations import shown
 from clusterkit.views.narrate import failed
+from clusterkit.words.job import Network
 from clusterkit.words.outcome import RunResult
-from clusterkit.words.resources import Network
 
 # By path: the tasks' interpreter may not have clusterkit.
 PROGRAM = Path(__file__).resolve().parents[1] / "training" / "two_workers.py"

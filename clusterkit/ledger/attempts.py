@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from clusterkit.words.events import AttemptEnded
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
 
 MOST_STOPS = 200  # intervals of an attempt in which it was paused or stalled
@@ -105,7 +105,8 @@ class Attempts:
     """Every attempt of a run. `changed` are those that changed since a reader emptied it."""
 
     def __init__(self, job: JobSpec) -> None:
-        self._job = job
+        servers = (TaskType.PS, TaskType.WORKER) if job.shape is Shape.PARAMETER_SERVER else (TaskType.PS,)
+        self._without_steps = (TaskType.EVALUATOR, *servers)
         self.of: dict[Task, dict[int, Attempt]] = {}  # by task and number, the newest last
         self.changed = set[Key]()
         self.collateral: dict[Key, None] = {}  # those that failed because of another one, in order
@@ -133,7 +134,7 @@ class Attempts:
 
     def trains(self, task: Task) -> bool:
         """Whether the task makes steps."""
-        return task.trains and not self._job.is_server(task)
+        return task.type not in self._without_steps
 
     def begin(self, at: float, task: Task, number: int) -> Attempt:
         """The attempt, which begins now if it was not known."""
@@ -179,8 +180,9 @@ class Attempts:
             for one in self.running():
                 if one.go_on(at, "stalled"):
                     self.changed.add((one.task, one.number))
-        for server in list(self._waiting):  # they are up when there are steps
-            self.work(at, *server)
+        if self._waiting:  # servers are up when there are steps
+            for server in list(self._waiting):
+                self.work(at, *server)
 
     def resume(self, at: float, task: Task, number: int, step: int, path: str | None) -> None:
         """The attempt reported where it resumed."""

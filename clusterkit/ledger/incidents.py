@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clusterkit.ledger.attempts import Attempts, Key
-from clusterkit.ledger.faults import FaultRecord, Faults
-from clusterkit.ledger.incident import Ended, Incident
+from clusterkit.ledger.incident import Ended, FaultRecord, Faults, Incident
 from clusterkit.ledger.status import RunStatus
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
 from clusterkit.words import events as ev
+from clusterkit.words.account import Death, InjectedFault, RecoveryReport, Return
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Asked, Failure, RunResult
-from clusterkit.words.recovery import Death, InjectedFault, RecoveryReport, Return
-from clusterkit.words.states import TaskState
 
 
 class Incidents:
@@ -87,7 +85,7 @@ class Incidents:
         if not self._attempts.trains(task):
             return
         self._stalled = None
-        if not self._lives(task):
+        if not (self._open or self._faults.unsettled) or not self._lives(task):
             return
         for incident in self._still_open():
             if not incident.course.settled and self._all_live(incident):
@@ -158,8 +156,7 @@ class Incidents:
         return fault.report([(key[0], self._failures[key]) for key in explained])
 
     def _still_open(self) -> list[Incident]:
-        over = [incident for incident in self._open if incident.over]
-        if over:
+        if over := [incident for incident in self._open if incident.over]:
             self._open = [incident for incident in self._open if not incident.over]
             self.ended += [ended for incident in over if (ended := self._ended(incident)) is not None]
         return self._open

@@ -7,21 +7,18 @@ from typing import assert_never
 
 from clusterkit.ledger.account import TimeAccount
 from clusterkit.ledger.attempts import Attempts
-from clusterkit.ledger.faults import Faults
+from clusterkit.ledger.incident import Faults
 from clusterkit.ledger.incidents import Incidents
 from clusterkit.ledger.startup import StartupLog
-from clusterkit.ledger.status import RunStatus
-from clusterkit.ledger.stragglers import Stragglers
+from clusterkit.ledger.status import RunStatus, Stragglers
 from clusterkit.ledger.subjects import OfFault, OfProgram, OfRun, OfTask, Unrecorded
 from clusterkit.words import events as ev
 from clusterkit.words.account import Account
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Program, ProgramKind, Task
+from clusterkit.words.model import Program, ProgramKind, Task, TaskState
 from clusterkit.words.outcome import Exit
-from clusterkit.words.reports import EDITOR
-from clusterkit.words.startup import Stage
-from clusterkit.words.states import TaskState
+from clusterkit.words.reports import EDITOR, Stage
 
 NO_JOB = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # of a run whose job.json cannot be read
 
@@ -55,10 +52,11 @@ class Ledger:
         before = self.now
         self._advance(at, event)
         wall = at if wall is None else wall
+        if isinstance(event, ev.Progressed):
+            self._progressed(self.now, wall, event)
+            return
         if isinstance(event, OfProgram):
-            self._of_program(self.now, wall, event)
-            if isinstance(event, ev.Progressed):
-                return
+            self._of_program(self.now, event)
         elif isinstance(event, OfTask):
             self._of_task(self.now, wall, event)
         elif isinstance(event, OfFault):
@@ -81,13 +79,11 @@ class Ledger:
         self.last = max(at, self.last)
         self.time.advance(self.now)
 
-    def _of_program(self, now: float, wall: float, event: OfProgram) -> None:
+    def _of_program(self, now: float, event: OfProgram) -> None:
         """What a task's program reports."""
         task, attempt = event.task, event.attempt
         status = self.run.current(task, attempt)
         match event:
-            case ev.Progressed():
-                self._progressed(now, wall, event)
             case ev.Checkpointed():
                 self._up(now, task, attempt)
                 self.run.save(now, event.step, event.path)
@@ -125,13 +121,14 @@ class Ledger:
         task, attempt, step = event.task, event.attempt, event.step
         self.startup.reach(now, task, attempt, Stage.STEPPED, step)
         self.attempts.progress(now, task, attempt, step)
-        if self.attempts.trains(task):
+        if trains := self.attempts.trains(task):
             self.run.trained = step
         if (status := self.run.current(task, attempt)) is None:
             return
         status.progressed(wall, event)
         self.incidents.progressed(now, task, attempt, step)
-        self.time.progressed(event)
+        if trains:
+            self.time.progressed(event)
 
     def _up(self, now: float, task: Task, attempt: int) -> None:
         if (status := self.run.current(task, attempt)) is not None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from clusterkit.words.account import Link, Startup, TaskStart
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
-from clusterkit.words.startup import Link, Stage, Startup, TaskStart
+from clusterkit.words.reports import Stage
 
 ORDER = tuple(Stage)
 Starts = Mapping[Task, TaskStart]
@@ -20,7 +21,7 @@ class StartupLog:
     def __init__(self, job: JobSpec) -> None:
         self._job = job
         self._starts = {task: TaskStart(task) for task in job.tasks}
-        self._missing = {task for task in job.tasks if task.trains and not job.is_server(task)}  # have made no step
+        self._missing = set(job.steppers)  # have made no step
         self._resumed: dict[Task, int] = {}  # the step that each began at
         self._first: Task | None = None
 
@@ -34,8 +35,7 @@ class StartupLog:
 
         The first report of a stage counts; but of the preparations the last one before the step.
         """
-        start = self._starts.get(task)
-        if start is None or attempt != 1 or not self._missing:
+        if not self._missing or attempt != 1 or (start := self._starts.get(task)) is None:
             return
         if stage is Stage.STEPPED:
             if task not in self._missing or step <= self._resumed.get(task, 0):

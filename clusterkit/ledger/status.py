@@ -1,4 +1,4 @@
-"""The state of a run and of each of its tasks."""
+"""The state of a run and of each of its tasks, and which of them were slower than their peers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.ledger.faults import Faults
+from clusterkit.ledger.incident import Faults
 from clusterkit.words import events as ev
 from clusterkit.words.account import Straggler
+from clusterkit.words.events import Straggling
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Task
+from clusterkit.words.model import ALIVE, Task, TaskState
 from clusterkit.words.outcome import Asked, Exit, RunResult
-from clusterkit.words.states import ALIVE, TaskState
 
 WINDOW = 30.0  # seconds of progress over which the speed is measured
 QUIET = 5.0  # seconds without a report after which the speed that is shown falls
@@ -207,3 +207,32 @@ class RunStatus:
         """The tasks were placed on hosts."""
         for task, status in self.tasks.items():
             status.host, status.endpoint = hosts.get(task), endpoints.get(task)
+
+
+class Stragglers:
+    """The stragglers of a run. Times in seconds since it began."""
+
+    def __init__(self) -> None:
+        self._open: dict[Task, Straggler] = {}
+        self._over: list[Straggler] = []
+
+    def report(self) -> tuple[Straggler, ...]:
+        """What is known so far, in the order in which they became slow."""
+        return tuple(sorted([*self._over, *self._open.values()], key=lambda one: (one.at, one.task)))
+
+    def begin(self, now: float, event: Straggling) -> Straggler:
+        """A task is slower than its peers."""
+        at = max(0.0, now - event.seconds)
+        one = Straggler(event.task, event.attempt, at, event.slowness, event.factor, event.why)
+        self._open[event.task] = one
+        return one
+
+    def end(self, now: float, task: Task) -> None:
+        """A task is not slower any more, or has ended."""
+        if (one := self._open.pop(task, None)) is not None:
+            self._over.append(replace(one, until=now))
+
+    def lose(self, now: float) -> None:
+        """The run continues in another allocation, so no process is left."""
+        for task in list(self._open):
+            self.end(now, task)

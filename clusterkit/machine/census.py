@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
-from clusterkit.words.states import SETTLED, TaskState
+from clusterkit.words.model import SETTLED, Task, TaskState
 
 
 class Census:

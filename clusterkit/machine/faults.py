@@ -12,10 +12,9 @@ from clusterkit.machine.injections import Injections
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import HurrySteps, Inspect, Record
 from clusterkit.words.events import RestartPlanned
-from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger, plain
+from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger, plain, seeded_uniform
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import NotInjected
-from clusterkit.words.seeded import seeded_uniform
 
 LOOK_AGAIN = 1.0  # seconds between two looks at tasks that do not say that they are ready, while a fault waits for it
 AT_THE_START = Trigger(Moment.TIME, 0)

@@ -9,8 +9,8 @@ from clusterkit.machine.cluster_state import DEATH_WITHIN, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Avoid
 from clusterkit.words.events import HostAvoided, HostBack, HostCut, HostDraining, HostJoined, HostLost, OfHost, Placed
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Failure
-from clusterkit.words.states import TaskState
 
 TOO_OFTEN = 2  # failures of a host's own
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.attribution import Suspect, explaining
 from clusterkit.machine.cluster_state import SIGKILL, SIGSTOP, SIGTERM, ClusterState, TaskRecord
-from clusterkit.machine.delayed_starts import DelayedStarts
+from clusterkit.machine.held_starts import DelayedStarts
 from clusterkit.words.actions import Heal, Inject
 from clusterkit.words.events import FaultHealed, FaultInjected, FaultTook
 from clusterkit.words.faults import AT_ONCE, Fault, FaultAction
-from clusterkit.words.model import Task
-from clusterkit.words.states import TaskState
+from clusterkit.words.model import Task, TaskState
 
 # They need a process to act on, and last no longer than it.
 _ON_PROCESS = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.MEMORY})

@@ -7,20 +7,27 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import Blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
-from clusterkit.machine.ending import Ending
+from clusterkit.machine.ending import Ending, end_in_order
 from clusterkit.machine.hosts import HostRecords
-from clusterkit.machine.in_order import end_in_order
-from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
-from clusterkit.machine.reasons import reason
-from clusterkit.machine.restart import backoff_delay, budget_key, is_needed, restart_scope, window
+from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery, reason
+from clusterkit.machine.restart import (
+    backoff_delay,
+    budget_key,
+    given_up,
+    is_needed,
+    needs_coordinator,
+    restart_scope,
+    scope_of,
+    window,
+    workers_of,
+)
 from clusterkit.machine.roles import blamed_for, made_steps, was_useless
-from clusterkit.machine.shrink import given_up, needs_coordinator, scope_of, workers_of
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
+from clusterkit.words.faults import seeded_uniform
 from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked, Failure
-from clusterkit.words.seeded import seeded_uniform
 
 
 @dataclass(slots=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterkit.machine.blame import Blame, blame
+from clusterkit.machine.blame import UNSEEN, Blame, blame, repeats
 from clusterkit.machine.cluster_state import ClusterState
-from clusterkit.machine.repeats import UNSEEN, repeats
 from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import Failure, FailureRole, RoleKind
 

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.paces import Paces
-from clusterkit.machine.stall import whereabouts
-from clusterkit.machine.stalls import Stalls
+from clusterkit.machine.stalls import Stalls, whereabouts
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (
@@ -147,7 +146,8 @@ class Watch:
             records[task].listened |= seen.listening
             if seen.listening and event.look is not Look.STALL:  # there, it may have been so for long
                 self.ready(records[task])
-        vitals = {task: self._but_for_slowness(task, seen) for task, seen in found.items()}
+        halted = {task for task in self.state.slowed & found.keys() if found[task].state == "T"}
+        vitals = found | {task: replace(found[task], state="S") for task in halted}  # they continue in a moment
         if event.look is Look.STARTUP:
             self._judge_startup(vitals, event.report)
         elif event.look is Look.STALL:
@@ -156,35 +156,26 @@ class Watch:
         else:
             self._glanced(vitals)
 
-    def _but_for_slowness(self, task: Task, seen: Vitals) -> Vitals:
-        """A slowed task that is seen stopped continues in a moment."""
-        return replace(seen, state="S") if task in self.state.slowed and seen.state == "T" else seen
-
     def _glanced(self, vitals: Mapping[Task, Vitals]) -> None:
         if self.startup_overdue and (late := self._late(vitals)) and not self.ending.begun:
             names = ", ".join(map(str, late))
-            self.state.out.append(Inspect(Look.STARTUP, f"not connected after {self._startup:g} s: {names}"))
+            limit = self.state.job.limits.startup
+            self.state.out.append(Inspect(Look.STARTUP, f"not connected after {limit:g} s: {names}"))
         self.startup_overdue = False
         self.stalls.glanced(vitals)
 
-    @property
-    def _startup(self) -> float:
-        return self.state.job.limits.startup
-
     def _late(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
+        """The tasks that are not connected. The time for which tasks were held in the debugger does not count."""
+        limit = self.state.job.limits.startup
         return [
             record.task
             for record in self.state.alive()
             if record.task in vitals
             and not record.ready
             and record.asked is None
-            and self.state.now >= self._due(record)
+            and self.state.now >= record.started + limit + self.state.timers.stood - record.stood
             and self.state.job.listens(record.task)
         ]
-
-    def _due(self, record: TaskRecord) -> float:
-        """When the task has to be connected; the time for which tasks were held in the debugger does not count."""
-        return record.started + self._startup + self.state.timers.stood - record.stood
 
     def _judge_startup(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
         late = self._late(vitals)
@@ -193,7 +184,7 @@ class Watch:
         names = ", ".join(map(str, late))
         doing = "; ".join(whereabouts(task, vitals) for task in late if whereabouts(task, vitals) != str(task))
         self.ending.give_up(
-            f"{names} opened no port and reported no progress within {self._startup:g} s of the start"
+            f"{names} opened no port and reported no progress within {self.state.job.limits.startup:g} s of the start"
             + (f": {doing}. " if doing else ". ")
             + (f"What was seen of every task is in {report}. " if report else "")
             + "--startup-timeout gives more time, 0 any amount"

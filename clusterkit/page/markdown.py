@@ -13,10 +13,10 @@ from clusterkit.text.durations import shown
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import TITLES, recovery_cells
+from clusterkit.words.account import InjectedFault, RecoveryReport
 from clusterkit.words.campaign import CampaignRecord, RunRecord
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
-from clusterkit.words.recovery import InjectedFault, RecoveryReport
 
 CAUSE_LINES = 40
 MOST_ROWS = 60  # of a table; an issue takes 65,536 characters

@@ -10,8 +10,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.job import JobSpec
-from clusterkit.words.resources import Network
+from clusterkit.words.job import JobSpec, Network
 
 MOST_TASKS = 40  # with more, there would be too many cells
 

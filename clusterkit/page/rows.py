@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from clusterkit.job.flags import command_of, options_of
-from clusterkit.job.jobtext import job_text
-from clusterkit.job.tfconfig import cluster_json, tf_config
+from clusterkit.job.jobfile import job_text
+from clusterkit.job.options import command_of, options_of
+from clusterkit.job.plan import cluster_json, tf_config
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.page.entities import Resolved, Run, TaskRow
 from clusterkit.page.stories import tasks_named
@@ -18,12 +18,10 @@ from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape, Task, number_of
+from clusterkit.words.job import Hosts, JobSpec
+from clusterkit.words.model import Shape, Task, TaskState, number_of
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.resources import Hosts
 from clusterkit.words.secrets import without_secrets
-from clusterkit.words.states import TaskState
 
 STRATEGIES = {
     Shape.PARAMETER_SERVER: "ParameterServerStrategy",

@@ -11,8 +11,8 @@ from clusterkit.text.columns import columns, fitted
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import printable
 from clusterkit.views.edits import files as names_of
+from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")
 DROPPED = ("detected", "up", "restarted", "from", "lost", "new step")  # in this order, in a narrow terminal

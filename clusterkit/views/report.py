@@ -15,10 +15,9 @@ from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
-from clusterkit.words.account import Account
+from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import AttemptEnded, Failure, RunResult, RunState
-from clusterkit.words.recovery import RecoveryReport
 
 CAUSE_LINES = 20
 _TASKS = (

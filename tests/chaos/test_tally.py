@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from clusterkit.chaos.model import Baseline, FaultOutcome, Outcome, Shrunk, Trial
-from clusterkit.chaos.tally import Row, by_action, by_type, fault_outcomes
+from clusterkit.chaos.model import (
+    Baseline,
+    FaultOutcome,
+    Outcome,
+    Row,
+    Shrunk,
+    Trial,
+    by_action,
+    by_type,
+    fault_outcomes,
+)
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
 from clusterkit.words.events import Began, Event, Failed, FaultInjected, FaultTook, Progressed, RestartPlanned, Spawned
 from clusterkit.words.faults import FaultAction

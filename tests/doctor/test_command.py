@@ -18,7 +18,7 @@ from clusterkit.doctor.deep import run_job
 from clusterkit.doctor.diagnosis import Grade
 from clusterkit.doctor.facts import ask_interpreter
 from clusterkit.network.virtual import why_not
-from clusterkit.words.resources import Network
+from clusterkit.words.job import Network
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command
 

@@ -12,9 +12,9 @@ import pytest
 
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
 from clusterkit.page.markup import block, code
+from clusterkit.words.account import RecoveryReport
 from clusterkit.words.campaign import campaign_record
 from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
-from clusterkit.words.recovery import RecoveryReport
 from tests.histories import task
 from tests.ledger.recovering import ps_job
 from tests.page.told import RUN, entities

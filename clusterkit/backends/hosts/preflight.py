@@ -13,9 +13,8 @@ from clusterkit.backends.link.certificate import CertificateError, server_contex
 from clusterkit.machine.placement import Rule
 from clusterkit.text.endpoints import split
 from clusterkit.words.faults import ON_NETWORK, FaultAction
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Shape
-from clusterkit.words.resources import Network
 
 DESCRIPTORS_OWN = 40  # of the supervisor, whatever the job
 LONGEST_VARIABLE = 128 << 10  # bytes: Linux's MAX_ARG_STRLEN

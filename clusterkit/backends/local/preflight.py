@@ -16,9 +16,8 @@ from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import all_share_gpus, crowding, too_few
 from clusterkit.network.virtual import why_not
 from clusterkit.system.files import why_not_reached
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
-from clusterkit.words.resources import Network
 
 # A process that has imported TensorFlow has 554 MB resident, of which four together share all but 330 MB each;
 # a small model and its data come on top. Measured on TensorFlow 2.21, Linux.

@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 from clusterkit.words.distribution import Training
-from clusterkit.words.job import LOOPBACK
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.reports import (
     Checkpointed,
@@ -22,11 +21,11 @@ from clusterkit.words.reports import (
     Ready,
     Resumed,
     SigtermHandled,
+    Stage,
     StepsTimed,
     StepTimes,
     TrainsWith,
 )
-from clusterkit.words.startup import Stage
 
 Report = (
     Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | Profiled | SigtermHandled
@@ -93,7 +92,7 @@ def _debugging(task: Task, attempt: int, message: dict[str, Any]) -> InDebugger 
         port = _count(message["port"])
         if not 0 < port < 1 << 16:
             raise ValueError(port)
-        return EditorAwaited(task, attempt, f"{LOOPBACK}:{port}", message["waits"] is True)
+        return EditorAwaited(task, attempt, f"127.0.0.1:{port}", message["waits"] is True)
     if message["held"] is not True:
         return LeftDebugger(task, attempt)
     if message.get("editor") is True:

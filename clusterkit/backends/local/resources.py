@@ -11,9 +11,8 @@ from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.ports import Ports
 from clusterkit.warm.choice import marks
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Task
-from clusterkit.words.resources import Network
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 

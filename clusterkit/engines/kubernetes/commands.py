@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from clusterkit.engines.kubernetes.manifest import Manifest
-from clusterkit.job.flags import job_flags
-from clusterkit.job.jobtext import job_text
-from clusterkit.job.options import JobOptions
+from clusterkit.job.jobfile import job_text
+from clusterkit.job.options import JobOptions, job_flags
 
 PORT = 7077  # on which the supervisor listens for agents
 KEY_DIRECTORY, KEY = "/run/clusterkit/key", "agents.pem"

@@ -8,8 +8,7 @@ from clusterkit.engines.kubernetes.manifest import HOME, Flags, Secret
 from clusterkit.engines.kubernetes.names import flag_problems
 from clusterkit.job.options import OPTIONS, JobOptions
 from clusterkit.job.spec import MOST, UNFIT
-from clusterkit.words.job import JobSpec
-from clusterkit.words.resources import Network
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.secrets import has_credentials, hidden_in
 
 
