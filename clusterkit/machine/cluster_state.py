@@ -93,7 +93,7 @@ class ClusterState:
         self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # asked by `spawn` why to hold a start back
         self.placed: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_off: set[str] = set()  # hosts that may come back, or be lost
-        self.kept_up: dict[Task, float] = {}  # see in_order.py
+        self.kept_up: dict[Task, float] = {}  # see ending.py
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
         self.holds = Holds()
