@@ -92,7 +92,9 @@ class Injector:
     def _do(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> str:
         match fault.action:
             case FaultAction.SLOW:
-                return self._slow(number, fault, tasks)
+                share = _amount(fault)
+                self._throttle.slow(number, tasks, share)
+                return f"{listed(tasks)} can run at most {plain(100 * share)} % of the time"
             case FaultAction.MEMORY:
                 return self._limit_memory(number, fault, tasks)
             case FaultAction.CORRUPT:
@@ -105,11 +107,6 @@ class Injector:
                 return self._impair(number, fault, tasks, others)
             case action:
                 raise _CannotInject(f"the injector does not support {action}")
-
-    def _slow(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
-        share = _amount(fault)
-        self._throttle.slow(number, tasks, share)
-        return f"{listed(tasks)} can run at most {plain(100 * share)} % of the time"
 
     def _limit_memory(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
         size = None if fault.amount is None else int(fault.amount)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from clusterkit.ledger.attempts import Attempts, Key
-from clusterkit.ledger.incident import Ended, FaultRecord, Faults, Incident
+from clusterkit.ledger.incident import Ended, Faults, Incident
 from clusterkit.ledger.status import RunStatus
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
 from clusterkit.words import events as ev
-from clusterkit.words.account import Death, InjectedFault, RecoveryReport, Return
+from clusterkit.words.account import Death, RecoveryReport, Return
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Asked, Failure, RunResult
@@ -43,7 +44,11 @@ class Incidents:
             injected = self._faults.times([number for number in incident.faults if number not in begun])
             begun |= set(incident.faults)
             recoveries.append(incident.recovery(min([incident.began, *injected])))
-        return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._faults.known.values())))
+        failed = defaultdict[int | None, list[tuple[Task, float]]](list)
+        for key, at in self._failures.items():
+            failed[self._attempts.explained.get(key)].append((key[0], at))
+        faults = self._faults.known.items()
+        return RecoveryReport(tuple(recoveries), tuple(fault.report(failed[number]) for number, fault in faults))
 
     def repairs(self) -> list[Incident]:
         """The restarts of training tasks after which there was no new step yet."""
@@ -150,10 +155,6 @@ class Incidents:
         known = self._run.tasks
         returns = [Return(task, (known[task].attempt if task in known else 0) + 1) for task in tasks]
         incident.plan(now, returns, self._trainers(frozenset(tasks)))
-
-    def _fault(self, fault: FaultRecord) -> InjectedFault:
-        explained = [key for key in self._failures if self._attempts.explained.get(key) == fault.event.number]
-        return fault.report([(key[0], self._failures[key]) for key in explained])
 
     def _still_open(self) -> list[Incident]:
         if over := [incident for incident in self._open if incident.over]:

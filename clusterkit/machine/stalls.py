@@ -198,7 +198,9 @@ def stuck_task(
         return (blamed, _with_doing(vitals, blamed, "leads the job")) if blamed in steps else None
     if blamed in own and others_wait:
         return blamed, vitals[blamed].doing
-    return blamed, _with_doing(vitals, blamed, _place(steps, blamed))
+    step, most = steps[blamed], max(step for step in steps.values() if step is not None)
+    place = f"is at step {step}" if step == most else f"is the furthest behind (step {step})"
+    return blamed, _with_doing(vitals, blamed, place)
 
 
 def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]) -> str:
@@ -220,11 +222,6 @@ def whereabouts(task: Task, vitals: Mapping[Task, Vitals]) -> str:
 def _furthest_behind(steps: Mapping[Task, int | None]) -> Task | None:
     reported = sorted((step, task) for task, step in steps.items() if step is not None)
     return reported[0][1] if reported else None
-
-
-def _place(steps: Mapping[Task, int | None], task: Task) -> str:
-    step, most = steps[task], max(step for step in steps.values() if step is not None)
-    return f"is at step {step}" if step == most else f"is the furthest behind (step {step})"
 
 
 def _with_doing(vitals: Mapping[Task, Vitals], task: Task, what: str) -> str:
