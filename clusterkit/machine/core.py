@@ -15,9 +15,8 @@ from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.injections import Injections
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.requests import Requests
-from clusterkit.machine.silence import Silence
 from clusterkit.machine.timers import Timer
-from clusterkit.machine.watch import Watch
+from clusterkit.machine.watch import Silence, Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action
 from clusterkit.words.job import JobSpec

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clusterkit.backends.hosts.hosts import Host, Hosts
 from clusterkit.backends.link import messages as ms
-from clusterkit.machine.placement import Rule, hosts_of, place, preferred
+from clusterkit.machine.hosts import Rule, hosts_of, place, preferred
 from clusterkit.text.endpoints import endpoint_of
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task

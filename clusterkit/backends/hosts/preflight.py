@@ -10,7 +10,7 @@ from pathlib import Path
 from clusterkit.backends.base import Preflight
 from clusterkit.backends.hosts.collected import MOST_OPEN
 from clusterkit.backends.link.certificate import CertificateError, server_context
-from clusterkit.machine.placement import Rule
+from clusterkit.machine.hosts import Rule
 from clusterkit.text.endpoints import split
 from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.job import JobSpec, Network
