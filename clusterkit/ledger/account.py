@@ -244,13 +244,12 @@ class TimeAccount:
         """The run ends. What came after the last step of a job that is done belongs to its end."""
         done, conditions = isinstance(event, ev.Succeeded), self.conditions
         if not conditions.over:
-            ending, unseen = {Kind.FAILED}, set[Kind]()
-            if conditions.seen:
-                ending |= {Kind.RUNNING} if done else set()
-            else:
-                unseen = {Kind.STARTING, Kind.FIRST_STEP, Kind.AGAIN} if done else {Kind.STARTING}
-            self._stretch.rename(
-                lambda kind: Kind.ENDING if kind in ending else Kind.UNSEEN if kind in unseen else kind
-            )
+            other = {Kind.FAILED: Kind.ENDING}
+            if done and conditions.seen:
+                other[Kind.RUNNING] = Kind.ENDING
+            elif not conditions.seen:
+                unseen = (Kind.STARTING, Kind.FIRST_STEP, Kind.AGAIN) if done else (Kind.STARTING,)
+                other |= dict.fromkeys(unseen, Kind.UNSEEN)
+            self._stretch.rename(lambda kind: other.get(kind, kind))
         conditions.over, conditions.finished = True, isinstance(event, ev.Finished)
         conditions.succeeded = conditions.succeeded or done

@@ -36,7 +36,8 @@ def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[Cell
 
 
 def _impaired(cell: Cell, fault: FaultInjected) -> Cell:
-    faults, amount = (*cell.faults, fault.number), None
+    faults = (*cell.faults, fault.number)
+    amount: float | None = None
     with suppress(BadJob):
         amount = parse_fault(fault.fault).amount
     match fault.action:
