@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from clusterkit.ledger.attempts import Attempts
 from clusterkit.ledger.conditions import Conditions
 from clusterkit.ledger.costs import Costs, Worst, cause_text, recovery_text, shown
 from clusterkit.ledger.incident import Incident
@@ -26,8 +25,8 @@ class TimeAccount:
     lost, once it has reported a new step.
     """
 
-    def __init__(self, attempts: Attempts, incidents: Incidents) -> None:
-        self._attempts, self._incidents = attempts, incidents
+    def __init__(self, incidents: Incidents) -> None:
+        self._incidents = incidents
         self.conditions = Conditions()
         self._now = 0  # microseconds since the run began, as all times here
         self._before = 0  # when the event before was
@@ -170,10 +169,10 @@ class TimeAccount:
     def _kind(self) -> Kind:
         return self.conditions.kind(bool(self._repairs))
 
-    def spawned(self, task: Task) -> None:
+    def spawned(self, task: Task, trains: bool) -> None:
         """A process exists."""
         self._own.pop(task, None)
-        self.conditions.spawned(task, self._attempts.trains(task))
+        self.conditions.spawned(task, trains)
 
     def exited(self, task: Task, ok: bool) -> None:
         """The newest attempt of a task ended, or could not be started."""
@@ -184,32 +183,22 @@ class TimeAccount:
         if self._incidents.halts(task):
             self.conditions.failed.add(task)
 
-    def resumed(self, task: Task, step: int) -> None:
-        """A task begins after that step."""
-        if self._attempts.trains(task):
-            self._prepared(step)
+    def prepared(self, step: int | None = None) -> None:
+        """A training task begins its first step, after this one; what came before was still preparation."""
+        if not self.conditions.seen:
+            self._step = self._step if step is None else step
+            self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.FIRST_STEP else kind)
+            self.conditions.beginning = Kind.FIRST_STEP
 
-    def prepared(self, task: Task) -> None:
-        """A task begins its first step."""
-        if self._attempts.trains(task):
-            self._prepared(self._step)
-
-    def saved(self, task: Task, step: int) -> None:
-        """A checkpoint of that step is complete."""
-        if self._attempts.trains(task) and step > self._step and not self._repairs:
+    def saved(self, step: int) -> None:
+        """A training task's checkpoint of that step is complete."""
+        if step > self._step and not self._repairs:
             self._training.reach(step, self._of_stretch(self._now)["training"])
 
     def stalled(self, task: Task | None) -> None:
         """A stall was warned of. It began with the last step."""
         if self.conditions.seen and not self._repairs and not self.conditions.failed:
             self.conditions.stalled = str(task or "")
-
-    def _prepared(self, step: int) -> None:
-        """The first step begins now, after that one; what came before was still preparation."""
-        if not self.conditions.seen:
-            self._step = step
-            self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.FIRST_STEP else kind)
-            self.conditions.beginning = Kind.FIRST_STEP
 
     def planned(self, tasks: Iterable[Task]) -> None:
         """A restart is decided. If training tasks are in it, the recovery has begun with what is repaired."""

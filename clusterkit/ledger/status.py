@@ -157,11 +157,6 @@ class RunStatus:
         status = self.tasks.get(task)
         return None if status is None or attempt < status.attempt else status
 
-    def begin(self, wall: float) -> None:
-        """The run begins."""
-        self.began, self.phase = wall, RunPhase.RUNNING
-        self.allocations += 1
-
     def resume(self) -> None:
         """The run continues in another allocation, which ends what was said of its end."""
         self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
@@ -175,10 +170,6 @@ class RunStatus:
         self.restarts += 1
         if self.phase is RunPhase.WAITING:
             self.phase, self.reason = RunPhase.RUNNING, ""
-
-    def wait(self, reason: str) -> None:
-        """The job failed, and waits for a change of its program."""
-        self.phase, self.reason = RunPhase.WAITING, reason
 
     def succeed(self, task: Task) -> None:
         """The leader exited with code 0."""
@@ -198,10 +189,6 @@ class RunStatus:
         for attempt in result.attempts:  # in order: the last one stays
             if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
                 status.last_exit = attempt.exit
-
-    def save(self, now: float, step: int, path: str) -> None:
-        """A checkpoint is complete."""
-        self.checkpoint, self.saved = (step, path), now
 
     def place(self, hosts: Mapping[Task, str], endpoints: Mapping[Task, str]) -> None:
         """The tasks were placed on hosts."""
