@@ -64,11 +64,6 @@ def peers_of(job: JobSpec, endpoints: Endpoints) -> tuple[str, ...]:
     return tuple(endpoints[task] for task in job.training) if needed else ()
 
 
-def usual_convention_env(job: JobSpec) -> dict[str, str]:
-    """The convention's variables that a job may override."""
-    return {"KERAS_BACKEND": "jax"} if job.convention is Convention.KERAS else {}
-
-
 def convention_env(job: JobSpec, task: Task, peers: tuple[str, ...]) -> dict[str, str]:
     """The variables by which a task of a gang finds the others; `peers` are those of `peers_of`."""
     if not peers:
@@ -191,7 +186,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
     env = {
         "PYTHONUNBUFFERED": "1",
         **usual_env(job.devices),
-        **usual_convention_env(job),
+        **({"KERAS_BACKEND": "jax"} if job.convention is Convention.KERAS else {}),  # which the job may override
         **job.setup.env,
         **own.env,
         # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way. On the

@@ -7,7 +7,7 @@ from typing import assert_never
 
 from clusterkit.machine.alone import Alone
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
-from clusterkit.machine.ending import Ending, end_server, end_servers
+from clusterkit.machine.ending import Ending, end_server
 from clusterkit.machine.exits import Exits
 from clusterkit.machine.faults import Faults
 from clusterkit.machine.recovery import Recoveries
@@ -61,13 +61,11 @@ class Attempts:
                 self.watch.phase_changed(record, event)
             case ev.ProgramEnds():
                 self.exits.program_ends(record, event)
-            case ev.InDebugger():
+            case ev.InDebugger() | ev.EditorAwaited(waits=True):
                 self.watch.held(record)
             case ev.LeftDebugger():
                 self.watch.released(record)
-            case ev.EditorAwaited():
-                self.watch.editor_awaited(record, event)
-            case ev.Reached():
+            case ev.EditorAwaited() | ev.Reached():
                 pass  # of interest to readers of the journal only
             case ev.StepsTimed():
                 self.watch.paces.timed(event)
@@ -127,7 +125,8 @@ class Attempts:
         record.paused_by.clear()
         self.state.kept_up.pop(record.task, None)
         if record.task == self.state.job.leader:
-            end_servers(self.state)
+            for task in list(self.state.kept_up):  # servers that were kept up for it
+                end_server(self.state, task)
         self.faults.injections.exited(record)
         self.watch.paces.exited(record)
         self.watch.released(record)

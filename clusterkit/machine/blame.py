@@ -143,12 +143,9 @@ def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> 
 
     `numbers`: they count as well, since nothing else is known of how far the attempts came.
     """
-    if before is None or failure.attempt != before.attempt + 1 or may_pass(failure):
+    if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
+        return False
+    if _MAY_PASS.search(last_error(failure) or ""):
         return False
     error = error_signature(failure, numbers)
     return error is not None and error == error_signature(before, numbers)
-
-
-def may_pass(failure: Failure) -> bool:
-    """Whether the attempt failed because of a peer, or for a reason that may be gone at the next attempt."""
-    return looks_collateral(failure) or _MAY_PASS.search(last_error(failure) or "") is not None

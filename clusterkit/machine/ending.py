@@ -229,12 +229,6 @@ def end_in_order(state: ClusterState, records: Iterable[TaskRecord], asked: Aske
             state.end(record, asked, grace)
 
 
-def end_servers(state: ClusterState) -> None:
-    """The coordinator is down: end the servers that were kept up for it."""
-    for task in list(state.kept_up):
-        end_server(state, task)
-
-
 def end_server(state: ClusterState, task: Task) -> None:
     """End one that was kept up; it has the rest of the grace period."""
     until, record = state.kept_up[task], state.records[task]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clusterkit.machine.cluster_state import DEATH_WITHIN, ClusterState
@@ -60,11 +60,6 @@ def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules:
 def preferred(connected: Sequence[str], avoided: Collection[str], count: int) -> list[str]:
     """The first `count` of the hosts that are not avoided, or of all if all of them are."""
     return ([name for name in connected if name not in avoided] or list(connected))[:count]
-
-
-def unknown_hosts(allocation: Sequence[str], rules: Iterable[Rule]) -> dict[str, str]:
-    """The hosts of rules that are not in the allocation, each with its rule's tasks."""
-    return {name: rule.tasks for rule in rules for name in rule.hosts if _named(name, allocation) is None}
 
 
 def _seats(job: JobSpec) -> dict[Task, int]:

@@ -15,7 +15,6 @@ from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (
     Checkpointed,
     CheckpointFound,
-    EditorAwaited,
     Inspected,
     Look,
     PhaseChanged,
@@ -87,11 +86,6 @@ class Watch:
         if record.alive:
             self.state.holds.enter(record.task, self.state.now)
             self.paces.disturb()
-
-    def editor_awaited(self, record: TaskRecord, event: EditorAwaited) -> None:
-        """The task listens for an editor. Where its program waits for that, it is held."""
-        if event.waits:
-            self.held(record)
 
     def released(self, record: TaskRecord) -> None:
         """The task has left the debugger, or is gone; with the last one, the time for the next step begins."""
