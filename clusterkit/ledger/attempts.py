@@ -96,10 +96,6 @@ class Attempt:
             self.stops = [one._replace(end=at) if one in was else one for one in self.stops]
         return bool(was)
 
-    def finish(self, at: float, how: str, text: str) -> None:
-        """It has ended."""
-        self.end, self.how, self.text = at, how, text
-
 
 class Attempts:
     """Every attempt of a run. `changed` are those that changed since a reader emptied it."""
@@ -221,7 +217,7 @@ class Attempts:
         """The attempt's first process has ended, or could not be started."""
         attempt = self.begin(at, task, number)
         attempt.exit = exit_
-        attempt.finish(at, *how_it_ended(exit_))
+        attempt.end, (attempt.how, attempt.text) = at, how_it_ended(exit_)
 
     def end(self, event: AttemptEnded) -> None:
         """It was recorded what was decided about the attempt."""
@@ -242,7 +238,8 @@ class Attempts:
         end = told.started if told.ended is None else told.ended
         attempt = self.begin(told.started, told.task, told.attempt)
         attempt.told = told
-        attempt.finish(end if attempt.end is None else attempt.end, *how_it_ended(told.exit, told))
+        attempt.end = end if attempt.end is None else attempt.end
+        attempt.how, attempt.text = how_it_ended(told.exit, told)
         attempt.first = told.first_step if attempt.first is None else attempt.first
         attempt.last = told.last_step if attempt.last is None else attempt.last
         attempt.resumed = told.resumed_step if attempt.resumed is None else attempt.resumed
@@ -252,7 +249,7 @@ class Attempts:
 
     def _end_all(self, at: float, text: str) -> None:
         for attempt in self.running():
-            attempt.finish(at, "lost", text)
+            attempt.end, attempt.how, attempt.text = at, "lost", text
             self.changed.add((attempt.task, attempt.number))
 
     def _compute_again(self, task: Task, number: int, step: int) -> None:
