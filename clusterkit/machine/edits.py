@@ -33,7 +33,7 @@ class Edits:
             return
         self.state.problem = event.problem
         if event.problem:
-            if self.recoveries.is_edit_open:  # what ran before was ended already
+            if any(one.edit is not None for one in self.recoveries.open):  # what ran before was ended already
                 self.wait(event.problem)
             return
         if event.same and not self.state.waiting:

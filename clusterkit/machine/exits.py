@@ -155,7 +155,7 @@ class Exits:
 
     def leader_succeeded(self) -> None:
         """Judge the peers that had failed shortly before, and have not restarted."""
-        for failure in self.recoveries.unmended():
+        for failure in [failure for one in self.recoveries.open for failure in one.failures]:
             if failure.task in self.peers:
                 self._judge_peer(failure)
 

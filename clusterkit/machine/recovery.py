@@ -79,11 +79,6 @@ class Recoveries:
                 return
         self._open([], frozenset(self.state.job.tasks), 0.0, asked=True, edit=Edit({*files}, now))
 
-    @property
-    def is_edit_open(self) -> bool:
-        """Whether the tasks were ended for a changed program, and have not started again."""
-        return any(recovery.edit is not None for recovery in self.open)
-
     def settle(self) -> None:
         """Decide each recovery for which the decision is due; none once the leader is done, as then the job is."""
         for recovery in list(self.open):
@@ -109,10 +104,6 @@ class Recoveries:
     def covers(self, task: Task) -> bool:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
-
-    def unmended(self) -> list[Failure]:
-        """The failures that no restart has followed yet."""
-        return [failure for one in self.open for failure in one.failures]
 
     def is_doubtful(self, task: Task) -> bool:
         """Whether tasks have failed that restart with this one, each as if another one were gone, and why is open."""
