@@ -12,7 +12,7 @@ from clusterkit.ledger.status import RunStatus
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
 from clusterkit.words import events as ev
-from clusterkit.words.account import Death, RecoveryReport, Return
+from clusterkit.words.account import Death, Recovery, RecoveryReport, Return
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Asked, Failure, RunResult
@@ -38,17 +38,14 @@ class Incidents:
         return bool(self._still_open()) or bool(self._faults.unsettled)
 
     def report(self) -> RecoveryReport:
-        """What is known so far. The first recovery that a fault explains begins with its injection."""
-        recoveries, begun = [], set[int]()
-        for incident in self._all:
-            injected = self._faults.times([number for number in incident.faults if number not in begun])
-            begun |= set(incident.faults)
-            recoveries.append(incident.recovery(min([incident.began, *injected])))
+        """What is known so far."""
+        begun = set[int]()
+        recoveries = tuple(self._recovery(incident, begun) for incident in self._all)
         failed = defaultdict[int | None, list[tuple[Task, float]]](list)
         for key, at in self._failures.items():
             failed[self._attempts.explained.get(key)].append((key[0], at))
         faults = self._faults.known.items()
-        return RecoveryReport(tuple(recoveries), tuple(fault.report(failed[number]) for number, fault in faults))
+        return RecoveryReport(recoveries, tuple(fault.report(failed[number]) for number, fault in faults))
 
     def repairs(self) -> list[Incident]:
         """The restarts of training tasks after which there was no new step yet."""
@@ -159,14 +156,15 @@ class Incidents:
     def _still_open(self) -> list[Incident]:
         if over := [incident for incident in self._open if incident.over]:
             self._open = [incident for incident in self._open if not incident.over]
-            self.ended += [ended for incident in over if (ended := self._ended(incident)) is not None]
+            told = [self._recovery(incident, self._begun) for incident in over]
+            self.ended += [Ended(one.seconds, one.lost or 0) for one in told if one.seconds is not None]
         return self._open
 
-    def _ended(self, incident: Incident) -> Ended | None:
-        injected = self._faults.times([number for number in incident.faults if number not in self._begun])
-        self._begun |= set(incident.faults)
-        recovery = incident.recovery(min([incident.began, *injected]))
-        return None if recovery.seconds is None else Ended(recovery.seconds, recovery.lost or 0)
+    def _recovery(self, incident: Incident, begun: set[int]) -> Recovery:
+        """The recovery; the first one that a fault explains begins with its injection."""
+        injected = self._faults.times([number for number in incident.faults if number not in begun])
+        begun |= set(incident.faults)
+        return incident.recovery(min([incident.began, *injected]))
 
     def _lives(self, task: Task) -> bool:
         """Whether the task runs and is not being ended, or has finished successfully."""
