@@ -71,7 +71,6 @@ class _Reading:
         return {kind: self._task(tables[kind], f"{TASK}.{kind}") for kind in TaskType if kind in tables}
 
     def entry(self, known: Mapping[str, Entry], key: str, value: object, above: str = "") -> object:
-        """The value of a known key."""
         if key in known:
             return self._value(known[key], value, above + key)
         keys = KEYS if known is _KNOWN else tuple(known)
@@ -159,7 +158,6 @@ def job_text(options: JobOptions, secrets: bool = False) -> str:
 
 
 def _without_secrets(kind: Kind, value: Any, show: bool) -> Any:
-    """The value of an option without secrets."""
     match kind:
         case Kind.VARIABLES:
             return masked(value, show)

@@ -179,7 +179,6 @@ class TimeAccount:
         self.conditions.exited(task, ok, self._incidents.halts(task))
 
     def failed(self, task: Task) -> None:
-        """An attempt failed."""
         if self._incidents.halts(task):
             self.conditions.failed.add(task)
 

@@ -31,7 +31,6 @@ class Trace:
         self._count = 0
 
     def add(self, at: float, step: int) -> None:
-        """Add a reported step."""
         if self._count % self._every == 0:
             self._points.append((at, step))
             if len(self._points) > MOST_TRACED:
@@ -156,7 +155,6 @@ class Attempts:
             self.changed.add((task, number))
 
     def progress(self, at: float, task: Task, number: int, step: int) -> None:
-        """The attempt reported a step."""
         attempt = self.get(task, number)
         if attempt is None:
             return

@@ -29,7 +29,6 @@ class Course:
 
     @property
     def settled(self) -> bool:
-        """Whether that is known."""
         return self.went_on or self.first_step is not None
 
     def progressed(self, now: float, step: int, wrong: bool) -> None:
@@ -247,7 +246,6 @@ class Faults:
         return self._of.setdefault(task, {})
 
     def inject(self, now: float, event: FaultInjected) -> None:
-        """A fault is injected."""
         self.known[event.number] = self.unsettled[event.number] = FaultRecord(event, now)
         if event.action not in AT_ONCE:
             self.open[event.number] = event
@@ -263,13 +261,11 @@ class Faults:
                 self._close(number)
 
     def heal(self, now: float, number: int, why: str) -> None:
-        """The fault is healed."""
         if (fault := self.known.get(number)) is not None:
             fault.healed, fault.why = now, why
         self._close(number)
 
     def stall(self, now: float) -> None:
-        """A stall was warned of."""
         for number in self.open:
             if self.known[number].stalled is None:
                 self.known[number].stalled = now

@@ -100,7 +100,6 @@ class Incidents:
                 self.ended.append(Ended(now - fault.at, 0))
 
     def failed(self, now: float, failure: Failure) -> None:
-        """An attempt failed."""
         death = self._death(failure)
         stalled = self._stalled if failure.exit.asked is Asked.STALL else None
         detected = now if stalled is None else stalled
@@ -113,7 +112,6 @@ class Incidents:
             incident.deaths = [replace(d, fault=fault) if (d.task, d.attempt) == key else d for d in incident.deaths]
 
     def stall(self, now: float) -> None:
-        """A stall was warned of."""
         self._stalled = now if self._stalled is None else self._stalled
 
     def planned(self, now: float, event: ev.RestartPlanned) -> None:

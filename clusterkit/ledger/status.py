@@ -166,7 +166,6 @@ class RunStatus:
             status.lose()
 
     def restart(self) -> None:
-        """A restart is planned."""
         self.restarts += 1
         if self.phase is RunPhase.WAITING:
             self.phase, self.reason = RunPhase.RUNNING, ""
@@ -184,14 +183,12 @@ class RunStatus:
         self.waits_for, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
 
     def finish(self, result: RunResult) -> None:
-        """The run is over."""
         self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason
         for attempt in result.attempts:  # in order: the last one stays
             if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
                 status.last_exit = attempt.exit
 
     def place(self, hosts: Mapping[Task, str], endpoints: Mapping[Task, str]) -> None:
-        """The tasks were placed on hosts."""
         for task, status in self.tasks.items():
             status.host, status.endpoint = hosts.get(task), endpoints.get(task)
 

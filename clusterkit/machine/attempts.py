@@ -32,7 +32,6 @@ class Attempts:
     alone: Alone
 
     def take(self, record: TaskRecord, event: ev.OfAttempt) -> None:
-        """Take in an event of the task's present attempt."""
         match event:
             case ev.Spawned():
                 self._spawned(record, event)

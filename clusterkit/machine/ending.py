@@ -59,7 +59,6 @@ class Ending:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the job succeeded."""
         return self.verdict is not None and self.verdict.state is RunState.SUCCEEDED
 
     @property

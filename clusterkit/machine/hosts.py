@@ -37,7 +37,6 @@ class Rule:
         return cls(tasks_named(who), names)
 
     def covers(self, task: Task) -> bool:
-        """Whether the rule is about the task."""
         return self.tasks in (str(task), str(task.type))
 
 
@@ -88,7 +87,6 @@ def _named(name: str, allocation: Sequence[str]) -> str | None:
 
 
 def hosts_of(placed: Mapping[Task, str]) -> dict[str, list[Task]]:
-    """The tasks of each host that has any."""
     hosts: dict[str, list[Task]] = {}
     for task, host in placed.items():
         hosts.setdefault(host, []).append(task)

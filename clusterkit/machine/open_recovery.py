@@ -74,7 +74,6 @@ class Account:
         return self.in_a_row + (not self.at_once)
 
     def note(self, now: float, charged: bool) -> None:
-        """There is a restart now."""
         self.used += charged
         self.in_a_row += 1
         self.last = now

@@ -105,7 +105,6 @@ class Holds:
     before: float = 0.0  # seconds of the times before that
 
     def enter(self, task: Task, now: float) -> None:
-        """The task is held."""
         if not self.tasks:
             self.since = now
         self.tasks.add(task)
