@@ -143,7 +143,7 @@ class TimeAccount:
             self._parts["compilation"] -= self._training.first
 
     def _see(self) -> None:
-        """Steps are reported, so what came before them can be told."""
+        """Note that steps are reported, which tells what came before them."""
         if not self.conditions.seen:
             self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.UNSEEN else kind)
         self.conditions.seen = True
@@ -170,7 +170,6 @@ class TimeAccount:
         return self.conditions.kind(bool(self._repairs))
 
     def spawned(self, task: Task, trains: bool) -> None:
-        """A process exists."""
         self._own.pop(task, None)
         self.conditions.spawned(task, trains)
 

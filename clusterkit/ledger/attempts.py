@@ -187,7 +187,6 @@ class Attempts:
             self._compute_again(task, number, step)
 
     def save(self, at: float, task: Task, number: int, step: int) -> None:
-        """The attempt wrote a checkpoint."""
         self.work(at, task, number)
         if (attempt := self.get(task, number)) is not None:
             attempt.trace.add(at, step)
@@ -227,7 +226,6 @@ class Attempts:
         self._end_all(at, "was lost with its supervisor")
 
     def close(self, at: float, result: RunResult) -> None:
-        """The run is over."""
         for ended in result.attempts:
             self._decide(ended)
         self._end_all(at, "was left behind when the run ended")

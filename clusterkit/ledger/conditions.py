@@ -58,12 +58,10 @@ class Conditions:
         return Kind.AWAY if self._away or Kind.AWAY in self._lingering else Kind.RUNNING
 
     def stepped(self) -> None:
-        """A new step was made."""
         self._lingering.clear()
         self.stalled = None
 
     def spawned(self, task: Task, trains: bool) -> None:
-        """A process exists."""
         self._asked.discard(task)
         self.unspawned.discard(task)
         if task in self._away:
@@ -87,7 +85,6 @@ class Conditions:
         )
 
     def ask(self, task: Task) -> None:
-        """A task is being ended."""
         self._asked.add(task)
 
     def pause(self, task: Task, paused: bool) -> None:
@@ -100,7 +97,6 @@ class Conditions:
             self._lingering.add(Kind.PAUSED)
 
     def cut(self, number: int, fault: str) -> None:
-        """The network is partitioned."""
         self._cuts.add(number)
         self.cause[Kind.CUT] = fault
 

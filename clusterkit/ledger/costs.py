@@ -26,7 +26,7 @@ class Costs:
         self._count: dict[str, int] = {}
 
     def note(self, part: str, time: int, what: str) -> None:
-        """That cost so much; `what` is a clause."""
+        """Add a case that cost so much time; `what` describes it, as a clause."""
         if time > 0:
             self._count[part] = self._count.get(part, 0) + 1
             if time > self._worst.get(part, (0, ""))[0]:

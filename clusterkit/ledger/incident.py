@@ -121,7 +121,6 @@ class Incident:
             self.last_step = max(reached, self.last_step or 0)
 
     def mark_up(self, task: Task, now: float) -> None:
-        """The task is up."""
         if self.returns[task].up is None:
             self.returns[task] = replace(self.returns[task], up=now)
             self._down.discard(task)
@@ -135,7 +134,6 @@ class Incident:
             self._resumed_by, self.resumed = (attempt, task), (step, path)
 
     def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
-        """A training task reported a step."""
         if not self.trainers:
             self.course.progressed(now, step, self.up is None)
         elif task in self.trainers and self.concerns(task, attempt) and not self.course.settled:

@@ -38,7 +38,6 @@ class Incidents:
         return bool(self._still_open()) or bool(self._faults.unsettled)
 
     def report(self) -> RecoveryReport:
-        """What is known so far."""
         begun = set[int]()
         recoveries = tuple(self._recovery(incident, begun) for incident in self._all)
         failed = defaultdict[int | None, list[tuple[Task, float]]](list)
@@ -75,7 +74,6 @@ class Incidents:
                 incident.mark_up(task, now)
 
     def resumed(self, now: float, event: ev.Resumed) -> None:
-        """A program reported where it resumed."""
         self.mark_up(now, event.task, event.attempt)
         for incident in self._still_open():
             if incident.concerns(event.task, event.attempt):
@@ -115,7 +113,6 @@ class Incidents:
         self._stalled = now if self._stalled is None else self._stalled
 
     def planned(self, now: float, event: ev.RestartPlanned) -> None:
-        """A restart is decided."""
         blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
         incident = self._merge(blamed, now, frozenset(event.tasks))
         incident.asked, incident.files, incident.host = event.cause is None, event.files, event.host
@@ -123,7 +120,7 @@ class Incidents:
         self._open = [*(one for one in self._open if one is not incident), incident]
 
     def shrunk(self, event: ev.Shrunk) -> None:
-        """Nobody waits any more for those that were given up."""
+        """Stop waiting for the workers that were given up."""
         self._job = replace(self._job, given_up=(*self._job.given_up, *event.tasks))
         if (incident := self._incident_of.get((event.cause.task, event.cause.attempt))) is not None:
             incident.shrunk = event

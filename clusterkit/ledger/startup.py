@@ -26,7 +26,6 @@ class StartupLog:
         self._first: Task | None = None
 
     def report(self) -> Startup:
-        """What is known so far."""
         chain = () if self._first is None else tuple(chain_of(self._job, self._starts, self._first))
         return Startup(tuple(self._starts[task] for task in sorted(self._starts)), chain)
 
@@ -48,7 +47,6 @@ class StartupLog:
             self._starts[task] = replace(start, **{stage.value: now})  # type: ignore[arg-type]
 
     def spawned(self, now: float, task: Task, attempt: int, forked: bool) -> None:
-        """A process exists."""
         self.reach(now, task, attempt, Stage.SPAWNED)
         if task in self._starts and attempt == 1 and self._missing:
             self._starts[task] = replace(self._starts[task], forked=forked)

@@ -83,7 +83,6 @@ class TaskStatus:
         self.reports.clear()
 
     def progressed(self, wall: float, event: ev.Progressed) -> None:
-        """Take in a reported step."""
         self.ready, self.step, self.reached, self.metrics = True, event.step, event.step, event.metrics
         self.total = self.total if event.total is None else event.total
         if self.reports and event.step < self.reports[-1][1]:  # a program may count each epoch's steps anew
@@ -93,7 +92,6 @@ class TaskStatus:
             self.reports.popleft()
 
     def exited(self, exit_: Exit) -> None:
-        """Take in the exit of the attempt's first process."""
         self.last_exit, self.paused = replace(exit_, asked=self.asked), False
         self.pid = self.straggling = self.debugger = None
 
@@ -201,18 +199,15 @@ class Stragglers:
         self._over: list[Straggler] = []
 
     def report(self) -> tuple[Straggler, ...]:
-        """What is known so far, in the order in which they became slow."""
         return tuple(sorted([*self._over, *self._open.values()], key=lambda one: (one.at, one.task)))
 
     def begin(self, now: float, event: Straggling) -> Straggler:
-        """A task is slower than its peers."""
         at = max(0.0, now - event.seconds)
         one = Straggler(event.task, event.attempt, at, event.slowness, event.factor, event.why)
         self._open[event.task] = one
         return one
 
     def end(self, now: float, task: Task) -> None:
-        """A task is not slower any more, or has ended."""
         if (one := self._open.pop(task, None)) is not None:
             self._over.append(replace(one, until=now))
 

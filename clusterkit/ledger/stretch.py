@@ -65,11 +65,10 @@ class Stretch:
 
     @property
     def plain(self) -> bool:
-        """Whether there was nothing but one thing."""
+        """Whether one kind fills it all."""
         return len(self._pieces) == 1 and self._summed is NOTHING
 
     def become(self, now: int, kind: Kind) -> None:
-        """From now on it is that."""
         if kind is self.kind:
             return
         self.kind = kind
@@ -83,7 +82,7 @@ class Stretch:
             self._summed, self._pieces = self.times(rest[0][0]), rest
 
     def rename(self, rename: Callable[[Kind], Kind], since: int = 0) -> None:
-        """What went on since then was something else."""
+        """Replace the kinds of the pieces since then."""
         self._split(since)
         self._pieces = [(at, rename(kind) if at >= since else kind) for at, kind in self._pieces]
         self.kind = self._pieces[-1][1]
@@ -175,7 +174,7 @@ class TrainingTime:
         return len(self._usual) >= ENOUGH
 
     def step(self, time: int) -> None:
-        """A step that nothing delayed took so long."""
+        """Count a step that nothing delayed."""
         self.made += time
         self._usual.append(time)
 

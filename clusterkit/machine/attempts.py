@@ -118,7 +118,7 @@ class Attempts:
         self.state.out.append(Sweep(record.task, record.attempt))
 
     def _over(self, record: TaskRecord) -> None:
-        """Nothing of the task's first process is waited for any more."""
+        """Clear the timers and pauses of a task whose first process has ended."""
         for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP, Timer.EXIT):
             self.state.timers.clear(timer, record.task)
         record.paused_by.clear()

@@ -89,7 +89,6 @@ class Faults:
         self.step, self.counts[Moment.READY] = step, 1
 
     def checkpointed(self) -> None:
-        """A checkpoint is complete."""
         self.counts[Moment.CHECKPOINT] += 1
 
     def look(self) -> None:

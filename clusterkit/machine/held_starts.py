@@ -50,7 +50,7 @@ class DelayedStarts:
                     self.state.timers.set(Timer.LATE_START, max(until.values()), task)
 
     def due(self, task: Task) -> None:
-        """Its time has come."""
+        """Start the task: its delays are over."""
         self.state.release(task, *self.until.pop(task, ()))
 
 
@@ -87,7 +87,7 @@ class HeadStart:
             self.due()
 
     def due(self) -> None:
-        """Let it go, whatever its servers do."""
+        """Start the coordinator, whatever its servers do."""
         self.state.timers.clear(Timer.HEAD_START)
         self.state.release(self.state.job.leader, HEAD_START)
 

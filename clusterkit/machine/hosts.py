@@ -175,7 +175,7 @@ class HostRecords:
         return moves
 
     def _wait_for_deaths(self, host: str) -> None:
-        """The signals reach their tasks only now."""
+        """Wait for the tasks that were killed on this host: the signals reach them only now."""
         for task, where in self.state.placed.items():
             killed = self.state.records[task].state is TaskState.STOPPING
             if where == host and killed and not self.state.timers.is_set(Timer.KILL, task):
@@ -185,7 +185,7 @@ class HostRecords:
         self.state.out.append(Avoid(tuple(sorted(self.avoided))))
 
     def _forget(self, host: str) -> None:
-        """The next one of that name begins anew."""
+        """Forget the host: one that joins under its name later is judged anew."""
         self.there.discard(host)
         self._clear(host)
 
@@ -198,6 +198,6 @@ class HostRecords:
         self._marks.pop(host, None)
 
     def _excuse(self, peer: str) -> None:
-        """That it did not answer was nobody else's fault."""
+        """Drop the marks that other hosts got because this one did not answer."""
         for host, marks in self._marks.items():
             self._marks[host] = [mark for mark in marks if peer not in mark.peers]

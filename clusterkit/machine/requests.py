@@ -30,7 +30,7 @@ class Requests:
     _profiled: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers by request, while they are
 
     def take(self, event: Requested) -> None:
-        """Do what is asked for, or refuse it whole."""
+        """Carry out a request, or refuse all of it."""
         unknown = [task for task in event.tasks if task not in self.state.records]
         if unknown:
             self._refuse(event, f"This run has no task {', '.join(map(str, unknown))}.")

@@ -75,7 +75,6 @@ class Timers:
         self._set.pop((timer, task), None)
 
     def next(self) -> float | None:
-        """The earliest deadline."""
         while self._heap:
             deadline, key = self._heap[0]
             if self._set.get(key) == deadline:

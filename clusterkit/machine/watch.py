@@ -66,7 +66,7 @@ class Watch:
         self.state.timers.clear(Timer.STARTUP, record.task)
 
     def said_ready(self, record: TaskRecord) -> None:
-        """The program itself says that it is there."""
+        """Take in the program's own report that it is ready."""
         self.ready(record)
         record.ready_at = self.state.now
         if record.task == self.state.job.leader:
@@ -94,7 +94,6 @@ class Watch:
             self.stalls.phase_ended()
 
     def progressed(self, record: TaskRecord, event: Progressed) -> None:
-        """A step was reported."""
         self.ready(record)
         if record.first_step is None:
             record.first_step = event.step
