@@ -35,9 +35,8 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import Fault
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Limits, RestartRules
-from clusterkit.words.model import Program, ProgramKind, Task, TaskType
+from clusterkit.words.model import Program, ProgramKind, Task, TaskState, TaskType
 from clusterkit.words.outcome import Exit, Failure, RunResult
-from clusterkit.words.states import TaskState
 
 SIGINT, SIGKILL, SIGTERM, SIGABRT, SIGSEGV = 2, 9, 15, 6, 11
 HARMLESS = (10, 18, 19)  # SIGUSR1, for which tests have a handler, SIGCONT and SIGSTOP

@@ -55,26 +55,24 @@ ROOMS = {
 # Rules: their time, seeds and environment are arguments. They import no other modules of clusterkit than such.
 PURE = (
     *("text", "words", "machine"),
-    *(f"job/{name}" for name in ("debugging", "devices", "flags", "jobfile", "jobtext", "keras", "options")),
-    *(f"job/{name}" for name in ("plan", "spec", "step_regex")),
-    *("job/tfconfig", "engines/options", "faults/aim", "words/grammar", "store/paths"),
+    *(f"job/{name}" for name in ("debugging", "devices", "jobfile", "keras", "options", "plan", "spec", "step_regex")),
+    *("job/foreign", "engines/options", "faults/aim", "words/grammar", "store/paths"),
     *("warm/environ_writes", "warm/own_variables", "warm/servable", "hooks/moments"),
     *("backends/local/reports", "backends/local/blocked_threads"),
     *("backends/link/frames", "backends/link/session", "backends/link/stream"),
-    *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "curve", "faults", "incident")),
-    *(f"ledger/{name}" for name in ("incidents", "ledger", "startup", "status", "stragglers", "stretch", "subjects")),
-    *("ledger/takeover", "ledger/training_time"),
-    "explain/frames",
-    *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking", "chaos/tally"),
+    *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
+    *(f"ledger/{name}" for name in ("startup", "status", "stretch", "subjects")),
+    *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
     *("check/findings", "check/misplaced", "check/rules", "check/source"),
-    *(f"explain/{name}" for name in ("matching", "row", "table")),
-    *(f"explain/{name}" for name in ("data", "environment", "gangs", "keras", "peers", "program", "resolvers")),
-    "explain/servers",
+    *(
+        f"explain/{name}"
+        for name in ("data", "environment", "frames", "gangs", "keras", "matching", "peers", "program")
+    ),
+    *(f"explain/{name}" for name in ("program", "resolvers", "row", "servers", "table")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules"),
     *("views/prefixed", "views/repeats", "views/stragglers", "views/tables", "views/tracebacks"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "trace")),
     *("engines/slurm/answers", "engines/slurm/reasons", "engines/slurm/script"),
-    "job/foreign",
     *(f"engines/kubernetes/{name}" for name in ("documents", "manifest", "pods")),
 )
 # What runs with the interpreter of the tasks, which may know nothing of clusterkit. `task/call` is not among them: it

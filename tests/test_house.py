@@ -239,7 +239,7 @@ def test_backends_do_not_know_each_other() -> None:
     assert breaches([path for path in MODULES if is_in(path, ("backends/local",))], others) == {}
 
 
-@pytest.mark.parametrize("name", ["restart", "blame", "likeness", "repeats", "recovery"])
+@pytest.mark.parametrize("name", ["restart", "blame", "recovery"])
 def test_restart_and_blame_know_nothing_of_injected_faults(name: str) -> None:
     """An injected exit is dealt with as a real one, or fault experiments would lie."""
     tree = ast.parse((PACKAGE / f"machine/{name}.py").read_text())

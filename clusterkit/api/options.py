@@ -14,9 +14,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
-from clusterkit.job.flags import text_of
 from clusterkit.job.foreign import meant
-from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options
+from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options, text_of
 from clusterkit.job.spec import UNFIT
 from clusterkit.task import call
 from clusterkit.text import durations

@@ -7,14 +7,11 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Self
 
-from clusterkit.ledger.reading import report_of
+from clusterkit.ledger.takeover import report_of
 from clusterkit.store.directory import RunDirectory
-from clusterkit.words.account import Account, Straggler
+from clusterkit.words.account import Account, Goodput, InjectedFault, Recovery, Startup, Straggler
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.goodput import Goodput
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.recovery import InjectedFault, Recovery
-from clusterkit.words.startup import Startup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

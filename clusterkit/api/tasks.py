@@ -13,9 +13,8 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import SIGKILL, Exit
-from clusterkit.words.states import TaskState
 
 Ask = Callable[..., None]  # of the supervisor: a verb, a task, and for a kill the signal
 Predicate = Callable[[ev.Event], bool]

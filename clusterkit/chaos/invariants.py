@@ -100,16 +100,13 @@ def violations(
     elif result.state is not RunState.SUCCEEDED:
         found.append(f"The job {result.state}: {result.reason}.")
     else:
-        found += _step(baseline, result)
+        if result.last_step != baseline.last_step:
+            ends = f"without faults it ends at step {baseline.last_step}"
+            found.append(f"The job ended at step {result.last_step}; {ends}.")
         found += _metric(baseline, events, measure)
     found += _together(_lost(job, events))
     found += _together(_causes(events))
     return [*found, *left]
-
-
-def _step(baseline: Baseline, result: RunResult) -> Iterator[str]:
-    if result.last_step != baseline.last_step:
-        yield f"The job ended at step {result.last_step}; without faults it ends at step {baseline.last_step}."
 
 
 def _metric(baseline: Baseline, events: Timed, measure: Measure) -> Iterator[str]:

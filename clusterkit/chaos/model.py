@@ -1,14 +1,19 @@
-"""The values of a campaign: its baseline, its trials, and how they went."""
+"""The values of a campaign: its baseline, its trials, and the tally of how they went."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
+from clusterkit.ledger.ledger import ledger_of
+from clusterkit.words.campaign import InjectionRecord
 from clusterkit.words.events import Event
 from clusterkit.words.faults import Fault, FaultAction
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import TaskType
 
 Timed = Sequence[tuple[float, Event]]  # a run's events with their times, in seconds of one clock
@@ -39,21 +44,6 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultOutcome:
-    """Whether, and how fast, the job recovered from one injected fault.
-
-    `types` are the types of the tasks that it hit, empty for a fault of the checkpoints. `seconds` is the duration of
-    the recovery; None if nothing had to restart, or the run ended first.
-    """
-
-    fault: str
-    action: FaultAction
-    types: tuple[TaskType, ...]
-    recovered: bool
-    seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Outcome:
     """The outcome of a trial: `violations` are sentences, empty if it passed; `pinned` are its faults as injected.
 
@@ -66,7 +56,7 @@ class Outcome:
     directory: str
     duration: float
     violations: tuple[str, ...]
-    injections: tuple[FaultOutcome, ...]
+    injections: tuple[InjectionRecord, ...]
     pinned: tuple[Fault, ...]
     record: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     interrupted: bool = False
@@ -79,3 +69,67 @@ class Shrunk:
     trial: Trial
     violations: tuple[str, ...]
     runs: int
+
+
+PERCENTILES = (50, 90, 100)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of the tally: for an action, or for an action and the type of task that it hit."""
+
+    action: FaultAction
+    type: TaskType | None
+    injected: int
+    recovered: int
+    seconds: tuple[float, ...]  # of each recovery, the shortest first
+
+    def percentile(self, share: int) -> float | None:
+        """Return the time within which `share` percent of the recoveries were complete."""
+        if not self.seconds:
+            return None
+        return self.seconds[min(len(self.seconds) - 1, max(0, -(-share * len(self.seconds) // 100) - 1))]
+
+
+def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[InjectionRecord, ...]:
+    """Return the outcome of each injected fault. It counts as recovered if the run passed or the recovery completed."""
+    report = ledger_of(job, events).incidents.report()
+    times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
+    return tuple(
+        InjectionRecord(
+            fault.fault,
+            fault.action,
+            tuple(dict.fromkeys(task.type for task in fault.tasks)),
+            passed or times.get(fault.number) is not None,
+            times.get(fault.number),
+        )
+        for fault in report.faults
+        if fault.done
+    )
+
+
+def by_action(outcomes: Iterable[Outcome]) -> list[Row]:
+    """Count how often each action was injected and recovered from."""
+    return _rows((one, (None,)) for one in _all(outcomes))
+
+
+def by_type(outcomes: Iterable[Outcome]) -> list[Row]:
+    """Count the same for each type of task that was hit; leave out actions after which nothing had to restart."""
+    return [row for row in _rows((one, one.types) for one in _all(outcomes)) if row.seconds]
+
+
+def _all(outcomes: Iterable[Outcome]) -> list[InjectionRecord]:
+    return [one for outcome in outcomes for one in outcome.injections]
+
+
+def _rows(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> list[Row]:
+    found = defaultdict[tuple[str, str | None], list[InjectionRecord]](list)
+    for one, kinds in counted:
+        for kind in kinds:
+            found[one.action, kind].append(one)
+    rows = []
+    for action, of in product(FaultAction, (None, *TaskType)):
+        if ones := found.get((action, of)):
+            seconds = sorted(one.seconds for one in ones if one.seconds is not None)
+            rows.append(Row(action, of, len(ones), sum(one.recovered for one in ones), tuple(seconds)))
+    return rows

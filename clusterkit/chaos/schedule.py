@@ -8,11 +8,19 @@ from typing import TypeVar
 
 from clusterkit.chaos.model import Baseline, Trial
 from clusterkit.machine.restart import backoff_delay
-from clusterkit.words.faults import AMOUNTS, ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Target, Trigger
-from clusterkit.words.job import JobSpec, RestartRules
+from clusterkit.words.faults import (
+    AMOUNTS,
+    ON_NETWORK,
+    ON_STORAGE,
+    Fault,
+    FaultAction,
+    Moment,
+    Target,
+    Trigger,
+    seeded_uniform,
+)
+from clusterkit.words.job import JobSpec, Network, RestartRules
 from clusterkit.words.model import TaskType
-from clusterkit.words.resources import Network
-from clusterkit.words.seeded import seeded_uniform
 
 T = TypeVar("T")
 
@@ -107,7 +115,9 @@ def _drawn(plan: Plan, dice: Dice, before: Sequence[Fault]) -> list[Fault]:
     action = dice.weighted({action: _WEIGHTS.get(action, 1.0) for action in plan.actions})
     trigger = _trigger(plan.baseline, dice, any(fault.action in _DEADLY for fault in before))
     if action in ON_STORAGE:
-        return [Fault(action, seconds=_seconds(plan, dice, action), how=_how(dice, action), trigger=trigger)]
+        lasting = _seconds(plan, dice, action)
+        how = dice.pick(("flip", "truncate")) if action is FaultAction.CORRUPT else None
+        return [Fault(action, seconds=lasting, how=how, trigger=trigger)]
     near, far = _targets(plan.job, dice, action)
     fault = Fault(action, near, far, _seconds(plan, dice, action), _amount(dice, action), trigger=trigger)
     if action is not FaultAction.HANG_START:
@@ -188,7 +198,3 @@ def _amount(dice: Dice, action: FaultAction) -> float | None:
     if action in _AMOUNTS:
         return dice.pick(_AMOUNTS[action])
     return AMOUNTS[action].usual if action in AMOUNTS else None
-
-
-def _how(dice: Dice, action: FaultAction) -> str | None:
-    return dice.pick(("flip", "truncate")) if action is FaultAction.CORRUPT else None

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from clusterkit.chaos.model import Baseline, Outcome, Shrunk
-from clusterkit.chaos.tally import PERCENTILES, Row, by_action, by_type
+from clusterkit.chaos.model import PERCENTILES, Baseline, Outcome, Row, Shrunk, by_action, by_type
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import number, table
+from clusterkit.words import wire
 from clusterkit.words.faults import plain
 from clusterkit.words.model import number_of
 
@@ -126,13 +126,7 @@ def _run(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> dict[str, A
         "replay": replay(outcome),
         "shrunk": small,
         "injections": [
-            {
-                "fault": one.fault,
-                "action": one.action.value,
-                "types": [kind.value for kind in one.types],
-                "recovered": one.recovered,
-                "seconds": None if one.seconds is None else round(one.seconds, 3),
-            }
+            wire.encode(one) | {"seconds": None if one.seconds is None else round(one.seconds, 3)}
             for one in outcome.injections
         ],
         "result": dict(outcome.record),

@@ -9,17 +9,15 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from clusterkit.api.options import gathered
 from clusterkit.api.supervisor import PUSH, Supervisor
 from clusterkit.chaos.invariants import DEFAULT, Measure, violations
-from clusterkit.chaos.model import Baseline, Outcome, Trial
+from clusterkit.chaos.model import Baseline, Outcome, Trial, fault_outcomes
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
-from clusterkit.chaos.tally import fault_outcomes
-from clusterkit.job.flags import env_flags, job_flags
-from clusterkit.job.options import Gathered, JobOptions, Options
+from clusterkit.job.options import Gathered, JobOptions, Options, env_flags, job_flags
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
@@ -30,6 +28,7 @@ from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 
+NOT_RECORDED = ("cause", "collateral", "attempts")  # of a run's result.json: log tails and attempts
 LONG = 1e9  # seconds: the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
 # the baseline shows how long after the report of its step a checkpoint is written, and deaths can be aimed at that.
@@ -116,7 +115,7 @@ class Trials:
             violations=tuple(found),
             injections=fault_outcomes(job, events, not found),
             pinned=pinned([event for _, event in events if isinstance(event, FaultInjected)]),
-            record=_record(ended.run),
+            record={key: value for key, value in ended.run.read_result().items() if key not in NOT_RECORDED},
             interrupted=stopped and bool(events) and not ended.has_succeeded,
         )
         if name or not (outcome.interrupted if stopped else found or self.keep):
@@ -191,8 +190,3 @@ class Trials:
             file = Path(self.template.job.pcap)
             places["pcap"] = str(file.with_name(f"{file.stem}-{run_id}{file.suffix}"))
         return places
-
-
-def _record(run: RunDirectory) -> dict[str, Any]:
-    """Read result.json without its log tails and attempts, for the campaign's own JSON."""
-    return {key: value for key, value in run.read_result().items() if key not in ("cause", "collateral", "attempts")}

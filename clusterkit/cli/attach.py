@@ -14,7 +14,7 @@ from clusterkit.cli.options import display_options
 from clusterkit.cli.params import tasks_shown
 from clusterkit.cli.terminal import exit_on_error, say, status_group, use_color
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.ledger.reading import report_of, result_of
+from clusterkit.ledger.takeover import report_of, result_of
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader, Stamped

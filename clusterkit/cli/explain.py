@@ -110,7 +110,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _explain_run(run_id: str | None, as_json: bool) -> None:
-    from clusterkit.ledger.reading import result_of
+    from clusterkit.ledger.takeover import result_of
     from clusterkit.store.store import RunStore
     from clusterkit.views.narrate import failed
 
@@ -133,7 +133,7 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
     """What the run's result says, or what is known today of the way in which it ended."""
     from clusterkit.explain.explaining import explained
-    from clusterkit.ledger.reading import report_of
+    from clusterkit.ledger.takeover import report_of
 
     info = run.info()
     if result.explanations or info is None:

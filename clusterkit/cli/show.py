@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def command(run: str | None, as_json: bool, startup: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.ledger.reading import report_of, result_of
+    from clusterkit.ledger.takeover import report_of, result_of
     from clusterkit.store.journal import JournalReader
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire

@@ -26,9 +26,8 @@ from clusterkit.system.process import code_of
 from clusterkit.text.durations import shown
 from clusterkit.views.narrate import failed
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import JobSpec, Setup
+from clusterkit.words.job import JobSpec, Network, Setup
 from clusterkit.words.outcome import RunResult
-from clusterkit.words.resources import Network
 
 # By path: the tasks' interpreter may not have clusterkit.
 PROGRAM = Path(__file__).resolve().parents[1] / "training" / "two_workers.py"

@@ -9,15 +9,15 @@ from pathlib import Path
 from clusterkit.check.findings import Finding
 from clusterkit.explain.errors import error_text
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
-from clusterkit.machine.likeness import was_killed
+from clusterkit.machine.blame import was_killed
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.files import end_of
 from clusterkit.text.redraws import TerminalLines
+from clusterkit.words.account import Startup
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RoleKind, RunResult, RunState
-from clusterkit.words.startup import Startup
-from clusterkit.words.vitals import Look
+from clusterkit.words.reports import Look
 
 LOG = 1 << 18  # bytes of the end of a log
 REPORT = 1 << 20  # bytes of a report about tasks that hang

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction, Moment, Target
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Task
-from clusterkit.words.resources import Network
 
 Draw = Callable[[int], float]  # the nth random number of this fault, in [0, 1)
 

@@ -9,7 +9,6 @@ from clusterkit.faults.memory import MemoryLimits, NoProcess
 from clusterkit.faults.throttle import ChildOf, Throttle
 from clusterkit.network.virtual import Layer, VirtualNetwork
 from clusterkit.store.checkpoints import corrupt
-from clusterkit.system.process import Child
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, FaultTook
@@ -44,7 +43,7 @@ class Injector:
         self._checkpoints = checkpoints
         self._seed = seed
         self._post = post
-        self._throttle = Throttle(child_of, post)
+        self.throttle = Throttle(child_of, post)
         self._memory = MemoryLimits(child_of)
         self._in_network: set[int] = set()
 
@@ -62,21 +61,13 @@ class Injector:
 
     def heal(self, number: int) -> None:
         """Heal the fault of this number in those of its processes that are still alive."""
-        self._throttle.heal(number)
+        self.throttle.heal(number)
         self._memory.heal(number)
         self._heal_in_network(number)
 
-    def signal(self, task: Task, child: Child, number: int) -> None:
-        """Signal a task's process group. A task stopped this way stays stopped, even if it is also slowed."""
-        self._throttle.signal(task, child, number)
-
-    def forget(self, task: Task) -> None:
-        """Forget a task whose process, which `child_of` no longer returns, is about to be reaped."""
-        self._throttle.forget(task)
-
     def stop(self) -> None:
         """Heal everything and stop the throttle's thread."""
-        self._throttle.stop()
+        self.throttle.stop()
         self._memory.heal_all()
         for number in list(self._in_network):
             self.heal(number)
@@ -92,7 +83,9 @@ class Injector:
     def _do(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> str:
         match fault.action:
             case FaultAction.SLOW:
-                return self._slow(number, fault, tasks)
+                share = _amount(fault)
+                self.throttle.slow(number, tasks, share)
+                return f"{listed(tasks)} can run at most {plain(100 * share)} % of the time"
             case FaultAction.MEMORY:
                 return self._limit_memory(number, fault, tasks)
             case FaultAction.CORRUPT:
@@ -105,11 +98,6 @@ class Injector:
                 return self._impair(number, fault, tasks, others)
             case action:
                 raise _CannotInject(f"the injector does not support {action}")
-
-    def _slow(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
-        share = _amount(fault)
-        self._throttle.slow(number, tasks, share)
-        return f"{listed(tasks)} can run at most {plain(100 * share)} % of the time"
 
     def _limit_memory(self, number: int, fault: Fault, tasks: Sequence[Task]) -> str:
         size = None if fault.amount is None else int(fault.amount)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clusterkit.store.paths import RunPaths
-from clusterkit.words.job import Breakpoints, JobSpec, Servers
+from clusterkit.words.job import Breakpoints, JobSpec, Network, Servers
 from clusterkit.words.model import Task, tasks_named
-from clusterkit.words.resources import Network
 
 DEBUGGER = "CLUSTERKIT_DEBUGGER"  # `hold,pdb:PATH`: what holds the task, and where its debugger listens then
 EDITOR = "CLUSTERKIT_DEBUGPY"  # `PORT` or `PORT,wait`
@@ -20,7 +19,8 @@ def debugging_env(job: JobSpec, paths: RunPaths, task: Task) -> dict[str, str]:
     if job.hosts.count:
         return {DEBUGGER: "hosts"}
     flags = {
-        "hold": debug.holds,
+        # `up` replaces AUTO on a terminal; elsewhere a breakpoint does not hold.
+        "hold": debug.breakpoints is Breakpoints.HOLD or (debug.post_mortem and debug.breakpoints is Breakpoints.AUTO),
         "off": debug.breakpoints is Breakpoints.SKIP,
         "pdb": debug.post_mortem,
         "editor": port is not None,

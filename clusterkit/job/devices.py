@@ -6,9 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterkit.text.spelling import listed
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import Devices, JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
-from clusterkit.words.resources import Devices
 
 CORES = "CLUSTERKIT_CORES"  # the entry pins its process to them before the program begins
 GPUS = "CUDA_VISIBLE_DEVICES"

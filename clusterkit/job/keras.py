@@ -31,7 +31,8 @@ def patches_of(job: JobSpec, task: Task) -> str:
         return ""
     gang = job.shape is Shape.MULTI_WORKER
     serves, trains = job.is_server(task), task.trains and not job.is_server(task)
-    if serves and job.servers is Servers.BUILTIN:
+    builtin = job.servers is Servers.BUILTIN
+    if serves and builtin:
         return ""
     patches = {
         "tf-config": job.tf_config is TfConfig.OURS,
@@ -42,7 +43,9 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "backup-whole": trains and gang and fixes_keras and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
         "program-end": trains and coordinates,
-        "coordinator-end": trains and coordinates and _ends_by_itself(job),
+        # The program may hang when it ends while a worker is down: with built-in servers it may not know clusterkit,
+        # and a worker that is given up is down for good.
+        "coordinator-end": trains and coordinates and (builtin or job.restart.min_workers is not None),
         "coordinator-functions": trains and coordinates,
         "leader-first": trains and gang and task != job.leader,
         "sigterm": trains and gang,
@@ -57,14 +60,6 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "debugpy": job.debug.editor_port(task) is not None,
     }
     return ",".join(name for name, needed in patches.items() if needed)
-
-
-def _ends_by_itself(job: JobSpec) -> bool:
-    """Whether the coordinator's program may hang when it ends while a worker is down.
-
-    A program with built-in servers may not know clusterkit. A worker that is given up is down for good.
-    """
-    return job.servers is Servers.BUILTIN or job.restart.min_workers is not None
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:

@@ -13,14 +13,12 @@ from clusterkit.job.debugging import debugging_problems
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
 from clusterkit.job.options import OPTIONS, Gathered, JobOptions
-from clusterkit.job.plan import RESERVED
+from clusterkit.job.plan import RESERVED, convention_problems
 from clusterkit.job.step_regex import problem_of
-from clusterkit.job.tfconfig import convention_problems
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
-from clusterkit.words.job import Hook, JobSpec, RestartPolicy, Servers, StartMode
+from clusterkit.words.job import Hook, Hosts, JobSpec, Network, RestartPolicy, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
-from clusterkit.words.resources import Hosts, Network
 
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
 UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")

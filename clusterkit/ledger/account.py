@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from clusterkit.ledger.attempts import Attempts
 from clusterkit.ledger.conditions import Conditions
-from clusterkit.ledger.costs import Costs, Worst, cases, cause_text, recovery_text
+from clusterkit.ledger.costs import Costs, Worst, cause_text, recovery_text, shown
 from clusterkit.ledger.incident import Incident
 from clusterkit.ledger.incidents import Incidents
-from clusterkit.ledger.stretch import DOWN, Kind, Stretch, parts_of
-from clusterkit.ledger.training_time import TrainingTime
+from clusterkit.ledger.stretch import DOWN, Kind, Stretch, TrainingTime
 from clusterkit.words import events as ev
-from clusterkit.words.goodput import PER_SECOND, Goodput
+from clusterkit.words.account import PER_SECOND, Goodput
 from clusterkit.words.model import Task
 
 LATEST = 1e11  # seconds; a damaged journal may have any time
@@ -27,19 +25,17 @@ class TimeAccount:
     lost, once it has reported a new step.
     """
 
-    def __init__(self, attempts: Attempts, incidents: Incidents) -> None:
-        self._attempts, self._incidents = attempts, incidents
+    def __init__(self, incidents: Incidents) -> None:
+        self._incidents = incidents
         self.conditions = Conditions()
         self._now = 0  # microseconds since the run began, as all times here
         self._before = 0  # when the event before was
         self._parts = Counter[str]()  # of what is settled, without `training`
         self._training = TrainingTime()
-        self._seen = False  # whether a step was reported
         self._step = 0  # the newest; before the first one, where training begins
         self._own: dict[Task, int] = {}  # the newest of each task's present attempt
         self._stretch = Stretch(0, Kind.WAITING)
         self._repairs: list[Incident] = []  # restarts that a new step is waited for
-        self._unspawned = set[Task]()  # what restarts, and has no process yet
         self._begun_by = set[int]()  # the faults with which recoveries began
         self._costs = Costs()
 
@@ -47,57 +43,57 @@ class TimeAccount:
         """Move the clock on to an event, in seconds since the run began."""
         self._before, self._now = self._now, round(now * PER_SECOND)
 
-    def report(self, now: float | None = None) -> Goodput:
-        """The split up to `now`, in seconds since the run began; by default, up to the last event."""
+    def report(self, at: float | None = None) -> Goodput:
+        """The split up to `at`, in seconds since the run began; by default, up to the last event."""
         until = self._now
-        if now is not None and not self.conditions.finished:
-            until = max(until, round(now * PER_SECOND))
-        parts = self._parts + self._of_stretch(until)
-        training = self._training
+        if at is not None and not self.conditions.finished:
+            until = max(until, round(at * PER_SECOND))
+        now, training = self._of_stretch(until), self._training
+        parts = self._parts + now
         parts["training"] += training.made + training.share
         parts["compilation"] += training.first - training.share
-        costliest, most = self._costs.most(parts, self._cases(self._of_stretch(until)))
-        if not self._seen and costliest in ("startup", "compilation", "ending"):  # they may be the training
+        costliest, most = self._costs.most(parts, self._cases(now))
+        if not self.conditions.seen and costliest in ("startup", "compilation", "ending"):  # they may be the training
             costliest, most = "", ""
-        return Goodput.of(parts, self._seen, costliest, most)
+        return Goodput.of(parts, self.conditions.seen, costliest, most)
 
     # Steps.
 
     def progressed(self, event: ev.Progressed) -> None:
-        """The newest attempt of a task reported a step."""
-        task, step = event.task, event.step
-        if not self._attempts.trains(task) or self.conditions.over:
+        """The newest attempt of a training task reported a step."""
+        task, step, conditions = event.task, event.step, self.conditions
+        if conditions.over:
             return
         own, self._own[task] = self._own.get(task, -1), step
         if self._repairs:
-            if not self.conditions.failed and all(one.course.settled for one in self._repairs):
+            if not conditions.failed and all(one.course.settled for one in self._repairs):
                 self._recovered(step)
-        elif not self.conditions.failed and (step > self._step or step < own):
+        elif not conditions.failed and (step > self._step or step < own):
             self._stepped(step)
         else:
             return
         if event.total is not None and step >= event.total and not self._repairs:
-            self.conditions.complete = True
+            conditions.complete = True
             self.become()
 
     def _stepped(self, step: int) -> None:
         """A new step: what came before it is settled."""
-        stretch, conditions = self._stretch, self.conditions
-        if not self._seen:
+        stretch, training = self._stretch, self._training
+        if not self.conditions.seen:
             self._take_first_step()
-        elif stretch.plain and stretch.kind is Kind.RUNNING and conditions.stalled is None:
-            self._training.step(self._now - stretch.begin)
+        elif stretch.plain and stretch.kind is Kind.RUNNING and self.conditions.stalled is None:
+            training.step(self._now - stretch.begin)
         else:
             self._settle_step()
         self._begin_step(step)
-        if self._training.first and self._training.known:
-            self._parts["compilation"] += self._training.divide()
+        if training.first and training.known:
+            self._parts["compilation"] += training.divide()
 
     def _begin_step(self, step: int) -> None:
         self._step = step
         self._training.reach(step)
         self.conditions.stepped()
-        self._stretch.restart(self._now, self._kind())
+        self._stretch = Stretch(self._now, self._kind())
 
     def _settle_step(self) -> None:
         if self.conditions.complete:  # there are more steps than it said
@@ -118,12 +114,25 @@ class TimeAccount:
         return parts
 
     def _cases(self, parts: Counter[str]) -> dict[str, Worst]:
-        first = self._repairs[0] if self._repairs else None
-        cause = None if first is None else cause_text(first, self._incidents.began(first))
-        return cases(parts, self._stretch.begin, self.conditions, cause)
+        """What a stretch cost, by part, and why."""
+        cause, found = self.conditions.cause, dict[str, Worst]()
+        if stopped := parts["stopped"]:
+            who = cause.get(Kind.PAUSED, "a task")
+            found["stopped"] = stopped, f"Training stood still for {shown(stopped)} because {who} was paused"
+        if stalled := parts["stalled"]:
+            who = f"{self.conditions.stalled} held it up" if self.conditions.stalled else cause.get(Kind.CUT, "")
+            what = f"Training stalled at {shown(self._stretch.begin)} for {shown(stalled)}"
+            found["stalled"] = stalled, f"{what}: {who}" if who else what
+        if waited := parts["recovering"]:
+            who = cause.get(Kind.AWAY, "a task that failed")
+            what = f"Training stood still for {shown(waited)} for the restart of {who}"
+            for first in self._repairs[:1]:
+                what = f"{cause_text(first, self._incidents.began(first))}: no new step for {shown(waited)}"
+            found["recovering"] = waited, what
+        return found
 
     def _of_stretch(self, until: int) -> Counter[str]:
-        return parts_of(self._stretch.times(until), self._training.usual, self.conditions.stalled is not None)
+        return self._stretch.parts(until, self._training.usual, self.conditions.stalled is not None)
 
     def _take_first_step(self) -> None:
         self._see()
@@ -134,17 +143,17 @@ class TimeAccount:
             self._parts["compilation"] -= self._training.first
 
     def _see(self) -> None:
-        """Steps are reported, so what came before them can be told."""
-        if not self._seen:
+        """Note that steps are reported, which tells what came before them."""
+        if not self.conditions.seen:
             self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.UNSEEN else kind)
-        self._seen = True
+        self.conditions.seen = True
 
     def _recovered(self, step: int) -> None:
         """The first new step after restarts: what they computed again is lost."""
         self._see()
         self._parts["compilation"] += self._training.divide()
         spent = self._settle()["recovering"]
-        lost = self._training.return_to(min(map(_kept, self._repairs)))
+        lost = self._training.return_to(min(one.kept for one in self._repairs))
         self._parts["lost"] += lost
         first = self._repairs[0]
         self._costs.note("recovering", spent + lost, recovery_text(first, self._incidents.began(first), spent, lost))
@@ -158,64 +167,40 @@ class TimeAccount:
         self._stretch.become(self._now, self._kind())
 
     def _kind(self) -> Kind:
-        conditions = self.conditions
-        if conditions.over:
-            return Kind.ENDING
-        if conditions.paused:
-            return Kind.PAUSED
-        if conditions.failed:
-            return Kind.FAILED
-        if self._repairs:
-            return Kind.RESTARTING if self._unspawned else Kind.AGAIN
-        if not self._seen:
-            return conditions.beginning
-        return conditions.kind()
+        return self.conditions.kind(bool(self._repairs))
 
-    def spawned(self, task: Task) -> None:
-        """A process exists."""
+    def spawned(self, task: Task, trains: bool) -> None:
         self._own.pop(task, None)
-        self._unspawned.discard(task)
-        self.conditions.spawned(task, self._attempts.trains(task))
+        self.conditions.spawned(task, trains)
 
     def exited(self, task: Task, ok: bool) -> None:
         """The newest attempt of a task ended, or could not be started."""
         self.conditions.exited(task, ok, self._incidents.halts(task))
 
     def failed(self, task: Task) -> None:
-        """An attempt failed."""
         if self._incidents.halts(task):
             self.conditions.failed.add(task)
 
-    def resumed(self, task: Task, step: int) -> None:
-        """A task begins after that step."""
-        if self._attempts.trains(task):
-            self._prepared(step)
+    def prepared(self, step: int | None = None) -> None:
+        """A training task begins its first step, after this one; what came before was still preparation."""
+        if not self.conditions.seen:
+            self._step = self._step if step is None else step
+            self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.FIRST_STEP else kind)
+            self.conditions.beginning = Kind.FIRST_STEP
 
-    def prepared(self, task: Task) -> None:
-        """A task begins its first step."""
-        if self._attempts.trains(task):
-            self._prepared(self._step)
-
-    def saved(self, task: Task, step: int) -> None:
-        """A checkpoint of that step is complete."""
-        if self._attempts.trains(task) and step > self._step and not self._repairs:
+    def saved(self, step: int) -> None:
+        """A training task's checkpoint of that step is complete."""
+        if step > self._step and not self._repairs:
             self._training.reach(step, self._of_stretch(self._now)["training"])
 
     def stalled(self, task: Task | None) -> None:
         """A stall was warned of. It began with the last step."""
-        if self._seen and not self._repairs and not self.conditions.failed:
+        if self.conditions.seen and not self._repairs and not self.conditions.failed:
             self.conditions.stalled = str(task or "")
-
-    def _prepared(self, step: int) -> None:
-        """The first step begins now, after that one; what came before was still preparation."""
-        if not self._seen:
-            self._step = step
-            self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.FIRST_STEP else kind)
-            self.conditions.beginning = Kind.FIRST_STEP
 
     def planned(self, tasks: Iterable[Task]) -> None:
         """A restart is decided. If training tasks are in it, the recovery has begun with what is repaired."""
-        self._unspawned.update(tasks)
+        self.conditions.unspawned.update(tasks)
         self.conditions.failed.difference_update(tasks)
         known = self._repairs
         self._repairs = self._incidents.repairs()
@@ -236,8 +221,7 @@ class TimeAccount:
 
     def continued(self, tasks: Iterable[Task]) -> None:
         """The run continues elsewhere, and every task starts again. Between the allocations, it was recovering."""
-        self.conditions.lose_everything()
-        self._unspawned = set(tasks)
+        self.conditions = self.conditions.continued(tasks)
         self._repairs = self._incidents.repairs()
         self._stretch.become(self._before, self._kind())
         for incident in self._repairs:
@@ -245,20 +229,14 @@ class TimeAccount:
 
     def ends(self, event: ev.Succeeded | ev.Stopping | ev.Finished) -> None:
         """The run ends. What came after the last step of a job that is done belongs to its end."""
-        done = isinstance(event, ev.Succeeded)
-        if not self.conditions.over:
-
-            def rename(kind: Kind) -> Kind:
-                if kind is Kind.FAILED or (done and self._seen and kind is Kind.RUNNING):
-                    return Kind.ENDING
-                if not self._seen and (kind is Kind.STARTING or (done and kind in (Kind.FIRST_STEP, Kind.AGAIN))):
-                    return Kind.UNSEEN
-                return kind
-
-            self._stretch.rename(rename)
-        self.conditions.end(event)
-
-
-def _kept(incident: Incident) -> int:
-    """The last step that was not computed again."""
-    return incident.resumed[0] if incident.resumed is not None else (incident.first_report or 1) - 1
+        done, conditions = isinstance(event, ev.Succeeded), self.conditions
+        if not conditions.over:
+            other = {Kind.FAILED: Kind.ENDING}
+            if done and conditions.seen:
+                other[Kind.RUNNING] = Kind.ENDING
+            elif not conditions.seen:
+                unseen = (Kind.STARTING, Kind.FIRST_STEP, Kind.AGAIN) if done else (Kind.STARTING,)
+                other |= dict.fromkeys(unseen, Kind.UNSEEN)
+            self._stretch.rename(lambda kind: other.get(kind, kind))
+        conditions.over, conditions.finished = True, isinstance(event, ev.Finished)
+        conditions.succeeded = conditions.succeeded or done

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from clusterkit.words.events import AttemptEnded
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
 
 MOST_STOPS = 200  # intervals of an attempt in which it was paused or stalled
@@ -31,7 +31,6 @@ class Trace:
         self._count = 0
 
     def add(self, at: float, step: int) -> None:
-        """Add a reported step."""
         if self._count % self._every == 0:
             self._points.append((at, step))
             if len(self._points) > MOST_TRACED:
@@ -96,16 +95,13 @@ class Attempt:
             self.stops = [one._replace(end=at) if one in was else one for one in self.stops]
         return bool(was)
 
-    def finish(self, at: float, how: str, text: str) -> None:
-        """It has ended."""
-        self.end, self.how, self.text = at, how, text
-
 
 class Attempts:
     """Every attempt of a run. `changed` are those that changed since a reader emptied it."""
 
     def __init__(self, job: JobSpec) -> None:
-        self._job = job
+        servers = (TaskType.PS, TaskType.WORKER) if job.shape is Shape.PARAMETER_SERVER else (TaskType.PS,)
+        self._without_steps = (TaskType.EVALUATOR, *servers)
         self.of: dict[Task, dict[int, Attempt]] = {}  # by task and number, the newest last
         self.changed = set[Key]()
         self.collateral: dict[Key, None] = {}  # those that failed because of another one, in order
@@ -133,7 +129,7 @@ class Attempts:
 
     def trains(self, task: Task) -> bool:
         """Whether the task makes steps."""
-        return task.trains and not self._job.is_server(task)
+        return task.type not in self._without_steps
 
     def begin(self, at: float, task: Task, number: int) -> Attempt:
         """The attempt, which begins now if it was not known."""
@@ -159,7 +155,6 @@ class Attempts:
             self.changed.add((task, number))
 
     def progress(self, at: float, task: Task, number: int, step: int) -> None:
-        """The attempt reported a step."""
         attempt = self.get(task, number)
         if attempt is None:
             return
@@ -179,8 +174,9 @@ class Attempts:
             for one in self.running():
                 if one.go_on(at, "stalled"):
                     self.changed.add((one.task, one.number))
-        for server in list(self._waiting):  # they are up when there are steps
-            self.work(at, *server)
+        if self._waiting:  # servers are up when there are steps
+            for server in list(self._waiting):
+                self.work(at, *server)
 
     def resume(self, at: float, task: Task, number: int, step: int, path: str | None) -> None:
         """The attempt reported where it resumed."""
@@ -191,7 +187,6 @@ class Attempts:
             self._compute_again(task, number, step)
 
     def save(self, at: float, task: Task, number: int, step: int) -> None:
-        """The attempt wrote a checkpoint."""
         self.work(at, task, number)
         if (attempt := self.get(task, number)) is not None:
             attempt.trace.add(at, step)
@@ -219,7 +214,7 @@ class Attempts:
         """The attempt's first process has ended, or could not be started."""
         attempt = self.begin(at, task, number)
         attempt.exit = exit_
-        attempt.finish(at, *how_it_ended(exit_))
+        attempt.end, (attempt.how, attempt.text) = at, how_it_ended(exit_)
 
     def end(self, event: AttemptEnded) -> None:
         """It was recorded what was decided about the attempt."""
@@ -231,7 +226,6 @@ class Attempts:
         self._end_all(at, "was lost with its supervisor")
 
     def close(self, at: float, result: RunResult) -> None:
-        """The run is over."""
         for ended in result.attempts:
             self._decide(ended)
         self._end_all(at, "was left behind when the run ended")
@@ -240,7 +234,8 @@ class Attempts:
         end = told.started if told.ended is None else told.ended
         attempt = self.begin(told.started, told.task, told.attempt)
         attempt.told = told
-        attempt.finish(end if attempt.end is None else attempt.end, *how_it_ended(told.exit, told))
+        attempt.end = end if attempt.end is None else attempt.end
+        attempt.how, attempt.text = how_it_ended(told.exit, told)
         attempt.first = told.first_step if attempt.first is None else attempt.first
         attempt.last = told.last_step if attempt.last is None else attempt.last
         attempt.resumed = told.resumed_step if attempt.resumed is None else attempt.resumed
@@ -250,7 +245,7 @@ class Attempts:
 
     def _end_all(self, at: float, text: str) -> None:
         for attempt in self.running():
-            attempt.finish(at, "lost", text)
+            attempt.end, attempt.how, attempt.text = at, "lost", text
             self.changed.add((attempt.task, attempt.number))
 
     def _compute_again(self, task: Task, number: int, step: int) -> None:

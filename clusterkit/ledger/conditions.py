@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from clusterkit.ledger.stretch import Kind
-from clusterkit.words import events as ev
 from clusterkit.words.model import Task, TaskType
 
 CHECKPOINT = "checkpoint"  # the phase in which training/checkpointer.py saves and restores
 MOST_PHASES = 8  # of a task at a time; a program may report anything
 
 
+@dataclass(slots=True)
 class Conditions:
     """Follows events that change what a run does. What is over lingers until the next step, which it may delay."""
 
-    def __init__(self) -> None:
-        self.over = False  # it succeeded, or is being ended
-        self.finished = False
-        self.complete = False  # the last step is made, as the program said
-        self.beginning = Kind.WAITING  # how far it is before its first step
-        self.failed: set[Task] = set()  # they have to restart before there is a new step; it is not decided yet
-        self.paused: set[Task] = set()
-        self.stalled: str | None = None  # the task that holds the others up, or ""
-        self.cause: dict[Kind, str] = {}  # what came last of each kind, for people
-        self._succeeded = False
-        self._asked: set[Task] = set()  # they are being ended
-        self._away: set[Task] = set()
-        self._cuts: set[int] = set()
-        self._phases: dict[Task, dict[str, Kind]] = {}
-        self._open = Counter[Kind]()  # how many of the phases there are of each kind
-        self._lingering: set[Kind] = set()
+    beginning: Kind = Kind.WAITING  # how far it is before its first step
+    seen: bool = False  # whether a step was reported
+    succeeded: bool = False
+    over: bool = False  # it succeeded, or is being ended
+    finished: bool = False
+    complete: bool = False  # the last step is made, as the program said
+    failed: set[Task] = field(default_factory=set)  # have to restart before there is a new step; not decided yet
+    paused: set[Task] = field(default_factory=set)
+    unspawned: set[Task] = field(default_factory=set)  # what restarts, and has no process yet
+    stalled: str | None = None  # the task that holds the others up, or ""
+    cause: dict[Kind, str] = field(default_factory=dict)  # what came last of each kind, for people
+    _asked: set[Task] = field(default_factory=set)  # they are being ended
+    _away: set[Task] = field(default_factory=set)
+    _cuts: set[int] = field(default_factory=set)
+    _phases: dict[Task, dict[str, Kind]] = field(default_factory=dict)
+    _open: Counter[Kind] = field(default_factory=Counter)  # how many of the phases there are of each kind
+    _lingering: set[Kind] = field(default_factory=set)
 
-    def kind(self) -> Kind:
-        """What goes on once steps were made, if no task is paused and nothing that training needs has failed."""
+    def kind(self, repairing: bool) -> Kind:
+        """What goes on; `repairing`: a new step is waited for after a restart."""
+        if self.over:
+            return Kind.ENDING
+        if self.paused:
+            return Kind.PAUSED
+        if self.failed:
+            return Kind.FAILED
+        if repairing:
+            return Kind.RESTARTING if self.unspawned else Kind.AGAIN
+        if not self.seen:
+            return self.beginning
         if self._open:
             return Kind.SAVING if Kind.SAVING in self._open else Kind.EVALUATING
         if self.complete:
@@ -45,13 +58,12 @@ class Conditions:
         return Kind.AWAY if self._away or Kind.AWAY in self._lingering else Kind.RUNNING
 
     def stepped(self) -> None:
-        """A new step was made."""
         self._lingering.clear()
         self.stalled = None
 
     def spawned(self, task: Task, trains: bool) -> None:
-        """A process exists."""
         self._asked.discard(task)
+        self.unspawned.discard(task)
         if task in self._away:
             self._away.discard(task)
             self._lingering.add(Kind.AWAY)
@@ -66,30 +78,13 @@ class Conditions:
             (self.failed if halts else self._away).add(task)
             self.cause[Kind.AWAY] = str(task)
 
-    def end(self, event: ev.Succeeded | ev.Stopping | ev.Finished) -> None:
-        """The run succeeded, is being ended, or is over."""
-        self.over = True
-        self.finished = isinstance(event, ev.Finished)
-        self._succeeded = self._succeeded or isinstance(event, ev.Succeeded)
-
-    def lose_everything(self) -> None:
-        """The supervisor and every process are gone, and another one continues."""
-        self.over, self.finished, self.complete = self._succeeded, False, False
-        self.stalled = None
-        for known in (
-            self.failed,
-            self.paused,
-            self._asked,
-            self._away,
-            self._cuts,
-            self._phases,
-            self._open,
-            self._lingering,
-        ):
-            known.clear()
+    def continued(self, tasks: Iterable[Task]) -> Conditions:
+        """The supervisor and every process are gone, and another one starts all tasks again."""
+        return Conditions(
+            self.beginning, self.seen, self.succeeded, over=self.succeeded, unspawned=set(tasks), cause=self.cause
+        )
 
     def ask(self, task: Task) -> None:
-        """A task is being ended."""
         self._asked.add(task)
 
     def pause(self, task: Task, paused: bool) -> None:
@@ -102,7 +97,6 @@ class Conditions:
             self._lingering.add(Kind.PAUSED)
 
     def cut(self, number: int, fault: str) -> None:
-        """The network is partitioned."""
         self._cuts.add(number)
         self.cause[Kind.CUT] = fault
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from clusterkit.ledger.conditions import Conditions
 from clusterkit.ledger.incident import Incident
-from clusterkit.ledger.stretch import Kind
 from clusterkit.text.durations import precise
-from clusterkit.words.goodput import PER_SECOND
+from clusterkit.words.account import PER_SECOND
 
 Worst = tuple[int, str]  # microseconds of the worst case, and what it was
 _TEXTS = {
@@ -28,7 +26,7 @@ class Costs:
         self._count: dict[str, int] = {}
 
     def note(self, part: str, time: int, what: str) -> None:
-        """That cost so much; `what` is a clause."""
+        """Add a case that cost so much time; `what` describes it, as a clause."""
         if time > 0:
             self._count[part] = self._count.get(part, 0) + 1
             if time > self._worst.get(part, (0, ""))[0]:
@@ -56,36 +54,18 @@ def shown(time: int) -> str:
     return precise(time / PER_SECOND)
 
 
-def cases(parts: Mapping[str, int], begin: int, conditions: Conditions, recovery: str | None) -> dict[str, Worst]:
-    """What a stretch since `begin` cost, by part, and why. `recovery` is the cause of the one that goes on."""
-    found = dict[str, Worst]()
-    if stopped := parts.get("stopped", 0):
-        who = conditions.cause.get(Kind.PAUSED, "a task")
-        found["stopped"] = stopped, f"Training stood still for {shown(stopped)} because {who} was paused"
-    if stalled := parts.get("stalled", 0):
-        what = f"Training stalled at {shown(begin)} for {shown(stalled)}"
-        cut = conditions.cause.get(Kind.CUT)
-        said = f": {conditions.stalled} held it up" if conditions.stalled else f": {cut}" if cut else ""
-        found["stalled"] = stalled, what + said
-    if waited := parts.get("recovering", 0):
-        who = conditions.cause.get(Kind.AWAY, "a task that failed")
-        waiting = f"Training stood still for {shown(waited)} for the restart of {who}"
-        found["recovering"] = waited, f"{recovery}: no new step for {shown(waited)}" if recovery else waiting
-    return found
-
-
 def cause_text(incident: Incident, at: float) -> str:
     """What a recovery repairs: `ps:0 was killed by SIGKILL at 11.8 s`."""
-    of = incident.recovery(at)
-    if of.cause is not None:
-        return f"{of.cause.task} {of.cause.exit} at {precise(of.cause.at)}"
-    if of.allocation is not None:
-        return f"The run continued in its allocation {of.allocation} after {precise(at)}"
-    if of.host is not None:
-        return f"The host {of.host} left at {precise(at)}"
-    if of.files:
-        return f"{of.files[0] if len(of.files) == 1 else f'{len(of.files)} files'} changed at {precise(at)}"
-    tasks = [str(one.task) for one in of.returns]
+    if incident.deaths:
+        cause = incident.deaths[0]
+        return f"{cause.task} {cause.exit} at {precise(cause.at)}"
+    if incident.allocation is not None:
+        return f"The run continued in its allocation {incident.allocation} after {precise(at)}"
+    if incident.host is not None:
+        return f"The host {incident.host} left at {precise(at)}"
+    if files := incident.files:
+        return f"{files[0] if len(files) == 1 else f'{len(files)} files'} changed at {precise(at)}"
+    tasks = sorted(incident.returns)
     return f"A restart of {tasks[0] if len(tasks) == 1 else f'{len(tasks)} tasks'} was requested at {precise(at)}"
 
 

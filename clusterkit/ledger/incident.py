@@ -1,14 +1,15 @@
-"""An incident: one recovery, from the failures that it repairs to the first new step."""
+"""An incident: one recovery, from the failures that it repairs to the first new step; and injected faults."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from clusterkit.words.events import Shrunk
+from clusterkit.words.account import Death, InjectedFault, Recovery, Return
+from clusterkit.words.events import FaultInjected, Shrunk
+from clusterkit.words.faults import AT_ONCE, FaultAction
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.recovery import Death, Recovery, Return
 
 
 class Ended(NamedTuple):
@@ -28,7 +29,6 @@ class Course:
 
     @property
     def settled(self) -> bool:
-        """Whether that is known."""
         return self.went_on or self.first_step is not None
 
     def progressed(self, now: float, step: int, wrong: bool) -> None:
@@ -93,6 +93,11 @@ class Incident:
         """The injected faults that explain its deaths."""
         return tuple(sorted({death.fault for death in self.deaths if death.fault is not None}))
 
+    @property
+    def kept(self) -> int:
+        """The last step that was not computed again."""
+        return self.resumed[0] if self.resumed is not None else (self.first_report or 1) - 1
+
     def plan(self, now: float, returns: Sequence[Return], trainers: frozenset[Task]) -> None:
         """The restart is decided: these come back, and with them these training tasks."""
         self.planned, self.trainers = now, trainers
@@ -116,7 +121,6 @@ class Incident:
             self.last_step = max(reached, self.last_step or 0)
 
     def mark_up(self, task: Task, now: float) -> None:
-        """The task is up."""
         if self.returns[task].up is None:
             self.returns[task] = replace(self.returns[task], up=now)
             self._down.discard(task)
@@ -130,7 +134,6 @@ class Incident:
             self._resumed_by, self.resumed = (attempt, task), (step, path)
 
     def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
-        """A training task reported a step."""
         if not self.trainers:
             self.course.progressed(now, step, self.up is None)
         elif task in self.trainers and self.concerns(task, attempt) and not self.course.settled:
@@ -177,3 +180,99 @@ class Incident:
         if self.first_report is not None:
             return max(0, (self.last_step or 0) - self.first_report + 1)
         return None
+
+
+# The supervisor injects these itself; of all others the backend reports whether they took hold.
+_OWN = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.HANG_START})
+
+
+@dataclass(slots=True)
+class FaultRecord:
+    """One injected fault. Times in seconds since the run began."""
+
+    event: FaultInjected
+    at: float
+    healed: float | None = None
+    why: str = ""
+    detail: str = ""
+    done: bool | None = None  # None until the backend has answered
+    stalled: float | None = None  # the first warning of a stall while it was open
+    course: Course = field(default_factory=Course)
+
+    @property
+    def took_hold(self) -> bool:
+        """Whether it is certain that it was injected."""
+        return self.done is True or self.event.action in _OWN
+
+    def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
+        """The fault as far as it is known; `failures` are those that it explains, with the times of their detection."""
+        event, done = self.event, self.done is not False
+        detected = [at for _, at in failures]
+        if done and self.stalled is not None:
+            detected.append(self.stalled)
+        return InjectedFault(
+            number=event.number,
+            fault=event.fault,
+            action=event.action,
+            tasks=event.tasks,
+            others=event.others,
+            seconds=event.seconds,
+            step=event.step,
+            injected=self.at,
+            detail=self.detail,
+            done=done,
+            healed=self.healed,
+            why=self.why,
+            detected=min(detected, default=None),
+            died=tuple(task for task, _ in failures),
+            went_on=self.course.went_on and not failures,
+            first_step=None if failures else self.course.first_step,
+        )
+
+
+class Faults:
+    """The injected faults of a run by their numbers."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, FaultRecord] = {}
+        self.open: dict[int, FaultInjected] = {}  # those in effect
+        self.unsettled: dict[int, FaultRecord] = {}  # those of which a step can change what is known
+        self._of: dict[Task, dict[int, FaultAction]] = {}
+
+    def of(self, task: Task) -> Mapping[int, FaultAction]:
+        """The open faults in a task by their numbers; kept up to date."""
+        return self._of.setdefault(task, {})
+
+    def inject(self, now: float, event: FaultInjected) -> None:
+        self.known[event.number] = self.unsettled[event.number] = FaultRecord(event, now)
+        if event.action not in AT_ONCE:
+            self.open[event.number] = event
+            for task in event.tasks:
+                self._of.setdefault(task, {})[event.number] = event.action
+
+    def take_answer(self, number: int, detail: str, done: bool) -> None:
+        """The backend has answered whether the fault was injected. There may be an answer for each of its tasks."""
+        if (fault := self.known.get(number)) is not None:
+            fault.detail = detail if fault.done is None else f"{fault.detail}; {detail}"
+            fault.done = done or fault.done is True
+            if not fault.done:
+                self._close(number)
+
+    def heal(self, now: float, number: int, why: str) -> None:
+        if (fault := self.known.get(number)) is not None:
+            fault.healed, fault.why = now, why
+        self._close(number)
+
+    def stall(self, now: float) -> None:
+        for number in self.open:
+            if self.known[number].stalled is None:
+                self.known[number].stalled = now
+
+    def times(self, numbers: Sequence[int]) -> list[float]:
+        """When these were injected; a damaged journal may name others."""
+        return [self.known[number].at for number in numbers if number in self.known]
+
+    def _close(self, number: int) -> None:
+        if (event := self.open.pop(number, None)) is not None:
+            for task in event.tasks:
+                self._of[task].pop(number, None)

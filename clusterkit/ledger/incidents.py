@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
 from clusterkit.ledger.attempts import Attempts, Key
-from clusterkit.ledger.faults import FaultRecord, Faults
-from clusterkit.ledger.incident import Ended, Incident
+from clusterkit.ledger.incident import Ended, Faults, Incident
 from clusterkit.ledger.status import RunStatus
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import restart_scope
 from clusterkit.words import events as ev
+from clusterkit.words.account import Death, Recovery, RecoveryReport, Return
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Asked, Failure, RunResult
-from clusterkit.words.recovery import Death, InjectedFault, RecoveryReport, Return
-from clusterkit.words.states import TaskState
 
 
 class Incidents:
@@ -39,13 +38,13 @@ class Incidents:
         return bool(self._still_open()) or bool(self._faults.unsettled)
 
     def report(self) -> RecoveryReport:
-        """What is known so far. The first recovery that a fault explains begins with its injection."""
-        recoveries, begun = [], set[int]()
-        for incident in self._all:
-            injected = self._faults.times([number for number in incident.faults if number not in begun])
-            begun |= set(incident.faults)
-            recoveries.append(incident.recovery(min([incident.began, *injected])))
-        return RecoveryReport(tuple(recoveries), tuple(map(self._fault, self._faults.known.values())))
+        begun = set[int]()
+        recoveries = tuple(self._recovery(incident, begun) for incident in self._all)
+        failed = defaultdict[int | None, list[tuple[Task, float]]](list)
+        for key, at in self._failures.items():
+            failed[self._attempts.explained.get(key)].append((key[0], at))
+        faults = self._faults.known.items()
+        return RecoveryReport(recoveries, tuple(fault.report(failed[number]) for number, fault in faults))
 
     def repairs(self) -> list[Incident]:
         """The restarts of training tasks after which there was no new step yet."""
@@ -75,7 +74,6 @@ class Incidents:
                 incident.mark_up(task, now)
 
     def resumed(self, now: float, event: ev.Resumed) -> None:
-        """A program reported where it resumed."""
         self.mark_up(now, event.task, event.attempt)
         for incident in self._still_open():
             if incident.concerns(event.task, event.attempt):
@@ -87,7 +85,7 @@ class Incidents:
         if not self._attempts.trains(task):
             return
         self._stalled = None
-        if not self._lives(task):
+        if not (self._open or self._faults.unsettled) or not self._lives(task):
             return
         for incident in self._still_open():
             if not incident.course.settled and self._all_live(incident):
@@ -100,7 +98,6 @@ class Incidents:
                 self.ended.append(Ended(now - fault.at, 0))
 
     def failed(self, now: float, failure: Failure) -> None:
-        """An attempt failed."""
         death = self._death(failure)
         stalled = self._stalled if failure.exit.asked is Asked.STALL else None
         detected = now if stalled is None else stalled
@@ -113,11 +110,9 @@ class Incidents:
             incident.deaths = [replace(d, fault=fault) if (d.task, d.attempt) == key else d for d in incident.deaths]
 
     def stall(self, now: float) -> None:
-        """A stall was warned of."""
         self._stalled = now if self._stalled is None else self._stalled
 
     def planned(self, now: float, event: ev.RestartPlanned) -> None:
-        """A restart is decided."""
         blamed = None if event.cause is None else Blame(event.cause, event.same, event.collateral)
         incident = self._merge(blamed, now, frozenset(event.tasks))
         incident.asked, incident.files, incident.host = event.cause is None, event.files, event.host
@@ -125,7 +120,7 @@ class Incidents:
         self._open = [*(one for one in self._open if one is not incident), incident]
 
     def shrunk(self, event: ev.Shrunk) -> None:
-        """Nobody waits any more for those that were given up."""
+        """Stop waiting for the workers that were given up."""
         self._job = replace(self._job, given_up=(*self._job.given_up, *event.tasks))
         if (incident := self._incident_of.get((event.cause.task, event.cause.attempt))) is not None:
             incident.shrunk = event
@@ -153,22 +148,18 @@ class Incidents:
         returns = [Return(task, (known[task].attempt if task in known else 0) + 1) for task in tasks]
         incident.plan(now, returns, self._trainers(frozenset(tasks)))
 
-    def _fault(self, fault: FaultRecord) -> InjectedFault:
-        explained = [key for key in self._failures if self._attempts.explained.get(key) == fault.event.number]
-        return fault.report([(key[0], self._failures[key]) for key in explained])
-
     def _still_open(self) -> list[Incident]:
-        over = [incident for incident in self._open if incident.over]
-        if over:
+        if over := [incident for incident in self._open if incident.over]:
             self._open = [incident for incident in self._open if not incident.over]
-            self.ended += [ended for incident in over if (ended := self._ended(incident)) is not None]
+            told = [self._recovery(incident, self._begun) for incident in over]
+            self.ended += [Ended(one.seconds, one.lost or 0) for one in told if one.seconds is not None]
         return self._open
 
-    def _ended(self, incident: Incident) -> Ended | None:
-        injected = self._faults.times([number for number in incident.faults if number not in self._begun])
-        self._begun |= set(incident.faults)
-        recovery = incident.recovery(min([incident.began, *injected]))
-        return None if recovery.seconds is None else Ended(recovery.seconds, recovery.lost or 0)
+    def _recovery(self, incident: Incident, begun: set[int]) -> Recovery:
+        """The recovery; the first one that a fault explains begins with its injection."""
+        injected = self._faults.times([number for number in incident.faults if number not in begun])
+        begun |= set(incident.faults)
+        return incident.recovery(min([incident.began, *injected]))
 
     def _lives(self, task: Task) -> bool:
         """Whether the task runs and is not being ended, or has finished successfully."""

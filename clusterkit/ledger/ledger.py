@@ -7,21 +7,18 @@ from typing import assert_never
 
 from clusterkit.ledger.account import TimeAccount
 from clusterkit.ledger.attempts import Attempts
-from clusterkit.ledger.faults import Faults
+from clusterkit.ledger.incident import Faults
 from clusterkit.ledger.incidents import Incidents
 from clusterkit.ledger.startup import StartupLog
-from clusterkit.ledger.status import RunStatus
-from clusterkit.ledger.stragglers import Stragglers
+from clusterkit.ledger.status import RunPhase, RunStatus, Stragglers
 from clusterkit.ledger.subjects import OfFault, OfProgram, OfRun, OfTask, Unrecorded
 from clusterkit.words import events as ev
 from clusterkit.words.account import Account
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Program, ProgramKind, Task
+from clusterkit.words.model import Program, ProgramKind, Task, TaskState
 from clusterkit.words.outcome import Exit
-from clusterkit.words.reports import EDITOR
-from clusterkit.words.startup import Stage
-from clusterkit.words.states import TaskState
+from clusterkit.words.reports import EDITOR, Stage
 
 NO_JOB = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # of a run whose job.json cannot be read
 
@@ -41,7 +38,7 @@ class Ledger:
         self.run = RunStatus(self.job.tasks, endpoints, self.faults)
         self.attempts = Attempts(self.job)
         self.incidents = Incidents(self.job, self.run, self.attempts, self.faults)
-        self.time = TimeAccount(self.attempts, self.incidents)
+        self.time = TimeAccount(self.incidents)
         self.startup = StartupLog(self.job)
         self.stragglers = Stragglers()
 
@@ -55,10 +52,11 @@ class Ledger:
         before = self.now
         self._advance(at, event)
         wall = at if wall is None else wall
+        if isinstance(event, ev.Progressed):
+            self._progressed(self.now, wall, event)
+            return
         if isinstance(event, OfProgram):
-            self._of_program(self.now, wall, event)
-            if isinstance(event, ev.Progressed):
-                return
+            self._of_program(self.now, event)
         elif isinstance(event, OfTask):
             self._of_task(self.now, wall, event)
         elif isinstance(event, OfFault):
@@ -81,18 +79,17 @@ class Ledger:
         self.last = max(at, self.last)
         self.time.advance(self.now)
 
-    def _of_program(self, now: float, wall: float, event: OfProgram) -> None:
+    def _of_program(self, now: float, event: OfProgram) -> None:
         """What a task's program reports."""
         task, attempt = event.task, event.attempt
-        status = self.run.current(task, attempt)
+        status, trains = self.run.current(task, attempt), self.attempts.trains(task)
         match event:
-            case ev.Progressed():
-                self._progressed(now, wall, event)
             case ev.Checkpointed():
                 self._up(now, task, attempt)
-                self.run.save(now, event.step, event.path)
+                self.run.checkpoint, self.run.saved = (event.step, event.path), now
                 self.attempts.save(now, task, attempt, event.step)
-                self.time.saved(task, event.step)
+                if trains:
+                    self.time.saved(event.step)
             case ev.Resumed():
                 self.startup.reach(now, task, attempt, Stage.PREPARED, event.step)
                 self.attempts.resume(now, task, attempt, event.step, event.path)
@@ -101,22 +98,23 @@ class Ledger:
                     self.incidents.resumed(now, event)
                 if event.path is not None and self.run.found is None:
                     self.run.found = (event.step, event.path)
-                self.time.resumed(task, event.step)
+                if trains:
+                    self.time.prepared(event.step)
             case ev.Ready():
                 self._up(now, task, attempt)
                 self.attempts.work(now, task, attempt)
                 self.startup.reach(now, task, attempt, Stage.SERVING)
             case ev.Reached():
                 self.startup.reach(now, task, attempt, event.stage)
-                if event.stage is Stage.PREPARED:
-                    self.time.prepared(task)
+                if event.stage is Stage.PREPARED and trains:
+                    self.time.prepared()
             case ev.SigtermHandled():  # it is reported when a gang's strategy is made
                 self.startup.reach(now, task, attempt, Stage.CONNECTED)
             case ev.PhaseChanged():
-                if self.attempts.trains(task):
+                if trains:
                     self.time.conditions.phase(task, event.phase, event.begun)
             case ev.ProgramEnds():
-                if self.attempts.trains(task):
+                if trains:
                     self.time.conditions.complete = event.begun
             case _:
                 assert_never(event)
@@ -125,13 +123,14 @@ class Ledger:
         task, attempt, step = event.task, event.attempt, event.step
         self.startup.reach(now, task, attempt, Stage.STEPPED, step)
         self.attempts.progress(now, task, attempt, step)
-        if self.attempts.trains(task):
+        if trains := self.attempts.trains(task):
             self.run.trained = step
         if (status := self.run.current(task, attempt)) is None:
             return
         status.progressed(wall, event)
         self.incidents.progressed(now, task, attempt, step)
-        self.time.progressed(event)
+        if trains:
+            self.time.progressed(event)
 
     def _up(self, now: float, task: Task, attempt: int) -> None:
         if (status := self.run.current(task, attempt)) is not None:
@@ -203,7 +202,7 @@ class Ledger:
         self.startup.spawned(now, task, attempt, event.forked)
         self.attempts.begin(now, task, attempt)
         self.incidents.spawned(now, task, attempt, reached)
-        self.time.spawned(task)
+        self.time.spawned(task, self.attempts.trains(task))
 
     def _ended(self, event: ev.AttemptEnded) -> None:
         key = event.task, event.attempt
@@ -243,7 +242,8 @@ class Ledger:
     def _of_run(self, now: float, wall: float, before: float, event: OfRun) -> None:
         match event:
             case ev.Began():
-                self.run.begin(wall)
+                self.run.began, self.run.phase = wall, RunPhase.RUNNING
+                self.run.allocations += 1
             case ev.Continued():
                 self._continued(now, before, event.allocation)
             case ev.RestartPlanned():
@@ -256,7 +256,7 @@ class Ledger:
                         status.given_up = True
                 self.incidents.shrunk(event)
             case ev.WaitsForChange():
-                self.run.wait(event.reason)
+                self.run.phase, self.run.reason = RunPhase.WAITING, event.reason
             case ev.Stalled():
                 self.incidents.stall(now)
                 self.faults.stall(now)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from clusterkit.words.account import Link, Startup, TaskStart
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
-from clusterkit.words.startup import Link, Stage, Startup, TaskStart
+from clusterkit.words.reports import Stage
 
 ORDER = tuple(Stage)
 Starts = Mapping[Task, TaskStart]
@@ -20,12 +21,11 @@ class StartupLog:
     def __init__(self, job: JobSpec) -> None:
         self._job = job
         self._starts = {task: TaskStart(task) for task in job.tasks}
-        self._missing = {task for task in job.tasks if task.trains and not job.is_server(task)}  # have made no step
+        self._missing = set(job.steppers)  # have made no step
         self._resumed: dict[Task, int] = {}  # the step that each began at
         self._first: Task | None = None
 
     def report(self) -> Startup:
-        """What is known so far."""
         chain = () if self._first is None else tuple(chain_of(self._job, self._starts, self._first))
         return Startup(tuple(self._starts[task] for task in sorted(self._starts)), chain)
 
@@ -34,8 +34,7 @@ class StartupLog:
 
         The first report of a stage counts; but of the preparations the last one before the step.
         """
-        start = self._starts.get(task)
-        if start is None or attempt != 1 or not self._missing:
+        if not self._missing or attempt != 1 or (start := self._starts.get(task)) is None:
             return
         if stage is Stage.STEPPED:
             if task not in self._missing or step <= self._resumed.get(task, 0):
@@ -48,7 +47,6 @@ class StartupLog:
             self._starts[task] = replace(start, **{stage.value: now})  # type: ignore[arg-type]
 
     def spawned(self, now: float, task: Task, attempt: int, forked: bool) -> None:
-        """A process exists."""
         self.reach(now, task, attempt, Stage.SPAWNED)
         if task in self._starts and attempt == 1 and self._missing:
             self._starts[task] = replace(self._starts[task], forked=forked)

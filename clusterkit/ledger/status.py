@@ -1,4 +1,4 @@
-"""The state of a run and of each of its tasks."""
+"""The state of a run and of each of its tasks, and which of them were slower than their peers."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.ledger.faults import Faults
+from clusterkit.ledger.incident import Faults
 from clusterkit.words import events as ev
 from clusterkit.words.account import Straggler
+from clusterkit.words.events import Straggling
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Task
+from clusterkit.words.model import ALIVE, Task, TaskState
 from clusterkit.words.outcome import Asked, Exit, RunResult
-from clusterkit.words.states import ALIVE, TaskState
 
 WINDOW = 30.0  # seconds of progress over which the speed is measured
 QUIET = 5.0  # seconds without a report after which the speed that is shown falls
@@ -83,7 +83,6 @@ class TaskStatus:
         self.reports.clear()
 
     def progressed(self, wall: float, event: ev.Progressed) -> None:
-        """Take in a reported step."""
         self.ready, self.step, self.reached, self.metrics = True, event.step, event.step, event.metrics
         self.total = self.total if event.total is None else event.total
         if self.reports and event.step < self.reports[-1][1]:  # a program may count each epoch's steps anew
@@ -93,7 +92,6 @@ class TaskStatus:
             self.reports.popleft()
 
     def exited(self, exit_: Exit) -> None:
-        """Take in the exit of the attempt's first process."""
         self.last_exit, self.paused = replace(exit_, asked=self.asked), False
         self.pid = self.straggling = self.debugger = None
 
@@ -157,11 +155,6 @@ class RunStatus:
         status = self.tasks.get(task)
         return None if status is None or attempt < status.attempt else status
 
-    def begin(self, wall: float) -> None:
-        """The run begins."""
-        self.began, self.phase = wall, RunPhase.RUNNING
-        self.allocations += 1
-
     def resume(self) -> None:
         """The run continues in another allocation, which ends what was said of its end."""
         self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
@@ -171,14 +164,9 @@ class RunStatus:
             status.lose()
 
     def restart(self) -> None:
-        """A restart is planned."""
         self.restarts += 1
         if self.phase is RunPhase.WAITING:
             self.phase, self.reason = RunPhase.RUNNING, ""
-
-    def wait(self, reason: str) -> None:
-        """The job failed, and waits for a change of its program."""
-        self.phase, self.reason = RunPhase.WAITING, reason
 
     def succeed(self, task: Task) -> None:
         """The leader exited with code 0."""
@@ -193,17 +181,37 @@ class RunStatus:
         self.waits_for, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
 
     def finish(self, result: RunResult) -> None:
-        """The run is over."""
         self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason
         for attempt in result.attempts:  # in order: the last one stays
             if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
                 status.last_exit = attempt.exit
 
-    def save(self, now: float, step: int, path: str) -> None:
-        """A checkpoint is complete."""
-        self.checkpoint, self.saved = (step, path), now
-
     def place(self, hosts: Mapping[Task, str], endpoints: Mapping[Task, str]) -> None:
-        """The tasks were placed on hosts."""
         for task, status in self.tasks.items():
             status.host, status.endpoint = hosts.get(task), endpoints.get(task)
+
+
+class Stragglers:
+    """The stragglers of a run. Times in seconds since it began."""
+
+    def __init__(self) -> None:
+        self._open: dict[Task, Straggler] = {}
+        self._over: list[Straggler] = []
+
+    def report(self) -> tuple[Straggler, ...]:
+        return tuple(sorted([*self._over, *self._open.values()], key=lambda one: (one.at, one.task)))
+
+    def begin(self, now: float, event: Straggling) -> Straggler:
+        at = max(0.0, now - event.seconds)
+        one = Straggler(event.task, event.attempt, at, event.slowness, event.factor, event.why)
+        self._open[event.task] = one
+        return one
+
+    def end(self, now: float, task: Task) -> None:
+        if (one := self._open.pop(task, None)) is not None:
+            self._over.append(replace(one, until=now))
+
+    def lose(self, now: float) -> None:
+        """The run continues in another allocation, so no process is left."""
+        for task in list(self._open):
+            self.end(now, task)

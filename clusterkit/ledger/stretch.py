@@ -1,9 +1,10 @@
-"""A stretch of a run between two new steps: what went on in it, piece by piece, and to which part that belongs."""
+"""Stretches: what a run does between two new steps, piece by piece, and how much of that is training that counts."""
 
 from __future__ import annotations
 
 import enum
-from collections import Counter
+from bisect import bisect_left, bisect_right
+from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 MOST = 64  # pieces; of more, the older half is only summed up
@@ -50,46 +51,42 @@ IDLE = (Kind.AWAY, Kind.CUT, Kind.PAUSED)  # training may go on nevertheless
 DOWN = frozenset({Kind.FAILED, Kind.RESTARTING, Kind.AGAIN, Kind.ENDING})
 BEFORE = frozenset({Kind.WAITING, Kind.STARTING, Kind.FIRST_STEP, Kind.UNSEEN})
 Times = Counter[Kind]  # microseconds
+NOTHING = (Times(), Times())
 
 
 class Stretch:
     """The pieces since the last new step. Times are microseconds since the run began, and never decrease."""
 
     def __init__(self, begin: int, kind: Kind) -> None:
-        self.restart(begin, kind)
-
-    def restart(self, begin: int, kind: Kind) -> None:
-        """Forget everything before that."""
         self.begin = begin
+        self.kind = kind  # what goes on
         self._pieces = [(begin, kind)]
-        self._summed = (Times(), Times())  # of older pieces: while training could go on, and after that
-
-    @property
-    def kind(self) -> Kind:
-        """What goes on."""
-        return self._pieces[-1][1]
+        self._summed = NOTHING  # of older pieces: while training could go on, and after that
 
     @property
     def plain(self) -> bool:
-        """Whether there was nothing but one thing."""
-        return len(self._pieces) == 1 and not any(self._summed)
+        """Whether one kind fills it all."""
+        return len(self._pieces) == 1 and self._summed is NOTHING
 
     def become(self, now: int, kind: Kind) -> None:
-        """From now on it is that."""
         if kind is self.kind:
             return
+        self.kind = kind
         if self._pieces[-1][0] == now:
             self._pieces.pop()
         if not self._pieces or self._pieces[-1][1] is not kind:
             self._pieces.append((now, kind))
-        if len(self._pieces) > MOST:
-            self._sum_up(MOST // 2)
+        if len(self._pieces) > MOST:  # keep only the sums of the oldest pieces
+            rest = self._pieces[MOST // 2 :]
+            del self._pieces[MOST // 2 :]
+            self._summed, self._pieces = self.times(rest[0][0]), rest
 
     def rename(self, rename: Callable[[Kind], Kind], since: int = 0) -> None:
-        """What went on since then was something else."""
+        """Replace the kinds of the pieces since then."""
         self._split(since)
         self._pieces = [(at, rename(kind) if at >= since else kind) for at, kind in self._pieces]
-        if since <= self.begin:
+        self.kind = self._pieces[-1][1]
+        if since <= self.begin and self._summed is not NOTHING:
             was = self._summed[0] + self._summed[1]
             self._summed = (Times(), Times())
             for kind, time in was.items():
@@ -104,11 +101,26 @@ class Stretch:
             (after if down else before)[kind] += end - at
         return before, after
 
-    def _sum_up(self, count: int) -> None:
-        """Keep only the sums of the oldest pieces."""
-        rest, self._pieces = self._pieces[count:], self._pieces[:count]
-        self._summed = self.times(rest[0][0])
-        self._pieces = rest
+    def parts(self, now: int, usual: int, stalled: bool) -> Counter[str]:
+        """The parts that it belongs to. `usual`: how long a step usually takes, as far as it was reported.
+
+        Training may go on while a task is paused, away or cut off; then steps come about as often as usual. What is
+        missing of a usual step's time is taken to be training.
+        """
+        before, after = self.times(now)
+        parts = Counter[str]()
+        for kind, time in (before + after).items():
+            parts[PART[kind]] += time
+        if BEFORE & before.keys():
+            return parts
+        idle, trained = {PART[kind]: before[kind] for kind in IDLE}, before[Kind.RUNNING]
+        if stalled:
+            _move(parts, {"training": trained}, "stalled", trained - usual)
+        elif (most := sum(idle.values())) + trained <= LATE * usual + JITTER:
+            _move(parts, idle, "training", most)
+        else:
+            _move(parts, idle, "training", usual - trained)
+        return parts
 
     def _split(self, at: int) -> None:
         for place, (begin, kind) in enumerate(self._pieces):
@@ -118,28 +130,6 @@ class Stretch:
                 return
 
 
-def parts_of(times: tuple[Times, Times], usual: int, stalled: bool) -> Counter[str]:
-    """The parts that a stretch belongs to. `usual`: how long a step usually takes, as far as it was reported.
-
-    Training may go on while a task is paused, away or cut off; then steps come about as often as usual. What is missing
-    of a usual step's time is taken to be training.
-    """
-    before, after = times
-    parts = Counter[str]()
-    for kind, time in (before + after).items():
-        parts[PART[kind]] += time
-    if BEFORE & before.keys():
-        return parts
-    idle = sum(before[kind] for kind in IDLE)
-    if not stalled and idle + before[Kind.RUNNING] <= LATE * usual + JITTER:
-        _move(parts, {PART[kind]: before[kind] for kind in IDLE}, "training", idle)
-    elif stalled:
-        _move(parts, {"training": before[Kind.RUNNING]}, "stalled", before[Kind.RUNNING] - usual)
-    else:
-        _move(parts, {PART[kind]: before[kind] for kind in IDLE}, "training", usual - before[Kind.RUNNING])
-    return parts
-
-
 def _move(parts: Counter[str], sources: Mapping[str, int], target: str, most: int) -> None:
     """Move at most that much, from the sources in turn."""
     for source, time in sources.items():
@@ -147,3 +137,88 @@ def _move(parts: Counter[str], sources: Mapping[str, int], target: str, most: in
         most -= moved
         parts[source] -= moved
         parts[target] += moved
+
+
+USUAL_OF = 31  # steps whose times make the usual one
+ENOUGH = 8  # of them, to tell what the first step took beyond that
+MOST_POINTS = 256  # of the curve
+
+
+class TrainingTime:
+    """All times in microseconds. A step is what lies between two reports; a program may report every hundredth.
+
+    A curve tells how much training time had passed when each step was reached. Of many points the older half is thinned
+    out, and values between points are interpolated: the error is small beside the time since then.
+    """
+
+    def __init__(self) -> None:
+        self.made = 0  # by the steps that count so far
+        self.first = 0  # what the first step took, until it is divided into compilation and training
+        self._usual = deque[int](maxlen=USUAL_OF)  # what the last steps took that nothing delayed
+        self._steps: list[int] = []  # the curve
+        self._times: list[int] = []
+
+    @property
+    def usual(self) -> int:
+        """What a step usually takes; 0 if that is not known yet."""
+        return sorted(self._usual)[len(self._usual) // 2] if self._usual else 0
+
+    @property
+    def share(self) -> int:
+        """What of the first step is training. Of a run with a single step, nothing."""
+        return min(self.first, self.usual)
+
+    @property
+    def known(self) -> bool:
+        """Whether the first step can be divided for good."""
+        return len(self._usual) >= ENOUGH
+
+    def step(self, time: int) -> None:
+        """Count a step that nothing delayed."""
+        self.made += time
+        self._usual.append(time)
+
+    def reach(self, step: int, more: int = 0) -> None:
+        """Training has reached that step, with the time so far and some more."""
+        steps, times = self._steps, self._times
+        if steps and step <= steps[-1]:  # a counter that begins anew
+            self._cut(bisect_left(steps, step))
+        steps.append(step)
+        times.append(self.made + more)
+        if len(steps) > MOST_POINTS:
+            half = MOST_POINTS // 2
+            steps[:half], times[:half] = steps[:half:2], times[:half:2]
+
+    def divide(self) -> int:
+        """Count the share of the first step as training; return the rest, which is compilation."""
+        share, rest = self.share, self.first - self.share
+        self.made += share
+        self._times = [time + share for time in self._times]
+        self.first = 0
+        return rest
+
+    def return_to(self, step: int) -> int:
+        """Training continues from an earlier step; return what was trained since then."""
+        kept = min(self.made, self._at(step))
+        lost, self.made = self.made - kept, kept
+        self._cut(bisect_right(self._steps, step))
+        if not self._steps or self._steps[-1] != step:
+            self._steps.append(step)
+            self._times.append(kept)
+        return lost
+
+    def _at(self, step: int) -> int:
+        """The training time when a step was reached: nothing before the first one, all of it after the last one."""
+        place = bisect_right(self._steps, step)
+        if place == 0:
+            return 0
+        before, time = self._steps[place - 1], self._times[place - 1]
+        if step == before:
+            return time
+        if place == len(self._steps):
+            return self.made
+        span = self._steps[place] - before
+        return time + (self._times[place] - time) * (step - before) // span
+
+    def _cut(self, length: int) -> None:
+        del self._steps[length:], self._times[length:]

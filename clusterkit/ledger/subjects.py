@@ -18,7 +18,7 @@ OfTask = (
     | ev.LeftDebugger | ev.EditorAwaited | ev.Straggling | ev.KeepsUp
 )  # fmt: skip
 OfProgram = (
-    ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.SigtermHandled | ev.PhaseChanged
+    ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.SigtermHandled | ev.PhaseChanged
     | ev.ProgramEnds
 )  # fmt: skip
 OfRun = (

@@ -1,9 +1,12 @@
-"""What a run leaves to those who take over from its supervisor: how far it had come, and its result if it was lost."""
+"""What a run leaves to those who take over from its supervisor: how far it had come, its account and its result."""
 
 from __future__ import annotations
 
-from clusterkit.ledger.ledger import Ledger
+from clusterkit.ledger.ledger import Ledger, ledger_of
 from clusterkit.machine.before import Before
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
+from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 
 
@@ -52,3 +55,20 @@ def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | 
         checkpoint=None if before.checkpoint is None else before.checkpoint[1],
         lost=True,
     )
+
+
+def report_of(run: RunDirectory) -> Account:
+    """What the run wrote at its end; without that, what its journal says so far."""
+    if (written := run.recovered()) is not None:
+        return written
+    info = run.info()
+    return Account() if info is None else ledger_of(info.job, JournalReader(run).events(clock="m")).account()
+
+
+def result_of(run: RunDirectory) -> RunResult | None:
+    """How a run that is over has ended; without a result, what its journal says; None if it did not begin."""
+    if (written := run.result()) is not None:
+        return written
+    info = run.info()
+    ledger = ledger_of(None if info is None else info.job, JournalReader(run).events(clock="m"))
+    return lost_result(ledger, "its supervisor was killed")

@@ -41,7 +41,6 @@ class Alone:
         self.state.out.append(Inspect())
 
     def looked(self, look: Look) -> None:
-        """The answer to a look."""
         if self.asked and look is Look.GLANCE:
             self.asked = False
             self.judge()

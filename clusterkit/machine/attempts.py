@@ -7,20 +7,16 @@ from typing import assert_never
 
 from clusterkit.machine.alone import Alone
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
-from clusterkit.machine.early_exits import EarlyExits
-from clusterkit.machine.ending import Ending
+from clusterkit.machine.ending import Ending, end_server
 from clusterkit.machine.exits import Exits
-from clusterkit.machine.failed_peers import FailedPeers
 from clusterkit.machine.faults import Faults
-from clusterkit.machine.in_order import end_server, end_servers
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import CloseOutput, Sweep
-from clusterkit.words.model import number_of
+from clusterkit.words.model import TaskState, number_of
 from clusterkit.words.outcome import PREEMPTED, Asked, Exit
-from clusterkit.words.states import TaskState
 
 
 @dataclass(slots=True)
@@ -32,13 +28,10 @@ class Attempts:
     recoveries: Recoveries
     watch: Watch
     faults: Faults
-    early: EarlyExits
-    failed_peers: FailedPeers
     exits: Exits
     alone: Alone
 
     def take(self, record: TaskRecord, event: ev.OfAttempt) -> None:
-        """Take in an event of the task's present attempt."""
         match event:
             case ev.Spawned():
                 self._spawned(record, event)
@@ -49,11 +42,14 @@ class Attempts:
             case ev.Swept():
                 self._swept(record, event)
             case ev.Drained():
-                self._drained(record, event)
+                record.drained, record.tail, record.exception = True, event.tail, event.exception
+                self.state.timers.clear(Timer.DRAIN, record.task)
+                self._down_when_clear(record)
             case ev.Progressed():
                 self._progressed(record, event)
             case ev.Checkpointed():
-                self._checkpointed(record, event)
+                self.watch.checkpointed(record, event)
+                self.faults.checkpointed()
             case ev.CheckpointFound():
                 self.watch.checkpoint_found(record, event)
             case ev.Resumed():
@@ -64,13 +60,11 @@ class Attempts:
                 self.watch.phase_changed(record, event)
             case ev.ProgramEnds():
                 self.exits.program_ends(record, event)
-            case ev.InDebugger():
+            case ev.InDebugger() | ev.EditorAwaited(waits=True):
                 self.watch.held(record)
             case ev.LeftDebugger():
                 self.watch.released(record)
-            case ev.EditorAwaited():
-                self.watch.editor_awaited(record, event)
-            case ev.Reached():
+            case ev.EditorAwaited() | ev.Reached():
                 pass  # of interest to readers of the journal only
             case ev.StepsTimed():
                 self.watch.paces.timed(event)
@@ -96,7 +90,7 @@ class Attempts:
         elif timer is Timer.DRAIN and not record.drained:
             self.state.out.append(CloseOutput(record.task, record.attempt))
         elif timer is Timer.EXIT and record.is_untouched:
-            self.exits.due(record)
+            self.exits.overdue(record)
         elif timer is Timer.STARTUP and record.alive and not record.ready:
             self.watch.startup_due()
 
@@ -124,13 +118,14 @@ class Attempts:
         self.state.out.append(Sweep(record.task, record.attempt))
 
     def _over(self, record: TaskRecord) -> None:
-        """Nothing of the task's first process is waited for any more."""
+        """Clear the timers and pauses of a task whose first process has ended."""
         for timer in (Timer.KILL, Timer.DEATH, Timer.STARTUP, Timer.EXIT):
             self.state.timers.clear(timer, record.task)
         record.paused_by.clear()
         self.state.kept_up.pop(record.task, None)
         if record.task == self.state.job.leader:
-            end_servers(self.state)
+            for task in list(self.state.kept_up):  # servers that were kept up for it
+                end_server(self.state, task)
         self.faults.injections.exited(record)
         self.watch.paces.exited(record)
         self.watch.released(record)
@@ -180,11 +175,6 @@ class Attempts:
             self.state.timers.set(Timer.DRAIN, self.state.now + self.state.job.limits.drain, record.task)
         self._down_when_clear(record)
 
-    def _drained(self, record: TaskRecord, event: ev.Drained) -> None:
-        record.drained, record.tail, record.exception = True, event.tail, event.exception
-        self.state.timers.clear(Timer.DRAIN, record.task)
-        self._down_when_clear(record)
-
     def _down_when_clear(self, record: TaskRecord) -> None:
         if record.swept and record.drained and record.state is TaskState.DRAINING:
             self._down(record)
@@ -192,14 +182,14 @@ class Attempts:
     def _down(self, record: TaskRecord) -> None:
         self.state.move(record, TaskState.DOWN)
         asked, ok = self.state.was_asked(record), record.exit is not None and record.exit.ok
-        is_peer = (self.ending.succeeded or self.ending.spoiled) and record.task in self.failed_peers.tasks
+        is_peer = (self.ending.succeeded or self.ending.spoiled) and record.task in self.exits.peers
         failed = not (asked or ok) and (is_peer or not self.ending.begun)
         self.state.close(record, self.faults.injections.explaining(record) if failed else None)
         if failed and is_peer:
-            self.failed_peers.failed(record)
+            self.exits.peer_failed(record)
         elif failed:
             self.recoveries.failed(record)
-            self.early.explain(record)
+            self.exits.explain(record)
         elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
             self.ending.succeed(record)  # it was done before it heard of the allocation's end
         elif self.ending.begun or self.state.waiting or asked:
@@ -207,9 +197,9 @@ class Attempts:
         elif record.task == self.state.job.leader:
             self.ending.succeed(record)
             self._doubt(record)
-            self.failed_peers.judge(self.recoveries.unmended())
+            self.exits.leader_succeeded()
         else:
-            self.early.exited(record)
+            self.exits.exited(record)
 
     def _doubt(self, leader: TaskRecord) -> None:
         """Code 0 right after a fault's SIGTERM, or one by hand, is taken at its word, as one from outside would be."""
@@ -230,7 +220,3 @@ class Attempts:
             self.alone.watch(record)
         if record.task.trains:
             self.faults.progressed(event.step)
-
-    def _checkpointed(self, record: TaskRecord, event: ev.Checkpointed) -> None:
-        self.watch.checkpointed(record, event)
-        self.faults.checkpointed()

@@ -1,4 +1,4 @@
-"""Blame: which of several failures is the cause, and which are collateral."""
+"""Blame: which of several failures is the cause, and which are collateral, are alike or repeat each other."""
 
 from __future__ import annotations
 
@@ -6,8 +6,64 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clusterkit.machine.likeness import error_signature, is_mismatch, was_killed
-from clusterkit.words.outcome import Failure
+from clusterkit.text.noise import NoiseFilter
+from clusterkit.words.outcome import Exit, Failure
+
+# What differs between two reports of the same error: addresses, ids, names of temporary files, dates and times.
+_VARYING = re.compile(
+    r"0x[0-9a-fA-F]+"
+    r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
+    r"|\b(?=[a-fA-F]*\d)[0-9a-fA-F]{8,}\b"
+    r"|(?<=/)tmp\w{8}\b"
+    r"|\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\b"
+)
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*(?:e[+-]?\d+)?")  # counts, seconds, steps
+
+# TensorFlow's errors when the workers of a gang make different calls. Whichever of them notices first raises it.
+_MISMATCH = re.compile(
+    r"Shape mismatch in the collective instance|Collective (?:instance|group) \S+ expected |but that group has size"
+)
+
+_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that a program causes itself; others are sent to it
+_SHELL = 128  # a shell exits with this plus the number of the signal that killed its command
+_LAST_SIGNAL = 64
+
+
+def last_error(failure: Failure) -> str | None:
+    """The exception that ended the attempt; without one, the last line of its log that is not TensorFlow's noise."""
+    noise = NoiseFilter()
+    own = [line for line in failure.tail if not noise.is_noise(line)]
+    return failure.exception or next(reversed(own), None)
+
+
+def was_killed(exit_: Exit) -> bool:
+    """Whether a signal ended the attempt, or the command of a shell, that somebody else sent."""
+    signal = exit_.signal if exit_.code is None else exit_.code - _SHELL
+    return signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
+
+
+def is_mismatch(failure: Failure) -> bool:
+    """Whether the attempt failed because the workers' collective operations do not match."""
+    return any(_MISMATCH.search(line) for line in (failure.exception or "", *failure.tail))
+
+
+def error_signature(failure: Failure, numbers: bool = False) -> str | None:
+    """How the attempt failed, to compare with others. None if it was ended from outside, or its log says nothing.
+
+    Its numbers do not count, unless `numbers`: then they are the only hint how far the attempt came.
+    """
+    exit_, said = failure.exit, last_error(failure)
+    if exit_.ok:
+        return str(exit_)  # what it said last is no error
+    if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
+        return None
+    if exit_.preempted or was_killed(exit_):
+        return None
+    if is_mismatch(failure):
+        return "the workers' collectives do not match"
+    said = _VARYING.sub("#", said)
+    return f"{exit_}: {said if numbers else _NUMBERS.sub('#', said)}"
+
 
 SIGABRT = 6
 
@@ -69,3 +125,27 @@ def blame(failures: Sequence[Failure]) -> Blame:
     like = [error is not None and error_signature(failure) == error for failure in others]
     same = tuple(failure for failure, is_own in zip(others, like, strict=True) if is_own)
     return Blame(cause, same, tuple(failure for failure, is_own in zip(others, like, strict=True) if not is_own))
+
+
+UNSEEN = 120.0  # seconds; if no task reports steps, an attempt that lived longer may have made some
+
+# Errors that come from outside the program, and may be gone at the next attempt.
+_MAY_PASS = re.compile(
+    r"MemoryError|ResourceExhaustedError|TimeoutError|BrokenPipeError|Connection\w*Error"
+    r"|No space left on device|Disk quota exceeded|Cannot allocate memory|Too many open files"
+    r"|Resource temporarily unavailable|Address already in use|Temporary failure in name resolution"
+    r"|incarnation|context_id"  # TensorFlow's words for a peer that has started again meanwhile
+)
+
+
+def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:
+    """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
+
+    `numbers`: they count as well, since nothing else is known of how far the attempts came.
+    """
+    if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
+        return False
+    if _MAY_PASS.search(last_error(failure) or ""):
+        return False
+    error = error_signature(failure, numbers)
+    return error is not None and error == error_signature(before, numbers)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
-from clusterkit.words.states import SETTLED, TaskState
+from clusterkit.words.model import SETTLED, Task, TaskState
 
 
 class Census:
@@ -31,7 +30,6 @@ class Census:
         self._gone: set[Task] = set()
 
     def moved(self, task: Task, state: TaskState, forked: bool, ready: bool, ended_well: bool) -> None:
-        """A task is in another state."""
         _keep(self.unsettled, task, state not in SETTLED)
         _keep(self.starting, task, state is TaskState.STARTING)
         if state is TaskState.STARTING:
@@ -49,7 +47,6 @@ class Census:
         self.idle -= self._gone
 
     def connected(self, task: Task) -> None:
-        """A task is ready."""
         for tasks in (self.unready, self.forked, self.cold):
             tasks.discard(task)
 

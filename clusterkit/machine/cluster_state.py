@@ -8,15 +8,13 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.before import Before
 from clusterkit.machine.census import Census
-from clusterkit.machine.holds import Holds
-from clusterkit.machine.timers import Timer, Timers
+from clusterkit.machine.timers import Holds, Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.events import AttemptEnded, Changed, Decided, Paused, TrainsWith, Warned
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
+from clusterkit.words.model import ALIVE, SETTLED, TRANSITIONS, Task, TaskState
 from clusterkit.words.outcome import Asked, Exit, Failure
-from clusterkit.words.states import ALIVE, SETTLED, TRANSITIONS, TaskState
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds
@@ -95,7 +93,7 @@ class ClusterState:
         self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # asked by `spawn` why to hold a start back
         self.placed: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_off: set[str] = set()  # hosts that may come back, or be lost
-        self.kept_up: dict[Task, float] = {}  # see in_order.py
+        self.kept_up: dict[Task, float] = {}  # see ending.py
         self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
         self.timers = Timers()
         self.holds = Holds()
@@ -209,12 +207,10 @@ class ClusterState:
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
         self.known = self.job.given_up if fresh.task == self.job.leader else self.known
-        self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason, self._to_restore(), self.known))
-
-    def _to_restore(self) -> str | None:
-        """The newest checkpoint, for tasks on hosts. On one machine each sees it at once, and maybe a newer one."""
-        newest = self.newest_checkpoint
-        return newest[1] if newest is not None and self.job.hosts.count else None
+        # On one machine each task sees the newest checkpoint at once, and maybe a newer one.
+        newest = self.newest_checkpoint if self.job.hosts.count else None
+        restore = None if newest is None else newest[1]
+        self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason, restore, self.known))
 
     def end(self, record: TaskRecord, asked: Asked, grace: float) -> None:
         """Ask a task to end: SIGTERM now and SIGKILL after `grace` seconds; SIGKILL now where that is 0.

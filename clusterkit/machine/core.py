@@ -5,29 +5,24 @@ from __future__ import annotations
 from clusterkit.machine.alone import Alone
 from clusterkit.machine.attempts import Attempts
 from clusterkit.machine.before import Before
-from clusterkit.machine.beginning import Beginning
 from clusterkit.machine.cluster_state import ClusterState
-from clusterkit.machine.delayed_starts import DelayedStarts
-from clusterkit.machine.early_exits import EarlyExits
 from clusterkit.machine.edits import Edits
-from clusterkit.machine.ending import Ending
+from clusterkit.machine.ending import Ending, Verdict
 from clusterkit.machine.exits import Exits
-from clusterkit.machine.failed_peers import FailedPeers
 from clusterkit.machine.faults import Faults
-from clusterkit.machine.headstart import HeadStart
+from clusterkit.machine.held_starts import DelayedStarts, HeadStart
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.injections import Injections
-from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.requests import Requests
-from clusterkit.machine.silence import Silence
 from clusterkit.machine.timers import Timer
-from clusterkit.machine.watch import Watch
+from clusterkit.machine.watch import Silence, Watch
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import Asked, RunState
 
+ALLOCATIONS = 100  # of one run, at most
 SIGINT = 2
 
 
@@ -49,26 +44,16 @@ class Machine:
         self.state.holding = (self.delayed_starts.reasons, self.head_start.reasons)
         self.faults = Faults(self.state, self.ending, Injections(self.state, self.delayed_starts))
         injections = self.faults.injections
-        self.early = EarlyExits(self.state, self.ending, self.recoveries, self.watch.stalls, injections)
-        self.watch.left_judged = self.early.judged
+        self.exits = Exits(self.state, self.ending, self.recoveries, self.watch.stalls, injections)
+        self.watch.left_judged = self.exits.judged
         self.ending.not_injected = self.faults.not_injected
-        self.profiles = Profiles(self.state)
-        self.requests = Requests(self.state, self.ending, self.recoveries, self.faults, self.profiles)
+        self.requests = Requests(self.state, self.ending, self.recoveries, self.faults)
         self.alone = Alone(self.state)
         self.attempts = Attempts(
-            self.state,
-            self.ending,
-            self.recoveries,
-            self.watch,
-            self.faults,
-            self.early,
-            FailedPeers(self.state, self.ending),
-            Exits(self.state),
-            self.alone,
+            self.state, self.ending, self.recoveries, self.watch, self.faults, self.exits, self.alone
         )
         self.ending.undistributed = self.alone.judge
         self.silence = Silence(self.state, self.ending, self.faults)
-        self.beginning = Beginning(self.state, self.ending, self.recoveries, self.faults)
         self._interrupts = 0
 
     def handle(self, event: ev.Happened, now: float) -> list[Action]:
@@ -97,15 +82,15 @@ class Machine:
     def _take(self, event: ev.Happened) -> None:
         match event:
             case ev.Began():
-                self.beginning.began()
+                self._begin()
             case ev.Continued():
-                self.beginning.continued(event)
+                self._continue(event)
             case ev.AllocationEnding(why, grace):
                 self.ending.suspend(why, grace)
             case ev.Ticked():
                 self._ticked()
             case ev.Profiled():
-                self.profiles.took(event)
+                self.requests.profiled(event)
             case ev.Inspected():
                 self.watch.inspected(event)
                 self.alone.looked(event.look)
@@ -140,6 +125,35 @@ class Machine:
             case _:
                 self._of_attempt(event)
 
+    def _begin(self) -> None:
+        self.state.began = self.state.now
+        self._start("resume" if self.state.job.resume else "")
+
+    def _continue(self, event: ev.Continued) -> None:
+        """What the run was doing is lost, and every task starts again from the newest checkpoint."""
+        before = self.state.before
+        self.recoveries.restarts = before.restarts
+        self.faults.injections.count, self.faults.step = before.injected, before.step
+        for ended in before.lost():
+            self.state.note(ended)
+        for number, fault in sorted(before.open.items()):
+            why = "the allocation that it was injected in has ended"
+            self.state.record(ev.FaultHealed(number, fault.fault, fault.action, fault.tasks, why))
+        if before.done is not None:
+            self.ending.verdict = Verdict(RunState.SUCCEEDED, 0, f"{before.done} exited with code 0")
+        elif before.stopped is not None:
+            self.ending.fail(f"{before.stopped}; its supervisor was lost before it had ended every task")
+        elif event.allocation > ALLOCATIONS:
+            self.ending.fail(f"it has had {ALLOCATIONS} allocations, as many as a run may have")
+        else:
+            self._start("continued")
+
+    def _start(self, reason: str) -> None:
+        if limit := self.state.job.limits.job:
+            self.state.timers.set(Timer.JOB, max(self.state.now, self.state.now + limit - self.state.before.spent))
+        self.faults.begin()
+        self.state.spawn(self.state.job.tasks, reason)
+
     def _drained(self, host: str) -> None:
         """A host is about to leave: its tasks end in time, and those that have to restart with them move with them."""
         there = self.state.alive(task for task, where in self.state.placed.items() if where == host)
@@ -167,7 +181,7 @@ class Machine:
             elif timer is Timer.STALL:
                 self.watch.stalls.due()
             elif timer is Timer.LEFT:
-                self.early.due()
+                self.exits.due()
             elif timer is Timer.ALONE:
                 self.alone.due()
             elif timer is Timer.PACE:

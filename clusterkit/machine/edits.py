@@ -33,7 +33,7 @@ class Edits:
             return
         self.state.problem = event.problem
         if event.problem:
-            if self.recoveries.is_edit_open:  # what ran before was ended already
+            if any(one.edit is not None for one in self.recoveries.open):  # what ran before was ended already
                 self.wait(event.problem)
             return
         if event.same and not self.state.waiting:
@@ -55,7 +55,6 @@ class Edits:
         self.state.record(WaitsForChange(reason, self.state.job.program.target))
 
     def progressed(self, record: TaskRecord, event: Progressed) -> None:
-        """A task that trains has reported a step."""
         if self.saved is None or record.started <= self.seen or event.step <= (record.resumed_step or 0):
             return
         self.state.record(EditTrains(event.step, self.state.now - self.saved))

@@ -1,19 +1,21 @@
-"""The ending of a run: success, failure, a signal or a timeout; then teardown until every task is down."""
+"""The ending of a run: success, failure, a signal or a timeout; then teardown until every task is down.
+
+Servers end after the coordinator, since one that is told to end may save what they hold.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import Blame
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
-from clusterkit.machine.in_order import end_in_order
 from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Finish
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
-from clusterkit.words.model import TaskType
+from clusterkit.words.model import Task, TaskState, TaskType
 from clusterkit.words.outcome import (
     CRASHED,
     PROVED_NOTHING,
@@ -57,7 +59,6 @@ class Ending:
 
     @property
     def succeeded(self) -> bool:
-        """Whether the job succeeded."""
         return self.verdict is not None and self.verdict.state is RunState.SUCCEEDED
 
     @property
@@ -208,3 +209,27 @@ class Ending:
             given_up=self.state.job.given_up,
             undistributed=self.undistributed(),
         )
+
+
+def end_in_order(state: ClusterState, records: Iterable[TaskRecord], asked: Asked, grace: float) -> None:
+    """Ask tasks to end within `grace` seconds, servers once the coordinator is down.
+
+    At the latest they are asked when as much time is left as they have after a success.
+    """
+    leader, last = state.records[state.job.leader], state.job.limits.servers
+    saves = leader.state is TaskState.RUNNING and leader.asked is None and grace > last
+    for record in list(records):
+        if saves and state.job.is_server(record.task) and record.state is TaskState.RUNNING:
+            record.asked = record.asked or asked
+            state.move(record, TaskState.STOPPING)
+            state.kept_up[record.task] = state.now + grace
+            state.timers.set(Timer.KILL, state.now + grace - last, record.task)
+        else:
+            state.end(record, asked, grace)
+
+
+def end_server(state: ClusterState, task: Task) -> None:
+    """End one that was kept up; it has the rest of the grace period."""
+    until, record = state.kept_up[task], state.records[task]
+    state.timers.set(Timer.KILL, until, task)
+    state.end(record, record.asked or Asked.TEARDOWN, until - state.now)

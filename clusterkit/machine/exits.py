@@ -1,33 +1,140 @@
-"""Exits that do not come: a program has ended, and its process hangs."""
+"""Exits: those before the job is done, those that do not come, and failures beside the leader's success."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from clusterkit.machine.blame import is_own, looks_collateral, was_killed
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
+from clusterkit.machine.ending import Ending
+from clusterkit.machine.injections import Injections
+from clusterkit.machine.recovery import Recoveries
+from clusterkit.machine.restart import is_needed, restart_scope
+from clusterkit.machine.stalls import LONGEST_PHASE, Stalls
 from clusterkit.machine.timers import Timer
-from clusterkit.words.events import CannotExit, ProgramEnds
-from clusterkit.words.model import Task
-from clusterkit.words.states import TaskState
+from clusterkit.words.actions import Inspect
+from clusterkit.words.events import CannotExit, Failed, LeftEarly, Look, ProgramEnds, Vitals
+from clusterkit.words.job import RestartPolicy
+from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
+from clusterkit.words.outcome import Failure
 
+SERVED = 5.0  # seconds without a step after which a coordinator is looked at whose parameter server has left
 PATIENCE = 10.0  # seconds; TensorFlow's coordinator needs some to remove its functions from its servers
 
 
 @dataclass(slots=True)
 class Exits:
-    """Decides that a task can't exit. A coordinator waits for a worker that is down when its program ends."""
+    """Follows tasks that have left others that need them: those fail soon, or wait for them without end.
+
+    Then the task that left is the cause, however long ago it was. The others are looked at before that is decided:
+    the tasks of a program that do not depend on one another may just take longer, one than another.
+    """
 
     state: ClusterState
+    ending: Ending
+    recoveries: Recoveries
+    stalls: Stalls
+    injections: Injections
+    left: dict[Task, TaskRecord] = field(default_factory=dict)
+    asked_at: float | None = None  # when the look that is not answered yet was asked for
+    patience: float = 1.0  # a factor: each look that found the others at work doubles the time until the next
+
+    def exited(self, record: TaskRecord) -> None:
+        """A task exited with code 0, and the job is not done."""
+        state, task = self.state, record.task
+        if state.is_leader_done:  # what is left of the leader is being swept
+            return
+        state.record(LeftEarly(task, record.attempt, record.last_step))
+        if is_needed(state.job, task):
+            if not self.recoveries.covers(task):
+                self.left[task], self.patience = record, 1.0
+                self._wait(record.exited)
+            elif self.recoveries.is_doubtful(task):
+                self.left[task] = record
+                self._fail([record])
+        elif state.job.restart.policy is RestartPolicy.ALWAYS and not self.recoveries.covers(task):
+            self.recoveries.ended_well(record)
+
+    def explain(self, record: TaskRecord) -> None:
+        """A task failed. If it looks as if a peer were gone, those that have left are the cause."""
+        if self.left and looks_collateral(self.state.failure(record)):
+            self._fail([left for left in self._left() if record.task in restart_scope(self.state.job, left.task)])
+
+    def due(self) -> None:
+        """The time for the next step is over: look whether the others wait."""
+        left, now = self._left(), self.state.now
+        if not left or self.ending.begun or self.state.waiting:
+            return
+        since = max(*(record.exited for record in left), self.state.progress_at or 0.0, self.stalls.phase_ended_at)
+        if now < since + self._limit() or self._is_excused():
+            self._wait(since if now < since + self._limit() else now)
+        elif self.asked_at is None:
+            self.asked_at = now
+            self.state.out.append(
+                Inspect(Look.STALL, f"{left[0].task} has exited with code 0, and no step was made since")
+            )
+
+    def judged(self, vitals: Mapping[Task, Vitals]) -> bool:
+        """The answer to a look; return whether those that have left are the cause."""
+        asked, self.asked_at = self.asked_at, None
+        if asked is None or self.ending.begun or (self.state.progress_at or 0.0) >= asked:
+            return False
+        seen = [vitals[record.task] for record in self._others() if record.task in vitals]
+        waits = bool(seen) and all(one.doing and not one.own for one in seen)
+        if waits:
+            self.stalls.asked_at = None  # what it waits for is known
+            self._fail(self._left())
+        else:
+            self.patience *= 2
+            self._wait(self.state.now)
+        return waits
+
+    def _fail(self, left: list[TaskRecord]) -> None:
+        for record in left:
+            del self.left[record.task]
+            ended = self.state.attempts[record.task, record.attempt]
+            self.state.note(replace(ended, fault=self.injections.explaining(record)))
+            self.recoveries.failed(record)
+
+    def _left(self) -> list[TaskRecord]:
+        """Those that have left and have not started again."""
+        self.left = {task: record for task, record in self.left.items() if self.state.records[task] is record}
+        return [self.left[task] for task in sorted(self.left)]
+
+    def _others(self) -> list[TaskRecord]:
+        """The tasks that make steps, and still run."""
+        return self.state.alive(self.state.job.steppers)
+
+    def _limit(self) -> float:
+        """Seconds without a step, after which the others are looked at; 0 for never."""
+        limits = self.state.job.limits
+        if any(task.type is TaskType.PS for task in self.left):
+            return SERVED * self.patience
+        stall = min((wait for wait in (limits.stall_warning, limits.stall) if wait), default=0.0)
+        stepped = any(self.state.records[task].first_step is not None for task in self.state.job.training)
+        return self.patience * (stall if stepped else limits.startup or stall)
+
+    def _wait(self, since: float) -> None:
+        # Nobody can see what a command does that is not Python's.
+        if (limit := self._limit()) and self.state.job.program.kind is not ProgramKind.COMMAND:
+            self.state.timers.set(Timer.LEFT, max(self.state.now, since + limit))
+
+    def _is_excused(self) -> bool:
+        """Whether one of the others evaluates, or writes a checkpoint."""
+        return any(self.state.now < at + LONGEST_PHASE for one in self._others() for at in one.phases.values())
+
+    # Exits that do not come.
 
     def program_ends(self, record: TaskRecord, event: ProgramEnds) -> None:
-        """The program has ended, or continues."""
+        """The program has ended, so that its process should end soon, or continues."""
         if not event.begun:
             self.state.timers.clear(Timer.EXIT, record.task)
         elif record.is_untouched and not self.state.timers.is_set(Timer.EXIT, record.task):
             self.state.timers.set(Timer.EXIT, self.state.now + PATIENCE, record.task)
 
-    def due(self, record: TaskRecord) -> None:
-        """It should have exited by now."""
+    def overdue(self, record: TaskRecord) -> None:
+        """It should have exited by now. A coordinator waits for a worker that is down when its program ends."""
         down = tuple(task for task in sorted(self.state.job.cluster - {record.task}) if self._is_down(task))
         self.state.record(CannotExit(record.task, record.attempt, PATIENCE, down))
 
@@ -36,3 +143,35 @@ class Exits:
         record = self.state.records[task]
         away = record.state is not TaskState.RUNNING or bool(record.paused_by)
         return away or (record.attempt > 1 and not record.ready)
+
+    # Failures beside the leader's success. Its exit says nothing about its peers in a gang: each has its share of the
+    # work. What the end of the leader explains is no failure, and one that somebody killed is a warning.
+
+    @property
+    def peers(self) -> frozenset[Task]:
+        """Those whose failures count: they train, and restart with the leader. A server's work is the coordinator's."""
+        job = self.state.job
+        return restart_scope(job, job.leader) - {job.leader} if job.shape is Shape.MULTI_WORKER else frozenset()
+
+    def leader_succeeded(self) -> None:
+        """Judge the peers that had failed shortly before, and have not restarted."""
+        for failure in [failure for one in self.recoveries.open for failure in one.failures]:
+            if failure.task in self.peers:
+                self._judge_peer(failure)
+
+    def peer_failed(self, record: TaskRecord) -> None:
+        """A peer failed after the leader had succeeded; it had not been asked to end."""
+        failure = self.state.failure(record)
+        if is_own(failure):
+            self.state.record(Failed(failure))
+        self._judge_peer(failure)
+
+    def _judge_peer(self, failure: Failure) -> None:
+        if is_own(failure):
+            self.ending.spoil(failure)
+        elif was_killed(failure.exit) or failure.exit.host is not None:
+            self.state.warn(
+                f"{failure.task} {failure.exit} when {self.state.job.leader} had finished, so the job counts as done. "
+                f"See whether {failure.task} had something left to save.",
+                failure.task,
+            )

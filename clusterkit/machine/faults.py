@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from clusterkit.faults.aim import aim
@@ -12,10 +11,9 @@ from clusterkit.machine.injections import Injections
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import HurrySteps, Inspect, Record
 from clusterkit.words.events import RestartPlanned
-from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger, plain
+from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger, plain, seeded_uniform
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import NotInjected
-from clusterkit.words.seeded import seeded_uniform
 
 LOOK_AGAIN = 1.0  # seconds between two looks at tasks that do not say that they are ready, while a fault waits for it
 AT_THE_START = Trigger(Moment.TIME, 0)
@@ -91,7 +89,6 @@ class Faults:
         self.step, self.counts[Moment.READY] = step, 1
 
     def checkpointed(self) -> None:
-        """A checkpoint is complete."""
         self.counts[Moment.CHECKPOINT] += 1
 
     def look(self) -> None:
@@ -107,7 +104,10 @@ class Faults:
         self.counts[Moment.RESTART] += len(planned)
         self._settle_readiness()
         if self.ending.begun:
-            self._disarm()
+            for armed in self.armed:
+                armed.over = True
+            self.due.clear()
+            self.injections.heal_all("the run ends")
         for armed in self.armed:
             while not armed.over and self._is_due(armed):
                 self._fire(armed)
@@ -138,7 +138,7 @@ class Faults:
         return tuple(NotInjected(str(fault), why) for fault, why in found if why)
 
     def _why_not(self, armed: Armed) -> str:
-        reasons = [self.injections.why_not(number) for number in armed.numbers]
+        reasons = [self.injections.suspects[number].why for number in armed.numbers]
         if not all(reasons):
             return ""
         if reasons:
@@ -187,27 +187,17 @@ class Faults:
                 return self.counts[moment] >= armed.at
 
     def _fire(self, armed: Armed) -> None:
-        draw, trigger = self._draws(armed), armed.trigger
+        trigger, key = armed.trigger, f"fault/{armed.index}/{armed.fired}"
         armed.fired += 1
         armed.over = not trigger.every
         if trigger.moment is Moment.STEP and self.step is not None:
             armed.at = self._beyond(self.step, trigger.at)
         else:
             armed.at += trigger.at
-        if draw(0) < trigger.probability:
+        if seeded_uniform(self.state.seed, key, 0) < trigger.probability:
             armed.drawn += 1
-            near, far = aim(armed.fault, self.state.job.tasks, lambda n: draw(n + 1))
+            near, far = aim(armed.fault, self.state.job.tasks, lambda n: seeded_uniform(self.state.seed, key, n + 1))
             self.due.append(Due(self.state.now + trigger.after, armed, near, far))
-
-    def _draws(self, armed: Armed) -> Callable[[int], float]:
-        key = f"fault/{armed.index}/{armed.fired}"
-        return lambda n: seeded_uniform(self.state.seed, key, n)
-
-    def _disarm(self) -> None:
-        for armed in self.armed:
-            armed.over = True
-        self.due.clear()
-        self.injections.heal_all("the run ends")
 
     @staticmethod
     def _beyond(step: int, distance: float) -> float:

@@ -1,16 +1,97 @@
-"""Hosts: which there are, and on which attempts fail for reasons of the host's own, so that it is avoided."""
+"""Hosts: which task is on which, and on which of them attempts fail for reasons of the host's own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clusterkit.machine.cluster_state import DEATH_WITHIN, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Avoid
 from clusterkit.words.events import HostAvoided, HostBack, HostCut, HostDraining, HostJoined, HostLost, OfHost, Placed
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape, Task, TaskState, TaskType, tasks_named
 from clusterkit.words.outcome import Failure
-from clusterkit.words.states import TaskState
+
+_BY_NUMBER = re.compile(r"host(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`ps=host0` or `worker:1=n3,n4`: tasks, and the hosts that they are spread over.
+
+    A host goes by its name, or as `host0` for the first of the allocation.
+    """
+
+    tasks: str
+    hosts: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Read a rule. Raises ValueError with a sentence for anything else."""
+        who, equals, hosts = text.partition("=")
+        names = tuple(hosts.split(","))
+        if not equals or not all(names):
+            raise ValueError(f"{text!r} is not of the form TASK=HOST. Write 'ps=host0' or 'worker:1=n3,n4'.")
+        return cls(tasks_named(who), names)
+
+    def covers(self, task: Task) -> bool:
+        return self.tasks in (str(task), str(task.type))
+
+
+def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[Task, str]:
+    """The host of each task, among the `usable` ones of the `allocation`.
+
+    Tasks of a type are spread: the nth is on the nth host, and so on round and round. So workers and parameter servers
+    share hosts, and the coordinator, which computes little, is on the first one; where the chief trains, the workers
+    follow it. The evaluator is on the last host. A rule for one task wins over a rule for its type; a rule whose hosts
+    are not usable does not apply.
+    """
+    ruled, seats = _by_rules(usable, allocation, rules), _seats(job)
+    placed: dict[Task, str] = {}
+    for task in job.tasks:
+        hosts = ruled.get(str(task)) or ruled.get(task.type)
+        placed[task] = hosts[task.index % len(hosts)] if hosts else usable[seats[task] % len(usable)]
+    return placed
+
+
+def preferred(connected: Sequence[str], avoided: Collection[str], count: int) -> list[str]:
+    """The first `count` of the hosts that are not avoided, or of all if all of them are."""
+    return ([name for name in connected if name not in avoided] or list(connected))[:count]
+
+
+def _seats(job: JobSpec) -> dict[Task, int]:
+    nth = {task: task.index for task in job.tasks}
+    if job.shape is not Shape.PARAMETER_SERVER:
+        nth |= {task: number for number, task in enumerate(job.training)}
+    return nth | {task: -1 for task in job.tasks if task.type is TaskType.EVALUATOR}
+
+
+def _by_rules(usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[str, list[str]]:
+    """The usable hosts of the tasks, or types, that rules name; of several rules for the same, the first applies."""
+    found: dict[str, list[str]] = {}
+    there = set(usable)
+    for rule in rules:
+        hosts = [host for name in rule.hosts if (host := _named(name, allocation)) in there and host is not None]
+        if hosts:
+            found.setdefault(rule.tasks, hosts)
+    return found
+
+
+def _named(name: str, allocation: Sequence[str]) -> str | None:
+    if name in allocation:
+        return name
+    number = _BY_NUMBER.fullmatch(name)
+    return allocation[int(number[1])] if number and int(number[1]) < len(allocation) else None
+
+
+def hosts_of(placed: Mapping[Task, str]) -> dict[str, list[Task]]:
+    hosts: dict[str, list[Task]] = {}
+    for task, host in placed.items():
+        hosts.setdefault(host, []).append(task)
+    return hosts
+
 
 TOO_OFTEN = 2  # failures of a host's own
 
@@ -94,7 +175,7 @@ class HostRecords:
         return moves
 
     def _wait_for_deaths(self, host: str) -> None:
-        """The signals reach their tasks only now."""
+        """Wait for the tasks that were killed on this host: the signals reach them only now."""
         for task, where in self.state.placed.items():
             killed = self.state.records[task].state is TaskState.STOPPING
             if where == host and killed and not self.state.timers.is_set(Timer.KILL, task):
@@ -104,7 +185,7 @@ class HostRecords:
         self.state.out.append(Avoid(tuple(sorted(self.avoided))))
 
     def _forget(self, host: str) -> None:
-        """The next one of that name begins anew."""
+        """Forget the host: one that joins under its name later is judged anew."""
         self.there.discard(host)
         self._clear(host)
 
@@ -117,6 +198,6 @@ class HostRecords:
         self._marks.pop(host, None)
 
     def _excuse(self, peer: str) -> None:
-        """That it did not answer was nobody else's fault."""
+        """Drop the marks that other hosts got because this one did not answer."""
         for host, marks in self._marks.items():
             self._marks[host] = [mark for mark in marks if peer not in mark.peers]

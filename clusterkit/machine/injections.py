@@ -6,12 +6,11 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.attribution import Suspect, explaining
 from clusterkit.machine.cluster_state import SIGKILL, SIGSTOP, SIGTERM, ClusterState, TaskRecord
-from clusterkit.machine.delayed_starts import DelayedStarts
+from clusterkit.machine.held_starts import DelayedStarts
 from clusterkit.words.actions import Heal, Inject
 from clusterkit.words.events import FaultHealed, FaultInjected, FaultTook
 from clusterkit.words.faults import AT_ONCE, Fault, FaultAction
-from clusterkit.words.model import Task
-from clusterkit.words.states import TaskState
+from clusterkit.words.model import Task, TaskState
 
 # They need a process to act on, and last no longer than it.
 _ON_PROCESS = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.MEMORY})
@@ -68,10 +67,6 @@ class Injections:
             self._took(event.number)
         else:
             self._failed(event.number, event.detail)
-
-    def why_not(self, number: int) -> str:
-        """Why nothing has come of it; empty where something has."""
-        return self.suspects[number].why
 
     def explaining(self, record: TaskRecord) -> int | None:
         """The number of the fault that explains why the present attempt failed."""
@@ -135,16 +130,13 @@ class Injections:
 
     def _act(self, one: Injection, record: TaskRecord) -> None:
         self.suspects[one.number].hit.add((record.task, record.attempt))
-        if one.fault.action in _SIGNALS:
+        if (signal := _SIGNALS.get(one.fault.action)) is not None:
             self._took(one.number)
-        if one.fault.action is FaultAction.KILL:
-            self.state.signal(record, SIGKILL)
-            return
-        if one.fault.action is FaultAction.TERM:
-            self.state.signal(record, SIGTERM)
+        if signal is not None and signal != SIGSTOP:
+            self.state.signal(record, signal)
             return
         one.attempts[record.task] = record.attempt
-        if one.fault.action is FaultAction.STOP:
+        if signal == SIGSTOP:
             self.state.pause(record, one.number)
         else:
             self.state.out.append(Inject(one.number, one.fault, (record.task,)))
@@ -155,8 +147,8 @@ class Injections:
         return record.attempt == attempt and record.alive
 
     def _note_slowed(self) -> None:
-        slowed = [one.tasks for one in self.open.values() if one.fault.action is FaultAction.SLOW]
-        self.state.slowed = {task for tasks in slowed for task in tasks}
+        slowing = [one for one in self.open.values() if one.fault.action is FaultAction.SLOW]
+        self.state.slowed = {task for one in slowing for task in one.tasks}
 
     def _close(self, one: Injection, why: str) -> None:
         del self.open[one.number]

@@ -1,10 +1,13 @@
-"""A recovery in progress, the change of the program that it may be due to, and what restarts are charged to."""
+"""A recovery in progress: the edit that it may be due to, its restart budget, and why it can make the job fail."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterkit.words.model import Task
+from clusterkit.machine.blame import Blame
+from clusterkit.text.durations import shown
+from clusterkit.words.job import RestartRules
+from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Failure
 
 QUIET = 0.1  # seconds without another save after which the tasks start with a changed program
@@ -71,7 +74,31 @@ class Account:
         return self.in_a_row + (not self.at_once)
 
     def note(self, now: float, charged: bool) -> None:
-        """There is a restart now."""
         self.used += charged
         self.in_a_row += 1
         self.last = now
+
+
+def reason(blamed: Blame, now: float, repeated: bool, account: Account, rules: RestartRules) -> str:
+    """`worker:1 exited with code 1, and its restart budget is used up (3 of 3)`."""
+    cause = blamed.cause
+    why, then = f"{cause.task} {cause.exit}", ""
+    if cause.exit.ok:
+        where, then = _left(blamed, now)
+        why += where
+    if repeated and account.used < rules.budget:
+        got = "without a new step" if cause.step is None else f"no further than at step {cause.step}"
+        why += ", as the attempt before it did" + ("" if cause.exit.ok else f", with the same error and {got}")
+    elif account.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
+        why += f", and its restart budget is used up ({account.used} of {rules.budget})"
+    return why + then
+
+
+def _left(blamed: Blame, now: float) -> tuple[str, str]:
+    """When a task left that others needed, and what is wrong with that."""
+    cause = blamed.cause
+    step = "" if cause.step is None else f" at step {cause.step}"
+    if cause.task.type is TaskType.PS:
+        return step, "; a parameter server has to serve until the job is done (tf.distribute.Server.join)"
+    failed = min((failure.at for failure in blamed.collateral), default=now)
+    return f"{step}, {shown(max(0.0, failed - cause.at))} earlier", "; the workers did not stop together"

@@ -8,14 +8,13 @@ from dataclasses import dataclass, field
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
-from clusterkit.machine.shrink import true_name
+from clusterkit.machine.restart import true_name
 from clusterkit.machine.straggler import PATIENCE, Finding, Peers, Sight, compared, hints, slower
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import KeepsUp, Look, Slowness, StepsTimed, StepTimes, Straggling, Vitals
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape, Task, TaskType
-from clusterkit.words.states import TaskState
+from clusterkit.words.model import Shape, Task, TaskState, TaskType
 
 EVERY = 2.0  # seconds from a step after a look's answer to the next look, once a look has shown a difference
 CALM = 15.0  # and before: a look costs the supervisor some milliseconds for each task
@@ -162,19 +161,15 @@ class Paces:
         """How many seconds phases took since the last look was asked for."""
         return self.away + (0.0 if self.away_since is None else self.state.now - self.away_since)
 
-    def _training(self) -> list[TaskRecord]:
-        job = self.state.job
-        return [self.state.records[task] for task in job.training if not job.is_server(task)]
-
     def _is_in_phase(self) -> bool:
         """Whether a task that trains does something else now."""
-        return any(of.phases for of in self._training())
+        return any(self.state.records[task].phases for task in self.state.job.steppers)
 
     def _is_interrupted(self) -> bool:
         """Whether a task is paused, or held in the debugger, or none has made a step."""
         if self.state.holds.tasks or self.state.records[self.state.job.leader].first_step is None:
             return True
-        return any(of.paused_by for of in self._training())
+        return any(self.state.records[task].paused_by for task in self.state.job.steppers)
 
     def _is_settled(self, record: TaskRecord) -> bool:
         """Whether the task trains, or serves, since some time."""

@@ -7,20 +7,26 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.blame import Blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
-from clusterkit.machine.ending import Ending
+from clusterkit.machine.ending import Ending, end_in_order
 from clusterkit.machine.hosts import HostRecords
-from clusterkit.machine.in_order import end_in_order
-from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery
-from clusterkit.machine.reasons import reason
-from clusterkit.machine.restart import backoff_delay, budget_key, is_needed, restart_scope
+from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery, reason
+from clusterkit.machine.restart import (
+    backoff_delay,
+    budget_key,
+    given_up,
+    is_needed,
+    needs_coordinator,
+    restart_scope,
+    scope_of,
+    workers_of,
+)
 from clusterkit.machine.roles import blamed_for, made_steps, patience, was_useless
-from clusterkit.machine.shrink import given_up, needs_coordinator, scope_of, workers_of
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
+from clusterkit.words.faults import seeded_uniform
 from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked, Failure
-from clusterkit.words.seeded import seeded_uniform
 
 
 @dataclass(slots=True)
@@ -72,11 +78,6 @@ class Recoveries:
                 return
         self._open([], frozenset(self.state.job.tasks), 0.0, asked=True, edit=Edit({*files}, now))
 
-    @property
-    def is_edit_open(self) -> bool:
-        """Whether the tasks were ended for a changed program, and have not started again."""
-        return any(recovery.edit is not None for recovery in self.open)
-
     def settle(self) -> None:
         """Decide each recovery for which the decision is due; none once the leader is done, as then the job is."""
         for recovery in list(self.open):
@@ -102,10 +103,6 @@ class Recoveries:
     def covers(self, task: Task) -> bool:
         """Whether the task is going to restart."""
         return any(task in recovery.tasks for recovery in self.open)
-
-    def unmended(self) -> list[Failure]:
-        """The failures that no restart has followed yet."""
-        return [failure for one in self.open for failure in one.failures]
 
     def is_doubtful(self, task: Task) -> bool:
         """Whether tasks have failed that restart with this one, each as if another one were gone, and why is open."""

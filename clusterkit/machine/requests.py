@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clusterkit.faults.aim import live_problems_of
 from clusterkit.machine.cluster_state import BY_HAND, SIGCONT, SIGSTOP, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.faults import Faults
-from clusterkit.machine.profiles import Profiles
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.text.spelling import listed
-from clusterkit.words.actions import Answer, DumpStacks
+from clusterkit.words.actions import Answer, BeginProfile, DumpStacks, EndProfile
 from clusterkit.words.errors import BadJob
-from clusterkit.words.events import Requested, RequestRefused, Verb
+from clusterkit.words.events import Profiled, Requested, RequestRefused, Verb
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import RunState
-from clusterkit.words.states import TaskState
 
 
 @dataclass(slots=True)
@@ -29,10 +27,10 @@ class Requests:
     ending: Ending
     recoveries: Recoveries
     faults: Faults
-    profiles: Profiles
+    _profiled: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers by request, while they are
 
     def take(self, event: Requested) -> None:
-        """Do what is asked for, or refuse it whole."""
+        """Carry out a request, or refuse all of it."""
         unknown = [task for task in event.tasks if task not in self.state.records]
         if unknown:
             self._refuse(event, f"This run has no task {', '.join(map(str, unknown))}.")
@@ -46,7 +44,9 @@ class Requests:
             case Verb.PAUSE:
                 self._pause(event, records)
             case Verb.UNPAUSE:
-                self._unpause(event, records)
+                held = [record for record in records if record.paused_by]
+                if not self._refused(event, held, "paused"):
+                    self._continue(event, held)
             case Verb.KILL:
                 self._kill(event, records)
             case Verb.STACKS:
@@ -88,11 +88,6 @@ class Requests:
                 self.state.pause(record, BY_HAND)
             self._answer(event, [record.task for record in able])
 
-    def _unpause(self, event: Requested, records: list[TaskRecord]) -> None:
-        held = [record for record in records if record.paused_by]
-        if not self._refused(event, held, "paused"):
-            self._continue(event, held)
-
     def _continue(self, event: Requested, records: list[TaskRecord]) -> None:
         """Take back what was paused by hand. A task that a fault stops too continues when the fault is healed."""
         for record in records:
@@ -131,9 +126,29 @@ class Requests:
         self._answer(event, tasks)
 
     def _profile(self, event: Requested, records: list[TaskRecord]) -> None:
-        able = [record.task for record in records if record.state is TaskState.RUNNING]
-        if not self._refused(event, able, "running"):
-            self._answer(event, self.profiles.begin(event, able))
+        """A server's window is the coordinator's, so the coordinator is profiled along with it.
+
+        Where the coordinator gives no profile, a server's window lasts as long as was asked for at most.
+        """
+        able, job = [record.task for record in records if record.state is TaskState.RUNNING], self.state.job
+        if self._refused(event, able, "running"):
+            return
+        servers = tuple(filter(job.is_server, able))
+        own = tuple(task for task in able if task not in servers)
+        if servers and job.leader not in own and self.state.records[job.leader].state is TaskState.RUNNING:
+            own = (job.leader, *own)
+        if servers:
+            self._profiled[event.request] = servers
+            self.state.out.append(BeginProfile(event.request, servers, None, event.seconds))
+        if own:
+            self.state.out.append(BeginProfile(event.request, own, event.steps, event.seconds))
+        self._answer(event, sorted({*own, *servers}))
+
+    def profiled(self, event: Profiled) -> None:
+        """A task has answered. With the coordinator's answer the servers' window is over."""
+        leads = event.task == self.state.job.leader and event.path is not None
+        if leads and (servers := self._profiled.pop(event.request, ())):
+            self.state.out.append(EndProfile(event.request, servers))
 
     def _fault(self, event: Requested) -> None:
         try:

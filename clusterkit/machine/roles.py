@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterkit.machine.blame import Blame, blame
+from clusterkit.machine.blame import UNSEEN, Blame, blame, repeats
 from clusterkit.machine.cluster_state import ClusterState
-from clusterkit.machine.repeats import UNSEEN, repeats
 from clusterkit.machine.restart import window
 from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import SIGKILL, Failure, FailureRole, RoleKind
@@ -32,18 +31,14 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
     blamed = blame(failures)
     cause = blamed.cause
     if cause.step is None and cause.task.type is not TaskType.EVALUATOR:
-        blamed = blamed._replace(cause=replace(cause, step=_newest_step(state)))
+        steps = [step for task in state.job.training if (step := state.records[task].last_step) is not None]
+        blamed = blamed._replace(cause=replace(cause, step=max(steps, default=None)))
     parts = ((RoleKind.CAUSE, (cause,)), (RoleKind.SAME, blamed.same), (RoleKind.COLLATERAL, blamed.collateral))
     for kind, failures in parts:
         for failure in failures:
             ended = state.attempts[failure.task, failure.attempt]
             state.note(replace(ended, role=FailureRole(kind, cause.task, cause.attempt)))
     return blamed
-
-
-def _newest_step(state: ClusterState) -> int | None:
-    steps = [state.records[task].last_step for task in state.job.training]
-    return max((step for step in steps if step is not None), default=None)
 
 
 def was_useless(state: ClusterState, before: Failure | None, cause: Failure) -> bool:

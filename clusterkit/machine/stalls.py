@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
-from clusterkit.machine.stall import halted, stuck_task, verdict
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import Look, Stalled, Vitals
-from clusterkit.words.model import Shape, Task, TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import Asked
-from clusterkit.words.states import TaskState
 
 LONGEST_PHASE = 600.0  # seconds; nothing that a program does without making steps excuses it for longer
 
@@ -121,11 +120,6 @@ class Stalls:
     def _steps(self) -> dict[Task, int | None]:
         return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
-    def _reporting(self) -> list[TaskRecord]:
-        """Tasks that make steps: they train, and do not only serve."""
-        job = self.state.job
-        return [self.state.records[task] for task in job.training if not job.is_server(task)]
-
     def _quiet_since(self) -> float | None:
         """Since when there should be progress: a recovery is not a stall, and a restarted task gets its full time."""
         if self.state.holds.tasks:
@@ -144,7 +138,8 @@ class Stalls:
         """Until when a pause is acceptable: a past time if it is not, and without limit before the first report."""
         if self.state.progress_at is None:
             return math.inf
-        pauses = [at + LONGEST_PHASE for record in self._reporting() if record.alive for at in self._pauses(record)]
+        steppers = self.state.alive(self.state.job.steppers)
+        pauses = [at + LONGEST_PHASE for record in steppers for at in self._pauses(record)]
         startup = self.state.job.limits.startup
         starts = [record.started + startup for record in self.state.alive() if self._is_starting(record)]
         return max(pauses + starts, default=-math.inf)
@@ -167,3 +162,76 @@ class Stalls:
 def _is_done(record: TaskRecord) -> bool:
     """Whether the task ended well, and is not about to start again."""
     return record.state is not TaskState.HELD and record.exit is not None and record.exit.ok
+
+
+# Letters of /proc/PID/stat, the worst first.
+_HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
+NAMED = 3  # of the tasks that do the same as the first; the others are counted
+
+
+def halted(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
+    """The first of the tasks that the kernel does not let run, and what is wrong with it."""
+    for letter, wrong in _HALTED.items():
+        for task in sorted(tasks):
+            if task in vitals and vitals[task].state == letter:
+                return task, wrong
+    return None
+
+
+def stuck_task(
+    job: JobSpec, steps: Mapping[Task, int | None], vitals: Mapping[Task, Vitals]
+) -> tuple[Task, str] | None:
+    """The live task to blame for a stall, and what is wrong with it.
+
+    A task that is stopped or hangs in the kernel is to blame before its peers, which only wait for it. Next comes a
+    training task that is in its own code while another one waits in TensorFlow, then the reporting task that is
+    furthest behind, then the leader.
+    """
+    if found := halted(steps, vitals):
+        return found
+    training = {task: steps[task] for task in job.steppers if task in steps}
+    own = {task: step for task, step in training.items() if task in vitals and vitals[task].own}
+    others_wait = any(task in vitals and vitals[task].doing and not vitals[task].own for task in training)
+    blamed = (_furthest_behind(own) or min(own)) if own and others_wait else _furthest_behind(steps)
+    if blamed is None:
+        blamed = job.leader
+        return (blamed, _with_doing(vitals, blamed, "leads the job")) if blamed in steps else None
+    if blamed in own and others_wait:
+        return blamed, vitals[blamed].doing
+    step, most = steps[blamed], max(step for step in steps.values() if step is not None)
+    place = f"is at step {step}" if step == most else f"is the furthest behind (step {step})"
+    return blamed, _with_doing(vitals, blamed, place)
+
+
+def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]) -> str:
+    """`chief:0 waits in ClusterCoordinator.join; worker:1 is stopped (T)`: the tasks that train, then the stuck one."""
+    alike: dict[str, list[Task]] = {}
+    for task in job.steppers:
+        if task in vitals and vitals[task].doing and task != stuck[0]:
+            alike.setdefault(vitals[task].doing, []).append(task)
+    waiting = [_alike(tasks, what) for what, tasks in alike.items()]
+    return "; ".join([*waiting, f"{stuck[0]} {stuck[1]}"])
+
+
+def whereabouts(task: Task, vitals: Mapping[Task, Vitals]) -> str:
+    """`worker:1 waits for a socket at train.py:7`; the name alone where nothing is known of it."""
+    found = halted([task], vitals)
+    return f"{task} {found[1] if found else vitals[task].doing if task in vitals else ''}".strip()
+
+
+def _furthest_behind(steps: Mapping[Task, int | None]) -> Task | None:
+    reported = sorted((step, task) for task, step in steps.items() if step is not None)
+    return reported[0][1] if reported else None
+
+
+def _with_doing(vitals: Mapping[Task, Vitals], task: Task, what: str) -> str:
+    doing = vitals[task].doing if task in vitals else ""
+    return f"{what} and {doing}" if doing else what
+
+
+def _alike(tasks: list[Task], what: str) -> str:
+    first, *others = map(str, tasks)
+    if not others:
+        return f"{first} {what}"
+    more = others[:NAMED] + ([f"{len(others) - NAMED} more"] if len(others) > NAMED else [])
+    return f"{first} {what}, as {'do' if len(others) > 1 else 'does'} {' and '.join(', '.join(more).rsplit(', ', 1))}"

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
+from clusterkit.machine.faults import Faults
 from clusterkit.machine.paces import Paces
-from clusterkit.machine.stall import whereabouts
-from clusterkit.machine.stalls import Stalls
+from clusterkit.machine.stalls import Stalls, whereabouts
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import (
     Checkpointed,
     CheckpointFound,
-    EditorAwaited,
     Inspected,
     Look,
     PhaseChanged,
@@ -24,6 +23,8 @@ from clusterkit.words.events import (
     Spawned,
     Vitals,
 )
+from clusterkit.words.faults import Moment
+from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 
 
@@ -65,7 +66,7 @@ class Watch:
         self.state.timers.clear(Timer.STARTUP, record.task)
 
     def said_ready(self, record: TaskRecord) -> None:
-        """The program itself says that it is there."""
+        """Take in the program's own report that it is ready."""
         self.ready(record)
         record.ready_at = self.state.now
         if record.task == self.state.job.leader:
@@ -86,11 +87,6 @@ class Watch:
             self.state.holds.enter(record.task, self.state.now)
             self.paces.disturb()
 
-    def editor_awaited(self, record: TaskRecord, event: EditorAwaited) -> None:
-        """The task listens for an editor. Where its program waits for that, it is held."""
-        if event.waits:
-            self.held(record)
-
     def released(self, record: TaskRecord) -> None:
         """The task has left the debugger, or is gone; with the last one, the time for the next step begins."""
         if self.state.holds.leave(record.task, self.state.now):
@@ -98,7 +94,6 @@ class Watch:
             self.stalls.phase_ended()
 
     def progressed(self, record: TaskRecord, event: Progressed) -> None:
-        """A step was reported."""
         self.ready(record)
         if record.first_step is None:
             record.first_step = event.step
@@ -147,7 +142,8 @@ class Watch:
             records[task].listened |= seen.listening
             if seen.listening and event.look is not Look.STALL:  # there, it may have been so for long
                 self.ready(records[task])
-        vitals = {task: self._but_for_slowness(task, seen) for task, seen in found.items()}
+        halted = {task for task in self.state.slowed & found.keys() if found[task].state == "T"}
+        vitals = found | {task: replace(found[task], state="S") for task in halted}  # they continue in a moment
         if event.look is Look.STARTUP:
             self._judge_startup(vitals, event.report)
         elif event.look is Look.STALL:
@@ -156,35 +152,26 @@ class Watch:
         else:
             self._glanced(vitals)
 
-    def _but_for_slowness(self, task: Task, seen: Vitals) -> Vitals:
-        """A slowed task that is seen stopped continues in a moment."""
-        return replace(seen, state="S") if task in self.state.slowed and seen.state == "T" else seen
-
     def _glanced(self, vitals: Mapping[Task, Vitals]) -> None:
         if self.startup_overdue and (late := self._late(vitals)) and not self.ending.begun:
             names = ", ".join(map(str, late))
-            self.state.out.append(Inspect(Look.STARTUP, f"not connected after {self._startup:g} s: {names}"))
+            limit = self.state.job.limits.startup
+            self.state.out.append(Inspect(Look.STARTUP, f"not connected after {limit:g} s: {names}"))
         self.startup_overdue = False
         self.stalls.glanced(vitals)
 
-    @property
-    def _startup(self) -> float:
-        return self.state.job.limits.startup
-
     def _late(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
+        """The tasks that are not connected. The time for which tasks were held in the debugger does not count."""
+        limit = self.state.job.limits.startup
         return [
             record.task
             for record in self.state.alive()
             if record.task in vitals
             and not record.ready
             and record.asked is None
-            and self.state.now >= self._due(record)
+            and self.state.now >= record.started + limit + self.state.timers.stood - record.stood
             and self.state.job.listens(record.task)
         ]
-
-    def _due(self, record: TaskRecord) -> float:
-        """When the task has to be connected; the time for which tasks were held in the debugger does not count."""
-        return record.started + self._startup + self.state.timers.stood - record.stood
 
     def _judge_startup(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
         late = self._late(vitals)
@@ -193,7 +180,7 @@ class Watch:
         names = ", ".join(map(str, late))
         doing = "; ".join(whereabouts(task, vitals) for task in late if whereabouts(task, vitals) != str(task))
         self.ending.give_up(
-            f"{names} opened no port and reported no progress within {self._startup:g} s of the start"
+            f"{names} opened no port and reported no progress within {self.state.job.limits.startup:g} s of the start"
             + (f": {doing}. " if doing else ". ")
             + (f"What was seen of every task is in {report}. " if report else "")
             + "--startup-timeout gives more time, 0 any amount"
@@ -223,3 +210,60 @@ class Watch:
             f"The program does not restore it, or could not read it; steps are lost.",
             record.task,
         )
+
+
+# Seconds for which all tasks that train have run. Imports, connections and the first compilation mostly take less, so
+# that a program that does report steps has done so by then.
+PATIENCE = 60.0
+STALL_TIMEOUT = -1  # its place among the faults, which count from 0
+
+
+@dataclass(slots=True)
+class Silence:
+    """Warns once of each thing that waits for steps that do not come. Otherwise no timer runs."""
+
+    state: ClusterState
+    ending: Ending
+    faults: Faults
+    told: set[int] = field(default_factory=set)
+
+    def settle(self) -> None:
+        """Begin to wait for the first step, or give up waiting."""
+        timers = self.state.timers
+        if not self._waiting() or self.ending.begun or self.state.census.idle:
+            timers.clear(Timer.SILENCE)
+        elif not timers.is_set(Timer.SILENCE):
+            timers.set(Timer.SILENCE, self.state.now + PATIENCE)
+
+    def due(self) -> None:
+        """The time for the first step is over."""
+        waiting = self._waiting()
+        names = {armed.index: f"the fault '{armed.fault}'" for armed in self.faults.armed}
+        names[STALL_TIMEOUT] = "--stall-timeout"
+        if waiting:
+            self.state.warn(silence(self.state.job, [names[index] for index in waiting], PATIENCE))
+            self.told.update(waiting)
+
+    def _waiting(self) -> list[int]:
+        if self.state.progress_at is not None:
+            return []
+        armed = [a.index for a in self.faults.armed if a.trigger.moment is Moment.STEP and not a.over]
+        waiting = [STALL_TIMEOUT, *armed] if self.state.job.limits.stall else armed
+        return [index for index in waiting if index not in self.told]
+
+
+def silence(job: JobSpec, waiting: Sequence[str], seconds: float) -> str:
+    """The warning. `waiting` are the options and faults that do nothing without steps, `seconds` how long it was."""
+    names, verb = " and ".join(waiting), "have" if len(waiting) > 1 else "has"
+    return (
+        f"No task has reported a step, {seconds:g} s after all of them started. Until one does, {names} {verb} "
+        f"no effect. {advice(job)}"
+    )
+
+
+def advice(job: JobSpec) -> str:
+    """How a program gets to report its steps."""
+    report = "clusterkit.training.report(step=…) or, in Keras, the callback clusterkit.training.ReportProgress()"
+    if job.progress_regex is not None:
+        return f"No line in the logs matched --progress-regex '{job.progress_regex}'. Change it, or call {report}."
+    return f"Call {report}, or have steps read from the logs: --progress-regex 'step (\\d+)'."

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.words.resources import Hosts
+from clusterkit.words.job import Hosts
 
 
 @dataclass(frozen=True, slots=True)

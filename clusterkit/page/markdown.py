@@ -15,10 +15,10 @@ from clusterkit.views.explanations import address
 from clusterkit.views.narrate import failed
 from clusterkit.views.recoveries import TITLES, recovery_cells
 from clusterkit.views.tracebacks import cause_lines
+from clusterkit.words.account import InjectedFault, RecoveryReport
 from clusterkit.words.campaign import CampaignRecord, RunRecord
 from clusterkit.words.model import number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
-from clusterkit.words.recovery import InjectedFault, RecoveryReport
 
 LONGEST_LINE = 400  # characters
 _TICKS = re.compile("`+")

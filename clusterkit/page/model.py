@@ -8,7 +8,7 @@ from clusterkit.ledger.attempts import MOST_KEPT, Key
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.page.board import MOST_CURVES, Board, Curves
 from clusterkit.page.entities import SeriesInfo, Verdict
-from clusterkit.page.rows import NO_USAGE, Matrix, Now, Usage, clean, new_run, resolved_entity, run_entity, task_entity
+from clusterkit.page.rows import NO_USAGE, Now, Usage, cells, clean, new_run, resolved_entity, run_entity, task_entity
 from clusterkit.page.stories import stories
 from clusterkit.page.timeline import Marks, bar, goodput_entity, links, startup_entities
 from clusterkit.store.directory import RunInfo
@@ -36,7 +36,7 @@ class RunModel:
         self.board, self.curves = Board(), Curves()
         job = None if info is None else info.job
         self.ledger = Ledger(job) if info is None else Ledger(job, info.endpoints)
-        self._marks, self._matrix = Marks(), Matrix(job)
+        self._marks = Marks()
         self._began = 0.0 if info is None else info.created
         self._wall = self._began  # of the newest event
         self._ended: float | None = None
@@ -135,10 +135,9 @@ class RunModel:
         for number in self._marks.changed:
             self.board.put(f"mark/{number}", self._marks.get(number), offset)
         self._marks.changed.clear()
-        self._matrix.take(event)
-        for key in self._matrix.changed:
-            self.board.put(f"cell/{key[0]}/{key[1]}", self._matrix.cell(*key), offset)
-        self._matrix.changed.clear()
+        if isinstance(event, ev.Began | ev.FaultInjected | ev.FaultTook | ev.FaultHealed):
+            for cell in cells(self.ledger.job, self.ledger.faults.open.values()):
+                self.board.put(f"cell/{cell.source}/{cell.target}", cell, offset)
         match event:
             case ev.Stalled():
                 self._add_verdict(offset, at, event)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit import __version__
-from clusterkit.ledger.reading import report_of
+from clusterkit.ledger.takeover import report_of
 from clusterkit.page.board import Points, json_text, map_text
 from clusterkit.page.bundle import MODULES, document
 from clusterkit.page.campaigns import campaign_entities

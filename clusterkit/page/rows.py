@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import permutations
 
-from clusterkit.job.flags import command_of, options_of
-from clusterkit.job.jobtext import job_text
-from clusterkit.job.tfconfig import cluster_json, tf_config
+from clusterkit.job.jobfile import job_text
+from clusterkit.job.options import command_of, options_of
+from clusterkit.job.plan import cluster_json, tf_config
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.page.entities import Cell, Resolved, Run, TaskRow
 from clusterkit.page.stories import tasks_named
@@ -19,16 +19,14 @@ from clusterkit.text import durations
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
-from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
+from clusterkit.words.events import FaultInjected
 from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape, Task
+from clusterkit.words.job import JobSpec, Network
+from clusterkit.words.model import Shape, Task, TaskState
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.resources import Network
 from clusterkit.words.secrets import without_secrets
-from clusterkit.words.states import TaskState
 
 STRATEGIES = {
     Shape.PARAMETER_SERVER: "ParameterServerStrategy",
@@ -186,74 +184,38 @@ def _resume(run_id: str, result: RunResult | None, now: Now, status: RunStatus) 
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkFault:
-    """The effect of one fault on packets."""
-
-    number: int
-    action: FaultAction
-    amount: float | None
-
-
-class Matrix:
-    """A run's virtual network as a fold over its events; no cells without one, or with too many tasks."""
-
-    def __init__(self, job: JobSpec | None) -> None:
-        virtual = job is not None and job.network is Network.VIRTUAL and len(job.tasks) <= MOST_TASKS
-        self._tasks = [str(task) for task in job.tasks] if job is not None and virtual else []
-        self._layers: dict[tuple[str, str], list[NetworkFault]] = {pair: [] for pair in permutations(self._tasks, 2)}
-        self.changed = set(self._layers)  # the cells to send again
-
-    def cell(self, source: str, target: str) -> Cell:
+def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[Cell]:
+    """The cells while these faults are open; none without a virtual network, or with too many tasks."""
+    if job is None or job.network is not Network.VIRTUAL or len(job.tasks) > MOST_TASKS:
+        return
+    names = list(map(str, job.tasks))
+    layers = dict[tuple[str, str], dict[int, FaultInjected]]((pair, {}) for pair in permutations(names, 2))
+    for fault in faults:
+        for a in map(str, fault.tasks) if fault.action in ON_NETWORK else ():
+            for b in list(map(str, fault.others)) or names:
+                for pair in layers.keys() & {(a, b), (b, a)}:
+                    layers[pair][fault.number] = fault
+    for (source, target), found in layers.items():
         cell = Cell(source, target, None, None, None, None, False, ())
-        for layer in self._layers[source, target]:
-            cell = _impaired(cell, layer)
-        return cell
-
-    def take(self, event: ev.Event) -> None:
-        match event:
-            case ev.FaultInjected(number, text, action, tasks, others) if action in ON_NETWORK:
-                if action is FaultAction.RESET:  # it has no lasting effect
-                    return
-                amount = None
-                with suppress(BadJob):
-                    amount = parse_fault(text).amount
-                layer = NetworkFault(number, action, amount)
-                far = [str(task) for task in others]
-                for a in map(str, tasks):
-                    for b in far or self._tasks:
-                        self._put((a, b), layer)
-                        self._put((b, a), layer)
-            case ev.FaultHealed(number) | ev.FaultTook(number, _, False):
-                self._remove(number)
-            case ev.Continued():
-                for open_number in {layer.number for layers in self._layers.values() for layer in layers}:
-                    self._remove(open_number)
-
-    def _put(self, key: tuple[str, str], layer: NetworkFault) -> None:
-        layers = self._layers.get(key)
-        if layers is not None and layer not in layers:
-            layers.append(layer)
-            self.changed.add(key)
-
-    def _remove(self, number: int) -> None:
-        for key, layers in self._layers.items():
-            if any(layer.number == number for layer in layers):
-                self._layers[key] = [layer for layer in layers if layer.number != number]
-                self.changed.add(key)
+        for fault in found.values():
+            cell = _impaired(cell, fault)
+        yield cell
 
 
-def _impaired(cell: Cell, layer: NetworkFault) -> Cell:
-    faults = (*cell.faults, layer.number)
-    match layer.action:
+def _impaired(cell: Cell, fault: FaultInjected) -> Cell:
+    faults = (*cell.faults, fault.number)
+    amount: float | None = None
+    with suppress(BadJob):
+        amount = parse_fault(fault.fault).amount
+    match fault.action:
         case FaultAction.PARTITION:
             return replace(cell, cut=True, faults=faults)
         case FaultAction.DELAY:
-            return replace(cell, delay=(cell.delay or 0.0) + (layer.amount or 0.0), faults=faults)
+            return replace(cell, delay=(cell.delay or 0.0) + (amount or 0.0), faults=faults)
         case FaultAction.LOSS:
-            kept = (1 - (cell.loss or 0.0)) * (1 - (layer.amount or 0.0))
+            kept = (1 - (cell.loss or 0.0)) * (1 - (amount or 0.0))
             return replace(cell, loss=round(1 - kept, 6), faults=faults)
         case FaultAction.RATE:
-            rates = [rate for rate in (cell.rate, layer.amount) if rate is not None]
+            rates = [rate for rate in (cell.rate, amount) if rate is not None]
             return replace(cell, rate=min(rates, default=None), faults=faults)
     return replace(cell, faults=faults)

@@ -10,8 +10,8 @@ from clusterkit.page.entities import Story, StoryLine
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
+from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 
 MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
 MOST_STORIES = 1000  # the newest

@@ -14,11 +14,10 @@ from clusterkit.text.printable import printable
 from clusterkit.views.details import detail
 from clusterkit.views.goodput import NAMES
 from clusterkit.views.narrate import sentence
+from clusterkit.words import account as words
 from clusterkit.words import events as ev
-from clusterkit.words import goodput as words
-from clusterkit.words import startup as start_words
 from clusterkit.words.model import Task
-from clusterkit.words.startup import Stage
+from clusterkit.words.reports import Stage
 
 PHASES = {
     Stage.BEGUN: "waiting", Stage.SPAWNED: "process", Stage.IMPORTED: "import", Stage.SERVING: "port",
@@ -101,7 +100,7 @@ def goodput_entity(told: words.Goodput) -> Goodput | None:
     return Goodput(round(told.duration, 6), told.share, parts, most)
 
 
-def startup_entities(told: start_words.Startup) -> Iterator[tuple[str, Startup]]:
+def startup_entities(told: words.Startup) -> Iterator[tuple[str, Startup]]:
     """How each task's first attempt got to its first step, by its key."""
     for start in told.tasks:
         times = [(stage, at) for stage in Stage if (at := start.at(stage)) is not None]

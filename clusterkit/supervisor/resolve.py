@@ -12,16 +12,15 @@ from pathlib import Path
 from typing import Any, cast
 
 from clusterkit.backends.local.resources import addresses, claim_endpoints
-from clusterkit.job.jobtext import job_text
+from clusterkit.job.jobfile import job_text
 from clusterkit.job.options import JobOptions
 from clusterkit.job.plan import attempt_env, plan_tasks
 from clusterkit.store.store import RunStore, new_run_id
 from clusterkit.supervisor.prepare import Prepared
 from clusterkit.text.printable import printable
 from clusterkit.words import wire
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import ProgramKind, Shape
-from clusterkit.words.resources import Network
 from clusterkit.words.secrets import without_secrets
 
 NETWORKS = {

@@ -7,8 +7,8 @@ from textwrap import wrap
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import columns, printable
 from clusterkit.views.tables import Column, table_lines
-from clusterkit.words.goodput import Goodput
-from clusterkit.words.startup import Link, Stage, Startup, TaskStart
+from clusterkit.words.account import Goodput, Link, Startup, TaskStart
+from clusterkit.words.reports import Stage
 
 NAMES = {
     "startup": "start-up", "compilation": "compilation", "training": "training", "lost": "lost training",

@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from clusterkit.ledger.status import TaskStatus
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape, Task
-from clusterkit.words.states import TaskState
+from clusterkit.words.model import Shape, Task, TaskState
 
 
 class Look(NamedTuple):

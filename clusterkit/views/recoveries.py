@@ -10,8 +10,8 @@ from textwrap import wrap
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import columns, fitted, printable
 from clusterkit.views.edits import files as names_of
+from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport
 
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")
 DROPPED = ("detected", "up", "restarted", "from", "lost", "new step")  # in this order, in a narrow terminal

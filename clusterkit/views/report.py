@@ -16,10 +16,9 @@ from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrec
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
-from clusterkit.words.account import Account
+from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import AttemptEnded, Failure, RunResult, RunState
-from clusterkit.words.recovery import RecoveryReport
 
 _TASKS = (
     Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),

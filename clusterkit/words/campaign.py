@@ -43,7 +43,11 @@ class TallyRow:
 
 @dataclass(frozen=True, slots=True)
 class InjectionRecord:
-    """An injected fault, and in how many seconds the run recovered from it."""
+    """Whether, and in how many seconds, a run recovered from an injected fault.
+
+    `types` are the types of the tasks that it hit, empty for a fault of the checkpoints. Without `seconds`, nothing had
+    to restart, or the run ended first.
+    """
 
     fault: str
     action: str

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Tagged, Task
+from clusterkit.words.model import Tagged, Task, TaskState
 from clusterkit.words.outcome import Asked, Failure, RunResult
 from clusterkit.words.outcome import AttemptEnded as AttemptEnded
-from clusterkit.words.states import TaskState
-from clusterkit.words.vitals import Vitals
+from clusterkit.words.reports import Vitals
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ from clusterkit.words.reports import Checkpointed as Checkpointed
 from clusterkit.words.reports import EditorAwaited as EditorAwaited
 from clusterkit.words.reports import InDebugger as InDebugger
 from clusterkit.words.reports import LeftDebugger as LeftDebugger
+from clusterkit.words.reports import Look as Look
+from clusterkit.words.reports import Pace as Pace
 from clusterkit.words.reports import PhaseChanged as PhaseChanged
 from clusterkit.words.reports import Profiled as Profiled
 from clusterkit.words.reports import ProgramEnds as ProgramEnds
@@ -48,6 +50,7 @@ from clusterkit.words.reports import SigtermHandled as SigtermHandled
 from clusterkit.words.reports import StepsTimed as StepsTimed
 from clusterkit.words.reports import StepTimes as StepTimes
 from clusterkit.words.reports import TrainsWith as TrainsWith
+from clusterkit.words.reports import Vitals as Vitals
 from clusterkit.words.surroundings import DashboardLost as DashboardLost
 from clusterkit.words.surroundings import DashboardReady as DashboardReady
 from clusterkit.words.surroundings import HostBack as HostBack
@@ -60,9 +63,6 @@ from clusterkit.words.surroundings import Placed as Placed
 from clusterkit.words.surroundings import ProgramChanged as ProgramChanged
 from clusterkit.words.surroundings import TensorBoardLost as TensorBoardLost
 from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
-from clusterkit.words.vitals import Look as Look
-from clusterkit.words.vitals import Pace as Pace
-from clusterkit.words.vitals import Vitals as Vitals
 
 NEVER_STARTED = "it was ended before it had started"
 

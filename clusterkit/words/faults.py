@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import hashlib
 from dataclasses import dataclass
 
 from clusterkit.text.durations import exact
@@ -164,3 +165,9 @@ AMOUNTS = {
     FaultAction.RATE: Amount("limit", Unit.BYTES, 1e5),  # a second
     FaultAction.MEMORY: Amount("limit", Unit.BYTES, None),  # what it has now
 }
+
+
+def seeded_uniform(seed: int, key: str, nth: int) -> float:
+    """A number in [0, 1) that depends only on its arguments, so that a journal can be replayed."""
+    digest = hashlib.blake2b(f"{seed}/{key}/{nth}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest) / 2**64

@@ -1,4 +1,4 @@
-"""The job: frozen values, which the options of words/options.py become."""
+"""The job and its resources: frozen values, which the options of words/options.py become."""
 
 from __future__ import annotations
 
@@ -7,12 +7,54 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 from clusterkit.words.faults import Fault
 from clusterkit.words.model import TYPE_ORDER, Program, Shape, Task, TaskType, number_of
-from clusterkit.words.resources import Devices, Hosts, Network
 
-LOOPBACK = "127.0.0.1"  # where debugpy listens
+
+class Network(enum.StrEnum):
+    """The network between the tasks."""
+
+    HOST = "host"  # this machine's loopback
+    VIRTUAL = "virtual"  # each task has a network namespace and an address of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Devices:
+    """Each task's share of this machine, None for everything; and the available cores and GPUs."""
+
+    cpus: int | None = None
+    gpus: int | None = None
+    cores: tuple[int, ...] = ()  # by number; found where `cpus` is given
+    names: tuple[str, ...] = ()  # of GPUs, as CUDA_VISIBLE_DEVICES has them; found where `gpus` is given
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The hosts of a job. Without any, its tasks are processes of this machine.
+
+    | field | meaning |
+    | --- | --- |
+    | spare | hosts beside `count` on which no task is placed as long as no other host is lost |
+    | place | rules, such as `ps=host0` |
+    | interface | the one whose address the other tasks connect to; None: the one that leads to the supervisor |
+    | timeout | seconds for which a host may be cut off before it is counted as lost |
+    | listen | the address at which the supervisor waits for agents, with a port or without; None: as the engine needs |
+    | key | the file with the run's key, if somebody else has made it |
+    | engine | its name in engines/options.py; "local": this machine, with stand-ins for hosts |
+    | settings | the options that this engine alone has, as they were given |
+    """
+
+    engine: str = "local"
+    count: int = 0
+    spare: int = 0
+    place: tuple[str, ...] = ()
+    interface: str | None = None
+    timeout: float = 30.0
+    listen: str | None = None
+    key: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Breakpoints(enum.StrEnum):
@@ -36,16 +78,8 @@ class Debugging:
     editors: tuple[str, ...] = ()
     wait: bool = False
 
-    @property
-    def holds(self) -> bool:
-        """Whether a task waits at a breakpoint. `up` replaces AUTO on a terminal; elsewhere it does not hold."""
-        return self.breakpoints is Breakpoints.HOLD or (self.post_mortem and self.breakpoints is Breakpoints.AUTO)
-
     def editor_port(self, task: Task) -> int | None:
-        """The port at which debugpy listens in the task, 0 for a free one; None if it runs none.
-
-        job/debugging.py reports invalid ports.
-        """
+        """The port at which debugpy listens in the task, 0 for a free or an invalid one; None if it runs none."""
         for text in self.editors:
             name, _, port = text.partition("=")
             if name in (str(task), str(task.type)):
@@ -230,6 +264,11 @@ class JobSpec:
     def training(self) -> tuple[Task, ...]:
         """Tasks that train or coordinate: all but ps and evaluator."""
         return tuple(task for task in self.tasks if task.trains)
+
+    @cached_property
+    def steppers(self) -> tuple[Task, ...]:
+        """Tasks that make steps: those of a gang, or the coordinator."""
+        return tuple(task for task in self.training if not self.is_server(task))
 
     @cached_property
     def cluster(self) -> frozenset[Task]:

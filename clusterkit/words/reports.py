@@ -1,14 +1,69 @@
-"""Reports that a task sends through its progress channel, as events."""
+"""Reports that a task sends through its progress channel, as events; and what live tasks show from outside."""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from clusterkit.words.distribution import Training
 from clusterkit.words.model import Tagged, Task
-from clusterkit.words.startup import Stage
+
+
+class Stage(enum.StrEnum):
+    """The stages of a task's start-up, in order. A task may skip some, or pass them unseen."""
+
+    BEGUN = "begun"  # the start was asked for
+    SPAWNED = "spawned"  # the process exists
+    IMPORTED = "imported"  # TensorFlow is imported
+    SERVING = "serving"  # the task's own server, and so its port, is up
+    CONNECTED = "connected"  # the strategy is made: the task is connected to its peers
+    PREPARED = "prepared"  # the first step begins: model, data and checkpoint are loaded
+    STEPPED = "stepped"  # the first step is reported
+
+
+class Look(enum.StrEnum):
+    """How closely live tasks are inspected: at once, for a while, or with a report on why the run hangs."""
+
+    GLANCE = "glance"
+    PACE = "pace"
+    STALL = "stall"
+    STARTUP = "startup"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How an attempt spends its time: of the `samples`, in how many it was stopped or busy.
+
+    In the `seconds` since the previous inspection, its threads together used `cpu` seconds of CPU, and waited `delayed`
+    seconds for one.
+    """
+
+    samples: int
+    stopped: int
+    busy: int
+    seconds: float
+    cpu: float
+    delayed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What a live attempt shows from outside. `state` is the letter of /proc/PID/stat.
+
+    Only Look.PACE finds `pace`, and it does not find `listening`. Closer looks find `doing`: where its main thread is,
+    as in "waits in Server.join", or empty; and `own`: that is the program's own code, so that it waits for no other
+    task.
+    """
+
+    attempt: int
+    listening: bool
+    state: str
+    doing: str = ""
+    own: bool = False
+    pace: Pace | None = None
+
 
 EDITOR = "an editor"  # what debugs the task, if it is not at a prompt
 

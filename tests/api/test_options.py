@@ -11,8 +11,7 @@ import pytest
 from clusterkit.api.options import check_names, gathered
 from clusterkit.cli.options import given
 from clusterkit.cli.up import command
-from clusterkit.job.flags import env_flags
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, Options
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, Options, env_flags
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from clusterkit.words.events import (
     StepTimes,
     TrainsWith,
 )
-from clusterkit.words.startup import Stage
+from clusterkit.words.reports import Stage
 from tests.histories import task
 
 WORKER = task("worker:0")

@@ -12,9 +12,8 @@ from clusterkit.chaos.schedule import Dice, Plan, budget, possible, trial, usefu
 from clusterkit.faults.aim import problems_of
 from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.job import JobSpec, Limits, RestartRules
+from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
 from clusterkit.words.model import Program, ProgramKind, TaskType
-from clusterkit.words.resources import Network
 
 PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
 PS = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1}, network=Network.VIRTUAL)

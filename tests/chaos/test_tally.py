@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from clusterkit.chaos.model import Baseline, FaultOutcome, Outcome, Shrunk, Trial
-from clusterkit.chaos.tally import Row, by_action, by_type, fault_outcomes
+from clusterkit.chaos.model import (
+    Baseline,
+    Outcome,
+    Row,
+    Shrunk,
+    Trial,
+    by_action,
+    by_type,
+    fault_outcomes,
+)
 from clusterkit.chaos.text import baseline_line, document, failure, run_line, summary
+from clusterkit.words.campaign import InjectionRecord
 from clusterkit.words.events import Began, Event, Failed, FaultInjected, FaultTook, Progressed, RestartPlanned, Spawned
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
@@ -17,18 +26,18 @@ JOB = JobSpec(Program(ProgramKind.SCRIPT, "t.py"), {TaskType.CHIEF: 1, TaskType.
 KILL, STOP = FaultAction.KILL, FaultAction.STOP
 
 
-def outcome(number: int, *injections: FaultOutcome, violations: tuple[str, ...] = ()) -> Outcome:
+def outcome(number: int, *injections: InjectionRecord, violations: tuple[str, ...] = ()) -> Outcome:
     """A run."""
     trial = Trial(number, 7, tuple(parse_fault(one.fault) for one in injections))
     return Outcome(trial, f"c-{number}", f"/runs/c-{number}", 9.0, violations, injections, trial.faults)
 
 
-def kill(kind: TaskType, seconds: float | None) -> FaultOutcome:
+def kill(kind: TaskType, seconds: float | None) -> InjectionRecord:
     """A death of a task, and how long it took to recover."""
-    return FaultOutcome(f"kill {kind}", KILL, (kind,), seconds is not None, seconds)
+    return InjectionRecord(f"kill {kind}", KILL, (kind,), seconds is not None, seconds)
 
 
-GOOD = outcome(1, kill(TaskType.CHIEF, 3.0), kill(TaskType.WORKER, 1.0), FaultOutcome("stop chief", STOP, (), True))
+GOOD = outcome(1, kill(TaskType.CHIEF, 3.0), kill(TaskType.WORKER, 1.0), InjectionRecord("stop chief", STOP, (), True))
 BAD = outcome(2, kill(TaskType.CHIEF, None), violations=("The job failed: so.",))
 SMALL = Shrunk(Trial(2, 7, (parse_fault("kill chief:0"),)), ("The job failed: so.",), 3)
 
@@ -72,10 +81,10 @@ def test_a_recovery_is_as_long_as_the_report_of_the_run_says() -> None:
         (5.0, Progressed(CHIEF, 2, 1)),
     ]
     assert fault_outcomes(JOB, events, passed=False) == (
-        FaultOutcome("kill chief:0", KILL, (TaskType.CHIEF,), True, 3.0),
+        InjectionRecord("kill chief:0", KILL, (TaskType.CHIEF,), True, 3.0),
     )
     assert fault_outcomes(JOB, events[:-1], passed=False) == (
-        FaultOutcome("kill chief:0", KILL, (TaskType.CHIEF,), False),
+        InjectionRecord("kill chief:0", KILL, (TaskType.CHIEF,), False),
     )
     assert fault_outcomes(JOB, events[:-1], passed=True)[0].recovered
 

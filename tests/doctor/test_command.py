@@ -17,7 +17,7 @@ import pytest
 from clusterkit.doctor.diagnosis import Grade
 from clusterkit.doctor.facts import ask_interpreter, run_job
 from clusterkit.network.virtual import why_not
-from clusterkit.words.resources import Network
+from clusterkit.words.job import Network
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Command
 

@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.doctor.diagnosis import Grade
 from clusterkit.doctor.facts import run_job
-from clusterkit.words.resources import Network
+from clusterkit.words.job import Network
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(240)]
 PROXY = {"http_proxy": "http://127.0.0.1:9"}  # nobody is there

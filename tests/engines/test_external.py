@@ -10,8 +10,7 @@ import pytest
 from clusterkit.engines.agents.engine import ENGINE, MOVED_WITHIN
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import AllocationEnding
-from clusterkit.words.job import JobSpec, Limits
-from clusterkit.words.resources import Hosts
+from clusterkit.words.job import Hosts, JobSpec, Limits
 from tests.histories import job
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from clusterkit.engines.local import engine as local
 from clusterkit.engines.local.engine import Processes
-from clusterkit.words.resources import Hosts
+from clusterkit.words.job import Hosts
 from tests.histories import job
 
 pytestmark = pytest.mark.process

@@ -13,10 +13,10 @@ from clusterkit.explain.evidence import evidence_of, has_own_error, stuck_tasks
 from clusterkit.explain.row import StuckTask
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.process import Child
+from clusterkit.words.account import Startup, TaskStart
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, FailureRole, RoleKind, RunResult, RunState
-from clusterkit.words.startup import Startup, TaskStart
-from clusterkit.words.vitals import Vitals
+from clusterkit.words.reports import Vitals
 from tests.histories import build_job
 
 FIRST, SECOND = Task(TaskType.WORKER, 0), Task(TaskType.WORKER, 1)

@@ -42,7 +42,7 @@ class Cast:
     def ends(self, task: Task = WORKER) -> None:
         """The task's attempt is killed and reaped, as by a sweep."""
         child = self.children.pop(task)
-        self.injector.forget(task)
+        self.injector.throttle.forget(task)
         assert child.process is not None
         os.killpg(child.pid, signal.SIGKILL)
         child.process.wait(10)

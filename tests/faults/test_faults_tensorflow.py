@@ -17,8 +17,8 @@ from clusterkit import Cluster
 from clusterkit.api import Result
 from clusterkit.network.virtual import why_not
 from clusterkit.pytest_plugin import Clusters
+from clusterkit.words.account import InjectedFault
 from clusterkit.words.events import Failed, FaultHealed, FaultTook, Resumed, Spawned
-from clusterkit.words.recovery import InjectedFault
 from tests.recoveries import check_report
 from tests.support import CHILDREN, WORKLOADS, processes_of
 

@@ -114,15 +114,15 @@ def test_a_task_that_others_stop_stays_stopped(cast: Cast, tmp_path: Path, monke
     pid = busy(cast, tmp_path, monkeypatch)
     child = cast.children[WORKER]
     cast.inject(1, "slow worker:0 share=50%")
-    cast.injector.signal(WORKER, child, signal.SIGSTOP)
+    cast.injector.throttle.signal(WORKER, child, signal.SIGSTOP)
     assert stays_stopped(pid)
-    cast.injector.signal(WORKER, child, signal.SIGCONT)
+    cast.injector.throttle.signal(WORKER, child, signal.SIGCONT)
     wait_until(lambda: is_stopped(pid), 5, "it is stopped for half of the time")
     wait_until(lambda: not is_stopped(pid), 5, "and runs for the other half")
-    cast.injector.signal(WORKER, child, signal.SIGSTOP)
+    cast.injector.throttle.signal(WORKER, child, signal.SIGSTOP)
     cast.injector.heal(1)
     assert stays_stopped(pid)
-    cast.injector.signal(WORKER, child, signal.SIGCONT)
+    cast.injector.throttle.signal(WORKER, child, signal.SIGCONT)
     assert runs_on(pid)
 
 
@@ -183,10 +183,10 @@ def test_a_signal_reaches_only_a_task_that_has_not_ended(cast: Cast) -> None:
     """So exit code 0 of a task that had ended before is known not to answer SIGTERM."""
     process = cast.starts("-c", "print('up', flush=True); input()")
     child = cast.children[WORKER]
-    cast.injector.signal(WORKER, child, signal.SIGCONT)
+    cast.injector.throttle.signal(WORKER, child, signal.SIGCONT)
     assert process.stdin is not None
     process.stdin.write(b"\n")
     process.stdin.flush()
     wait_until(lambda: procfs.is_zombie(child.pid), 10, "it has ended")
-    cast.injector.signal(WORKER, child, signal.SIGTERM)
+    cast.injector.throttle.signal(WORKER, child, signal.SIGTERM)
     assert child.reached == [signal.SIGCONT]

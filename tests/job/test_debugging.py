@@ -11,9 +11,8 @@ import pytest
 from clusterkit.job.debugging import debugging_env
 from clusterkit.store.paths import Paths
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import Breakpoints, Debugging
+from clusterkit.words.job import Breakpoints, Debugging, Hosts
 from clusterkit.words.model import ProgramKind
-from clusterkit.words.resources import Hosts
 from tests.histories import build_job, job, task
 
 PATHS = Paths(PurePosixPath("/runs/r-1"))

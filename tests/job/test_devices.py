@@ -8,9 +8,8 @@ import pytest
 
 from clusterkit.backends.local.resources import Found, gpus_here, visible
 from clusterkit.job.devices import all_share_gpus, by_need, computing, crowding, shares_of, too_few, usual_env
-from clusterkit.words.job import JobSpec, Setup
+from clusterkit.words.job import Devices, JobSpec, Setup
 from clusterkit.words.model import TaskType
-from clusterkit.words.resources import Devices
 from tests.histories import job, task
 
 

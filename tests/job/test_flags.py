@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from clusterkit.cli.options import given as gathered_from
 from clusterkit.cli.up import command as up
-from clusterkit.job.flags import job_flags
-from clusterkit.job.options import OPTIONS, Entry, JobOptions, Kind
+from clusterkit.job.options import OPTIONS, Entry, JobOptions, Kind, job_flags
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES: dict[Kind, Any] = {

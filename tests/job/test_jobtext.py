@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clusterkit.job.jobfile import read_job_file
-from clusterkit.job.jobtext import job_text, quoted
+from clusterkit.job.jobfile import job_text, quoted, read_job_file
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, JobOptions, Kind
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import BadJob

@@ -7,8 +7,7 @@ import typing
 
 import pytest
 
-from clusterkit.job.flags import options_of
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, merged
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, merged, options_of
 from clusterkit.job.spec import describe
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec

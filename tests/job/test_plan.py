@@ -9,9 +9,8 @@ import pytest
 
 from clusterkit.job.plan import BUILTIN_SERVER, RESERVED, TaskPlan, attempt_env, attempt_environment, plan_tasks
 from clusterkit.store.paths import RunPaths
-from clusterkit.words.job import JobSpec, Servers, Setup
+from clusterkit.words.job import Devices, JobSpec, Network, Servers, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
-from clusterkit.words.resources import Devices, Network
 from tests.histories import job, task
 
 PATHS = RunPaths(PurePosixPath("/state/runs/r-1"), PurePosixPath("/data/ckpt"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.job.tfconfig import cluster_json, cluster_spec, tf_config
+from clusterkit.job.plan import cluster_json, cluster_spec, tf_config
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, TaskType
 from tests.histories import job, task

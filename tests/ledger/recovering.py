@@ -9,11 +9,9 @@ from typing import Any
 from clusterkit.ledger.ledger import Ledger, ledger_of
 from clusterkit.words import events as ev
 from clusterkit.words import wire
-from clusterkit.words.goodput import PER_SECOND, Goodput
-from clusterkit.words.job import JobSpec, Limits, RestartRules
-from clusterkit.words.recovery import InjectedFault, Recovery, RecoveryReport
-from clusterkit.words.resources import Network
-from clusterkit.words.startup import Stage
+from clusterkit.words.account import PER_SECOND, Goodput, InjectedFault, Recovery, RecoveryReport
+from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
+from clusterkit.words.reports import Stage
 from tests.histories import History, faults, job, task
 from tests.recoveries import Account, check_same
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterkit.words.job import Limits, RestartPolicy, RestartRules
-from clusterkit.words.startup import Stage
+from clusterkit.words.reports import Stage
 from tests.histories import SIGKILL, job
 from tests.ledger.recovering import SOON, Told
 

@@ -8,7 +8,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.job import Limits, RestartPolicy, RestartRules
-from clusterkit.words.startup import Stage
+from clusterkit.words.reports import Stage
 from tests.histories import SIGINT, SIGKILL, SIGSEGV, job, task
 from tests.ledger.recovering import SOON, UNAVAILABLE, Told
 from tests.ledger.splitting import BEGUN, NEVER, dies, gang, one_task, ps_job

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.words import events as ev
-from clusterkit.words.goodput import Goodput
+from clusterkit.words.account import Goodput
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Exit
-from clusterkit.words.startup import Stage
-from clusterkit.words.states import TaskState
+from clusterkit.words.reports import Stage
 from tests.histories import job, task
 from tests.ledger.recovering import check_sums
 from tests.ledger.splitting import BEGUN, dies, gang, one_task, ps_job

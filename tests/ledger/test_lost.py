@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.ledger.reading import result_of
-from clusterkit.ledger.takeover import lost_result
+from clusterkit.ledger.takeover import lost_result, result_of
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.supervisor.journal import Journal
 from clusterkit.words.events import Event

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.words import events as ev
+from clusterkit.words.account import Recovery, RecoveryReport
 from clusterkit.words.job import RestartPolicy, RestartRules
 from clusterkit.words.outcome import Asked, Exit
-from clusterkit.words.recovery import Recovery, RecoveryReport
 from tests.histories import SIGKILL, job, task
 from tests.ledger.recovering import UNAVAILABLE, Told, gang, ps_job
 

@@ -7,9 +7,10 @@ import json
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.words import events as ev
 from clusterkit.words import wire
+from clusterkit.words.account import Startup
 from clusterkit.words.job import JobSpec
-from clusterkit.words.startup import Stage, Startup
-from clusterkit.words.states import TaskState
+from clusterkit.words.model import TaskState
+from clusterkit.words.reports import Stage
 from tests.histories import job, task
 
 

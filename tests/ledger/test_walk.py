@@ -13,9 +13,9 @@ from clusterkit.machine.core import Machine
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.account import Account as AccountOfRun
+from clusterkit.words.account import RecoveryReport
 from clusterkit.words.actions import Action, Inject, Record
-from clusterkit.words.recovery import RecoveryReport
-from clusterkit.words.resources import Network
+from clusterkit.words.job import Network
 from tests.histories import SIGTERM, faults
 from tests.journal import Line
 from tests.ledger.recovering import check_sums

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from clusterkit.words.actions import Record
 from clusterkit.words.events import FaultHealed, FaultInjected
-from clusterkit.words.job import JobSpec, Limits, RestartRules
-from clusterkit.words.resources import Network
+from clusterkit.words.job import JobSpec, Limits, Network, RestartRules
 from tests.histories import BEGAN, History, faults, job
 
 

@@ -8,10 +8,9 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Avoid, Spawn
-from clusterkit.words.job import RestartPolicy, RestartRules
+from clusterkit.words.job import Hosts, RestartPolicy, RestartRules
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit, RunState
-from clusterkit.words.resources import Hosts
 from tests.histories import SIGKILL, History, faults, job, task
 
 FULL = "on n2, only 3 MB are free in /tmp"

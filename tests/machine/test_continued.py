@@ -10,12 +10,12 @@ import pytest
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.takeover import before_of
 from clusterkit.machine.before import Before
-from clusterkit.machine.beginning import ALLOCATIONS
+from clusterkit.machine.core import ALLOCATIONS
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
 from clusterkit.words.job import JobSpec, Limits, RestartRules
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import SUSPENDED, Asked, Exit, RunState
-from clusterkit.words.states import TaskState
 from tests.histories import SIGINT, SIGTERM, History, faults, job, task
 from tests.words.test_wire import EVENTS
 

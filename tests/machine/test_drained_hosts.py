@@ -8,8 +8,8 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import SUSPENDED, Asked, RunState
-from clusterkit.words.states import TaskState
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 
 PLACES = {"worker:0": "n1", "worker:1": "n2"}

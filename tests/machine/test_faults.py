@@ -9,7 +9,7 @@ from clusterkit.words.actions import Answer, HurrySteps, Inspect
 from clusterkit.words.events import FaultInjected, Verb
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import Limits
-from clusterkit.words.states import TaskState
+from clusterkit.words.model import TaskState
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 from tests.machine.faulty import injected, with_faults
 

@@ -8,8 +8,8 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.job import RestartPolicy, RestartRules
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Asked, Exit
-from clusterkit.words.states import TaskState
 from tests.histories import SIGABRT, SIGKILL, History, job
 
 UNAVAILABLE = "tensorflow.python.framework.errors_impl.UnavailableError: failed to connect to all addresses"

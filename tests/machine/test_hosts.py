@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.job import RestartRules, RestartScope
+from clusterkit.words.job import Hosts, RestartRules, RestartScope
 from clusterkit.words.outcome import RunState
-from clusterkit.words.resources import Hosts
 from tests.histories import SIGKILL, History, job, task
 from tests.machine.test_gang import UNAVAILABLE, cause_and_collateral
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.machine.likeness import error_signature
-from clusterkit.machine.repeats import repeats
+from clusterkit.machine.blame import error_signature, repeats
 from clusterkit.words.outcome import Asked, Exit, Failure
 from tests.histories import task
 

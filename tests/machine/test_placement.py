@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from clusterkit.backends.hosts.hosts import in_order
 from clusterkit.backends.hosts.preflight import preflight
-from clusterkit.machine.placement import Rule, place
-from clusterkit.words.job import JobSpec
-from clusterkit.words.resources import Hosts, Network
+from clusterkit.machine.hosts import Rule, place
+from clusterkit.words.job import Hosts, JobSpec, Network
 from tests.efforts import calls
 from tests.histories import faults, job
 

@@ -11,7 +11,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.actions import Answer, BeginProfile, DumpStacks, EndProfile
 from clusterkit.words.events import Verb
 from clusterkit.words.job import RestartRules
-from clusterkit.words.states import ALIVE
+from clusterkit.words.model import ALIVE
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 
 SIGUSR1, SIGCONT, SIGSTOP = 10, 18, 19

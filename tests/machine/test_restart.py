@@ -7,8 +7,8 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from clusterkit.machine.restart import backoff_delay, budget_key, can_be_collateral, restart_scope
+from clusterkit.words.faults import seeded_uniform
 from clusterkit.words.job import JobSpec, RestartRules, RestartScope
-from clusterkit.words.seeded import seeded_uniform
 from tests.histories import job, task
 
 PS = job(workers=2, ps=2, evaluator=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.machine.blame import Blame
-from clusterkit.machine.shrink import given_up, needs_coordinator, true_name
+from clusterkit.machine.restart import given_up, needs_coordinator, true_name
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
 from clusterkit.words.events import Verb

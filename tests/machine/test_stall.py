@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.machine.stall import stuck_task, verdict, whereabouts
+from clusterkit.machine.stalls import stuck_task, verdict, whereabouts
 from clusterkit.words.events import Vitals
 from tests.histories import job, task
 

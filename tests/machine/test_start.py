@@ -10,8 +10,8 @@ from clusterkit.words import events as ev
 from clusterkit.words.actions import Inspect, Spawn
 from clusterkit.words.errors import ImpossibleTransition
 from clusterkit.words.job import JobSpec, Limits
+from clusterkit.words.model import TRANSITIONS, TaskState
 from clusterkit.words.outcome import Exit, RunState
-from clusterkit.words.states import TRANSITIONS, TaskState
 from tests.histories import BEGAN, SIGKILL, SIGTERM, History, job, task
 
 

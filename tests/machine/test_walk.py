@@ -12,9 +12,8 @@ from clusterkit.machine.core import Machine
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Action, CloseOutput, Finish, Inspect, Record, Signal, Spawn, Sweep
 from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope
-from clusterkit.words.model import Shape, Task
+from clusterkit.words.model import Shape, Task, TaskState
 from clusterkit.words.outcome import Asked, Exit, RunResult, RunState
-from clusterkit.words.states import TaskState
 from tests.histories import SIGINT, SIGKILL, SIGTERM, job
 
 WALKS = 1600

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.machine.headstart import FOUND, LONGEST
+from clusterkit.machine.held_starts import FOUND, LONGEST
 from clusterkit.words import events as ev
 from clusterkit.words.job import RestartRules, RestartScope
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Asked
-from clusterkit.words.states import TaskState
 from tests.histories import BEGAN, SIGINT, SIGKILL, History, job, task
 
 

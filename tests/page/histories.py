@@ -14,8 +14,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Task
-from clusterkit.words.states import TaskState
+from clusterkit.words.model import Task, TaskState
 from tests.ledger.test_walk import Noted
 from tests.machine.test_walk import STEPS
 

@@ -14,8 +14,8 @@ from clusterkit.page.model import RunModel
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec, Limits, RestartRules
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Asked, Exit
-from clusterkit.words.states import TaskState
 from tests.histories import job, task
 from tests.ledger.recovering import Told, ps_job
 from tests.page.histories import AFTER, feed, model_of, random_history, stamped

@@ -11,9 +11,8 @@ from clusterkit.page.board import Board
 from clusterkit.page.entities import Attempt, Cell, Link, Mark, Run, Segment, Story, TaskRow, Verdict
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Task
-from clusterkit.words.resources import Network
-from clusterkit.words.states import TaskState
+from clusterkit.words.job import Network
+from clusterkit.words.model import Task, TaskState
 from tests.histories import job, task
 from tests.ledger.recovering import UNAVAILABLE, Told, gang, ps_job
 from tests.page.histories import AFTER, feed, model_of, random_history, shown, stamped

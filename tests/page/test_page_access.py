@@ -14,7 +14,7 @@ import pytest
 
 from clusterkit.store.store import RunStore
 from clusterkit.words import events as ev
-from clusterkit.words.vitals import Vitals
+from clusterkit.words.reports import Vitals
 from tests.histories import job
 from tests.page.browser import TOKEN, Browser, Served
 from tests.page.histories import beginning, line, progress, written

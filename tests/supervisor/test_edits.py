@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.words.states import TaskState
+from clusterkit.words.model import TaskState
 from tests.commands import Clusterkit
 from tests.projects import Project
 from tests.support import Up, wait_until

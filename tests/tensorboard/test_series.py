@@ -11,8 +11,8 @@ from clusterkit.supervisor.prepare import prepare
 from clusterkit.tensorboard.scalars import Scalar, Series
 from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Exit
-from clusterkit.words.states import TaskState
 from tests.histories import job, task
 from tests.support import CHILDREN
 

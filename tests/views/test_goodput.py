@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from clusterkit.store.directory import RunDirectory
 from clusterkit.text.printable import columns
 from clusterkit.views.goodput import goodput_lines, percentages, startup_lines
-from clusterkit.words.account import Account
-from clusterkit.words.goodput import Goodput
+from clusterkit.words.account import Account, Goodput, Link, Startup, TaskStart
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.startup import Link, Stage, Startup, TaskStart
+from clusterkit.words.reports import Stage
 from tests.histories import task
 
 MOST = "ps:0 was killed by SIGKILL at 11.8 s: 3.4 s to recover, 0.4 s of training lost"

@@ -10,8 +10,8 @@ from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.words import events as ev
 from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.faults import FaultAction
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Asked, Exit, Failure
-from clusterkit.words.states import TaskState
 from tests.histories import task
 
 WORKER, CHIEF, PS = task("worker:1"), task("chief:0"), task("ps:0")

@@ -9,9 +9,8 @@ import pytest
 from clusterkit.ledger.status import TaskStatus
 from clusterkit.views.readiness import Look, Readiness
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import ProgramKind, Task
+from clusterkit.words.model import ProgramKind, Task, TaskState
 from clusterkit.words.outcome import Exit
-from clusterkit.words.states import TaskState
 from tests.histories import build_job
 
 PATIENCE = 5.0

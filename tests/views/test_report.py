@@ -10,9 +10,9 @@ import pytest
 from clusterkit.store.paths import RunPaths
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
+from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport, Return
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult, RunState
-from clusterkit.words.recovery import Death, InjectedFault, Recovery, RecoveryReport, Return
 from tests.histories import task
 
 RUN = RunPaths(PurePath("/state/runs/r-1"))

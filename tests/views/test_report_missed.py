@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from clusterkit.views.recoveries import recovery_lines, unrecovered_lines
+from clusterkit.words.account import RecoveryReport
 from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
-from clusterkit.words.recovery import RecoveryReport
 from tests.histories import task
 from tests.views.test_report import KILLED, SUCCESS, injected, lines
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from clusterkit.words.account import Death, Recovery, RecoveryReport, Return
 from clusterkit.words.outcome import Exit
-from clusterkit.words.recovery import Death, Recovery, RecoveryReport, Return
 from tests.views.test_report import CHIEF, OTHER, SUCCESS, WORKER, lines
 
 RECOVERY = Recovery(

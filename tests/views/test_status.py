@@ -11,9 +11,8 @@ from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.views.listing import Usage, run_state, task_row, tasks_table
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RunResult, RunState
-from clusterkit.words.states import TaskState
 from tests.histories import job, task
 
 CHIEF, WORKER = task("chief:0"), task("worker:1")

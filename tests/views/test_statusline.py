@@ -12,9 +12,9 @@ from clusterkit.text.printable import columns
 from clusterkit.views.statusline import status_line
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Exit as Ended
 from clusterkit.words.outcome import Failure, RunResult, RunState
-from clusterkit.words.states import TaskState
 from tests.histories import job, task
 
 JOB = job(workers=2, ps=1)

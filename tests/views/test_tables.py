@@ -15,9 +15,9 @@ from clusterkit.views.listing import TASKS, Usage, run_row, runs_table, task_row
 from clusterkit.views.recoveries import DROPPED, TITLES, recovery_lines
 from clusterkit.views.tables import Column, table, table_lines
 from clusterkit.words import events as ev
+from clusterkit.words.account import RecoveryReport
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import Exit
-from clusterkit.words.recovery import RecoveryReport
-from clusterkit.words.states import TaskState
 from tests.histories import job, task
 from tests.views.test_report import RECOVERED as REPORT
 

@@ -40,14 +40,12 @@ from clusterkit.views.report import report
 from clusterkit.views.timeline import event_text, timeline, timeline_text
 from clusterkit.words import events as ev
 from clusterkit.words import wire
+from clusterkit.words.account import Goodput, RecoveryReport, Startup
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.faults import Fault, FaultAction
-from clusterkit.words.goodput import Goodput
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, RunResult
-from clusterkit.words.recovery import RecoveryReport
-from clusterkit.words.startup import Startup
 from tests.histories import job
 
 FORGED = "FORGED"

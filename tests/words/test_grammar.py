@@ -21,9 +21,8 @@ from clusterkit.words.faults import (
     Unit,
 )
 from clusterkit.words.grammar import parse_all, parse_fault
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Program, ProgramKind, TaskType
-from clusterkit.words.resources import Network
 from tests.histories import job, task
 
 WORKER_1 = Target(TaskType.WORKER, 1)

@@ -12,7 +12,7 @@ from clusterkit.words import wire
 from clusterkit.words.distribution import Training, Undistributed, WhyAlone
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec, Limits, RestartRules, RestartScope, Setup
-from clusterkit.words.model import Program, ProgramKind, Tagged, Task, TaskType
+from clusterkit.words.model import Program, ProgramKind, Tagged, Task, TaskState, TaskType
 from clusterkit.words.outcome import (
     Asked,
     AttemptEnded,
@@ -24,8 +24,7 @@ from clusterkit.words.outcome import (
     RunResult,
     RunState,
 )
-from clusterkit.words.startup import Stage
-from clusterkit.words.states import TaskState
+from clusterkit.words.reports import Stage
 
 WORKER, PS = Task(TaskType.WORKER, 1), Task(TaskType.PS, 0)
 DIED = Exit(signal=9, out_of_memory=True, asked=Asked.STALL)

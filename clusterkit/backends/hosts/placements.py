@@ -12,7 +12,7 @@ from clusterkit.backends.base import Post
 from clusterkit.backends.hosts.allocation import LOOK_EVERY, Allocation
 from clusterkit.backends.hosts.hosts import Host, Hosts
 from clusterkit.backends.link import messages as ms
-from clusterkit.machine.placement import Rule, hosts_of, place, preferred
+from clusterkit.machine.hosts import Rule, hosts_of, place, preferred
 from clusterkit.system.barrier import start_thread
 from clusterkit.text.endpoints import endpoint_of
 from clusterkit.words import events as ev

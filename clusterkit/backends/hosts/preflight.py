@@ -10,12 +10,11 @@ from pathlib import Path
 from clusterkit.backends.base import Preflight
 from clusterkit.backends.hosts.incoming import MOST_OPEN
 from clusterkit.backends.link.certificate import CertificateError, server_context
-from clusterkit.machine.placement import Rule
+from clusterkit.machine.hosts import Rule
 from clusterkit.text.endpoints import split
 from clusterkit.words.faults import ON_NETWORK, FaultAction
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Shape
-from clusterkit.words.resources import Network
 
 DESCRIPTORS_OWN = 40  # of the supervisor, whatever the job
 LONGEST_VARIABLE = 128 << 10  # bytes: Linux's MAX_ARG_STRLEN

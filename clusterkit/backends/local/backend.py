@@ -174,12 +174,12 @@ class LocalBackend:
         if child := self._child(order.task, order.attempt):
             if order.grace or order.signal == SIGKILL:
                 child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
-            self._injector.signal(order.task, child, order.signal)
+            self._injector.throttle.signal(order.task, child, order.signal)
 
     def _sweep(self, order: ac.Sweep) -> None:
         if child := self._child(order.task, order.attempt):
             del self._children[order.task]
-            self._injector.forget(order.task)
+            self._injector.throttle.forget(order.task)
             self._sweeper.sweep(AttemptProcess(order.task, order.attempt, child))
 
     def _inspect(self, order: ac.Inspect) -> None:

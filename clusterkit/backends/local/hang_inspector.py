@@ -14,7 +14,7 @@ from functools import partial
 
 from clusterkit.backends.local.blocked_threads import Frame, doing, main_thread
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
-from clusterkit.machine.stall import halted
+from clusterkit.machine.stalls import halted
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread

@@ -8,9 +8,8 @@ from typing import Any
 
 from clusterkit.words import reports as ev
 from clusterkit.words.distribution import Training
-from clusterkit.words.job import LOOPBACK
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.startup import Stage
+from clusterkit.words.reports import Stage
 
 Report = (
     ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
@@ -76,7 +75,7 @@ def _debugging(task: Task, attempt: int, message: dict[str, Any]) -> ev.InDebugg
         port = _count(message["port"])
         if not 0 < port < 1 << 16:
             raise ValueError(port)
-        return ev.EditorAwaited(task, attempt, f"{LOOPBACK}:{port}", message["waits"] is True)
+        return ev.EditorAwaited(task, attempt, f"127.0.0.1:{port}", message["waits"] is True)
     if message["held"] is not True:
         return ev.LeftDebugger(task, attempt)
     if message.get("editor") is True:

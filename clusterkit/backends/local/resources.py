@@ -23,9 +23,8 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system.files import why_not_reached
 from clusterkit.system.ports import HOST, claim
 from clusterkit.warm.choice import marks
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
-from clusterkit.words.resources import Network
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")

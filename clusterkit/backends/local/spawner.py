@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.backends.local.family import Family, StartedSpawn
 from clusterkit.backends.local.logs import LogPump
-from clusterkit.job.plan import Start, TaskPlan, attempt_environment, plan_tasks
-from clusterkit.job.tfconfig import Endpoints
+from clusterkit.job.plan import Endpoints, Start, TaskPlan, attempt_environment, plan_tasks
 from clusterkit.network.virtual import VirtualNetwork
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths

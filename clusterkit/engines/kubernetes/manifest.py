@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from clusterkit.job import spec
 from clusterkit.job.devices import computing
 from clusterkit.job.options import OPTIONS, JobOptions
-from clusterkit.words.job import JobSpec
-from clusterkit.words.resources import Network
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.secrets import has_credentials, hidden_in
 
 JSON = None | bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"]

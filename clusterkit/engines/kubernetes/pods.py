@@ -6,9 +6,8 @@ from math import ceil
 
 from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest, Place
 from clusterkit.job.devices import computing
-from clusterkit.job.flags import job_flags
-from clusterkit.job.jobtext import job_text
-from clusterkit.job.options import JobOptions
+from clusterkit.job.jobfile import job_text
+from clusterkit.job.options import JobOptions, job_flags
 from clusterkit.words.secrets import has_credentials, hidden_in
 
 PORT = 7077  # on which the supervisor listens for agents

@@ -23,11 +23,10 @@ from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, sentence
 from clusterkit.words import events as ev
-from clusterkit.words.job import JobSpec, RestartRules
+from clusterkit.words.account import RecoveryReport
+from clusterkit.words.job import Hosts, JobSpec, RestartRules
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.outcome import RunResult
-from clusterkit.words.recovery import RecoveryReport
-from clusterkit.words.resources import Hosts
 from tests.backends.hosts.simulated import SimulatedHosts
 
 SEED = 1

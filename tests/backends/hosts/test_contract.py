@@ -20,8 +20,8 @@ from clusterkit.store.cleaning import reap_strays
 from clusterkit.system import procfs
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
+from clusterkit.words.job import Hosts
 from clusterkit.words.outcome import Exit
-from clusterkit.words.resources import Hosts
 from tests.backends.contract import Contract
 from tests.backends.stage import OTHER, WITHIN, WORKER, Stage
 

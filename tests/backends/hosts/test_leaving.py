@@ -10,9 +10,8 @@ import pytest
 
 from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
-from clusterkit.words.job import JobSpec, Limits
+from clusterkit.words.job import Hosts, JobSpec, Limits
 from clusterkit.words.outcome import RunResult, RunState
-from clusterkit.words.resources import Hosts
 from tests.backends.hosts.simulated_run import Milestone, SimulatedRun, gang, servers
 
 pytestmark = pytest.mark.timeout(60)

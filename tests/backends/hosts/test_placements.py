@@ -13,9 +13,9 @@ import pytest
 from clusterkit.backends.hosts.hosts import Host, Hosts
 from clusterkit.backends.hosts.placements import Placements
 from clusterkit.backends.link import messages as ms
+from clusterkit.words.job import Hosts as AskedHosts
 from clusterkit.words.job import RestartRules
 from clusterkit.words.model import Task
-from clusterkit.words.resources import Hosts as AskedHosts
 from tests.histories import job
 
 NO_ROOM, NO_PORT = "There is room for 2 tasks.", "No free TCP port was found."

@@ -16,10 +16,9 @@ from clusterkit.backends.hosts import incoming
 from clusterkit.backends.link import messages as ms
 from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
-from clusterkit.words.job import JobSpec, RestartRules
+from clusterkit.words.job import Hosts, JobSpec, RestartRules
+from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import RunState
-from clusterkit.words.resources import Hosts
-from clusterkit.words.states import TaskState
 from tests.backends.hosts.simulated import LINE
 from tests.backends.hosts.simulated_run import Milestone, SimulatedRun, gang, life, losing_the_first, servers
 from tests.efforts import calls

@@ -1,19 +1,58 @@
-"""The head start of servers: a coordinator that restarts with a ps begins when the workers have found the new ps.
-
-TensorFlow's channels try again a second after an address at which nobody listened. A worker that lives on while its ps
-starts again has such a channel. Until it has tried again, what a coordinator asks of it fails at once, and the
-coordinator with it.
-
-Why not for the first start as well: measured, a coordinator that starts with its servers trains no later.
-"""
+"""Starts that are held back: by a fault, or until the workers have found a new parameter server."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from clusterkit.machine.cluster_state import HEAD_START, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.model import Shape, Task, TaskType
+
+Delays = dict[Task, dict[int, float]]  # by fault
+
+
+@dataclass(slots=True)
+class DelayedStarts:
+    """Faults by their numbers. A start that several of them hold back comes when the last one's time has come."""
+
+    state: ClusterState
+    expected: Delays = field(default_factory=dict)  # for how many seconds the next start is to be held back
+    until: Delays = field(default_factory=dict)  # the time at which each fault lets the present start go
+    came: set[int] = field(default_factory=set)  # the faults that have held a start back
+
+    def expect(self, number: int, tasks: Iterable[Task], seconds: float) -> None:
+        """Hold the next start of these tasks back, for the fault with that number."""
+        for task in tasks:
+            self.expected.setdefault(task, {})[number] = seconds
+
+    def reasons(self, task: Task) -> set[int]:
+        """The faults that hold this start back."""
+        if not (seconds := self.expected.pop(task, None)):
+            return set()
+        self.until[task] = {number: self.state.now + s for number, s in seconds.items()}
+        self.state.timers.set(Timer.LATE_START, self.state.now + max(seconds.values()), task)
+        self.came.update(seconds)
+        return set(seconds)
+
+    def is_late(self, number: int, task: Task) -> bool:
+        """Whether the fault holds the task's start back, or will."""
+        return number in self.expected.get(task, ()) or number in self.state.records[task].held_by
+
+    def hurry(self, number: int, tasks: Iterable[Task]) -> None:
+        """The fault holds no start of these tasks back any more."""
+        for task in tasks:
+            self.expected.get(task, {}).pop(number, None)
+            if number in self.state.records[task].held_by:
+                del self.until[task][number]
+                self.state.release(task, number)
+                if until := self.until[task]:
+                    self.state.timers.set(Timer.LATE_START, max(until.values()), task)
+
+    def due(self, task: Task) -> None:
+        """Start the task: its delays are over."""
+        self.state.release(task, *self.until.pop(task, ()))
+
 
 LONGEST = 0.5  # seconds after the last server has become a process; it may be a program that does not say Ready
 FOUND = 1.1  # seconds after a ps is up; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
@@ -21,7 +60,14 @@ FOUND = 1.1  # seconds after a ps is up; TensorFlow sets gRPC's fixed_reconnect_
 
 @dataclass(slots=True)
 class HeadStart:
-    """Holds the coordinator's start back."""
+    """Holds back the start of a coordinator that restarts with a ps, until the workers have found the new ps.
+
+    TensorFlow's channels try again a second after an address at which nobody listened. A worker that lives on while its
+    ps starts again has such a channel. Until it has tried again, what a coordinator asks of it fails at once, and the
+    coordinator with it.
+
+    Why not for the first start as well: measured, a coordinator that starts with its servers trains no later.
+    """
 
     state: ClusterState
     unfound: bool = False  # whether old workers have yet to find a new ps
@@ -41,7 +87,7 @@ class HeadStart:
             self.due()
 
     def due(self) -> None:
-        """Let it go, whatever its servers do."""
+        """Start the coordinator, whatever its servers do."""
         self.state.timers.clear(Timer.HEAD_START)
         self.state.release(self.state.job.leader, HEAD_START)
 
