@@ -195,6 +195,15 @@ def verify(found: Checkpoint) -> None:
             raise Damaged(f"its {MANIFEST} names {name!r}") from None
 
 
+def is_intact(checkpoint: Checkpoint) -> bool:
+    """Whether no file of the checkpoint is damaged or missing."""
+    try:
+        verify(checkpoint)
+    except Damaged:
+        return False
+    return True
+
+
 def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
     try:
         content = json.loads(_patiently(Path.read_bytes, directory / MANIFEST))

@@ -20,6 +20,7 @@ from clusterkit.training.checkpoint_store import (
     Damaged,
     as_step,
     follow_chief,
+    is_intact,
     remove,
     verify,
 )
@@ -179,7 +180,7 @@ class Checkpointer:
             self._background.wait()
             finish_all()
             self._wait_for(os.environ.get("CLUSTERKIT_RESTORE", ""))
-            found = checkpoint if checkpoint and _is_intact(checkpoint) else None
+            found = checkpoint if checkpoint and is_intact(checkpoint) else None
             if found is None and this_task.is_in_step():
                 found = follow_chief(f"clusterkit/restore/{next(_restores)}", self._choose, this_task.is_chief())
             elif found is None:
@@ -269,14 +270,6 @@ class Checkpointer:
         except (AssertionError, ValueError, tf.errors.InvalidArgumentError) as error:
             raise _mismatch(found, error) from error
         return True
-
-
-def _is_intact(checkpoint: Checkpoint) -> bool:
-    try:
-        verify(checkpoint)
-    except Damaged:
-        return False
-    return True
 
 
 def _mismatch(found: Checkpoint, error: Exception) -> CheckpointMismatch:

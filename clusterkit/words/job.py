@@ -32,29 +32,17 @@ class Devices:
 
 @dataclass(frozen=True, slots=True)
 class Hosts:
-    """The hosts of a job. Without any, its tasks are processes of this machine.
+    """The hosts of a job. Without any, its tasks are processes of this machine."""
 
-    | field | meaning |
-    | --- | --- |
-    | spare | hosts beside `count` on which no task is placed as long as no other host is lost |
-    | place | rules, such as `ps=host0` |
-    | interface | the one whose address the other tasks connect to; None: the one that leads to the supervisor |
-    | timeout | seconds for which a host may be cut off before it is counted as lost |
-    | listen | the address at which the supervisor waits for agents, with a port or without; None: as the engine needs |
-    | key | the file with the run's key, if somebody else has made it |
-    | engine | its name in engines/options.py; "local": this machine, with stand-ins for hosts |
-    | settings | the options that this engine alone has, as they were given |
-    """
-
-    engine: str = "local"
+    engine: str = "local"  # its name in engines/options.py; "local": this machine, with stand-ins for hosts
     count: int = 0
-    spare: int = 0
-    place: tuple[str, ...] = ()
-    interface: str | None = None
-    timeout: float = 30.0
-    listen: str | None = None
-    key: str | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    spare: int = 0  # hosts beside `count` on which no task is placed as long as no other host is lost
+    place: tuple[str, ...] = ()  # rules, such as `ps=host0`
+    interface: str | None = None  # whose address other tasks connect to; None: the one that leads to the supervisor
+    timeout: float = 30.0  # seconds for which a host may be cut off before it is counted as lost
+    listen: str | None = None  # the address, with or without a port, where agents connect; None: as the engine needs
+    key: str | None = None  # the file with the run's key, if somebody else has made it
+    settings: Mapping[str, Any] = field(default_factory=dict)  # the options that this engine alone has, as given
 
 
 class Breakpoints(enum.StrEnum):
