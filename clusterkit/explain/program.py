@@ -11,6 +11,11 @@ from clusterkit.check.misplaced import refused
 from clusterkit.explain.row import Condition, Evidence, Row, Words
 from clusterkit.words.distribution import WhyAlone
 
+_SAME_TASK = (
+    "Could not start gRPC server|[Aa]ddress already in use|opened no port|unexpectedly tried to connect|"
+    "already in error before the barrier|different incarnation"
+)
+
 
 def hits(id_: str, pattern: str) -> Condition:
     """The failure shows the pattern, with the word of a finding of `check` for `{0}`, which is the word {subject}."""
@@ -71,7 +76,7 @@ ROWS = (
         "",
         "The program sets the same TF_CONFIG in every task, so that each believes to be the same task.",
         "Leave TF_CONFIG as clusterkit sets it, or add --tf-config ours.",
-        hits("tf-config-overwritten", "Could not start gRPC server|[Aa]ddress already in use|opened no port"),
+        hits("tf-config-overwritten", _SAME_TASK),
         facts_only=True,
         example=("--workers", "2", "--startup-timeout", "20s"),
     ),
