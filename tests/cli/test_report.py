@@ -108,13 +108,13 @@ def test_a_run_with_a_kill_as_a_trace(copy: Clusterkit) -> None:
 
 
 def test_a_failed_run_names_its_cause(ck: Clusterkit) -> None:
-    """With the last lines of its log, which end no block."""
+    """With its error, which ends no block."""
     program = ck.home / "fails.py"
-    program.write_text("print('```')\nprint('<script>x</script>')\nraise ValueError('so')\n")
+    program.write_text("raise ValueError('so\\n```\\n<script>x</script>')\n")
     ck("up", "--restart", "never", program, code=1)
     text = ck("report", "--format", "md", "-o", "-").out
-    assert "### Cause\n\n`worker:0 exited with code 1 (attempt 1)`\n\n````text\n```\n<script>x</script>\n" in text
-    assert "ValueError: so\n````" in text
+    assert "### Cause\n\n`worker:0 exited with code 1 (attempt 1)`\n\n````text\nfails.py:1 in <module>: " in text
+    assert "ValueError: so\n```\n<script>x</script>\n````" in text
 
 
 def test_a_live_run_and_a_lost_one(ck: Clusterkit) -> None:

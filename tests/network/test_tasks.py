@@ -91,8 +91,8 @@ def own(kind: str, pid: int | str = "self") -> str:
 STARTS = {
     "cold": ("--start", "cold", PEERS),
     "forked": ("--preload", "preloads.good", PEERS),
-    "command": (sys.executable, PEERS),
-    "cold command": ("--start", "cold", sys.executable, PEERS),
+    "command": ("env", sys.executable, PEERS),
+    "cold command": ("--start", "cold", "env", sys.executable, PEERS),
 }
 
 
@@ -233,7 +233,9 @@ def test_a_detached_run_is_ready_when_its_tasks_listen(ck: Clusterkit, home: Pat
     (tmp_path / "go").touch()
     out, err = up.communicate(timeout=20)
     assert (up.returncode, out) == (0, "one\n")
-    assert sorted(err.splitlines()) == [" ✔ worker:0 is ready", " ✔ worker:1 is ready"]
+    *ready, follow = err.splitlines()
+    assert sorted(ready) == [" ✔ worker:0 is ready", " ✔ worker:1 is ready"]
+    assert "clusterkit attach one" in follow
     (tmp_path / "end").touch()
     ck("wait", "one")
 
