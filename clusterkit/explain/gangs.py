@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from clusterkit.explain.frames import not_through
 from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, TaskEvidence, Words
 from clusterkit.text.spelling import listed
 
@@ -16,6 +17,7 @@ SHAPES += r"expected shape (?P<other>\[[\d,]*\])"
 LEFT = (
     r"Collective ops is aborted|stopped sending heartbeats|[Hh]eartbeat timeout|Socket closed|Connection reset by peer"
 )
+CROSS = r"Method requires being in cross-replica context, use get_replica_context\(\)\.merge_call\(\)"
 IN_A_STEP = ("waits in TensorFlow's runtime", "waits for a lock or an event")
 KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # which hides Keras's own frames
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
@@ -188,11 +190,21 @@ ROWS: tuple[Row, ...] = (
     Row(
         "reduce-in-a-replica",
         "RuntimeError: Method requires being in cross-replica context, use get_replica_context().merge_call()",
-        r"Method requires being in cross-replica context, use get_replica_context\(\)\.merge_call\(\)",
+        CROSS,
         "{line} calls a method of the strategy, such as reduce or run, inside of the function that strategy.run runs "
         "in "
         "each replica.",
         "Call it outside, on what run returns; inside, use tf.distribute.get_replica_context().all_reduce(…).",
+        not_through("train_on_batch"),
+        example=GANG,
+    ),
+    Row(
+        "train-on-batch-in-run",
+        "RuntimeError: Method requires being in cross-replica context, in train_on_batch",
+        rf"/keras/src/[^\n]*, in train_on_batch\b(?s:.){{0,2000}}{CROSS}",
+        "{line} runs Keras's train_on_batch in each replica, but that method itself distributes its batch.",
+        "Call model.train_on_batch(x, y) without strategy.run, or model.fit.",
+        reported=("tensorflow/tensorflow#41773",),
         example=GANG,
     ),
     Row(

@@ -127,8 +127,9 @@ ROWS: tuple[Row, ...] = (
         "resolver-without-task",
         "ValueError: When `cluster_spec` is given, you must also specify `task_type` and `task_id`.",
         "When `cluster_spec` is given, you must also specify `task_type` and `task_id`",
-        "The resolver in {line} knows the cluster, but not which of its tasks this process is.",
-        f"{RESOLVER}, which reads both from TF_CONFIG, or leave its argument out.",
+        "The strategy in {line} knows the cluster, but not which of its tasks this process is: its resolver does not "
+        "say it, or the program has written a TF_CONFIG without a task.",
+        f"{RESOLVER}, or leave its argument out, and leave TF_CONFIG as clusterkit sets it.",
         example=GANG,
     ),
     Row(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from clusterkit.explain import data, environment, gangs, keras, peers, program, resolvers, servers
+from clusterkit.explain import data, environment, gangs, keras, loops, peers, program, resolvers, servers
 from clusterkit.explain.row import Row
 
 TABLE: tuple[Row, ...] = (
     *program.ROWS,
     *resolvers.ROWS,
     *gangs.ROWS,
+    *loops.ROWS,
     *servers.ROWS,
     *keras.ROWS,
     *data.ROWS,

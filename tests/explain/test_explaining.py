@@ -209,7 +209,8 @@ def test_the_explanation_is_in_the_report_and_in_the_result(tmp_path: Path, monk
     monkeypatch.chdir(tmp_path)  # so that the program's name is short
     result = explained(failed(BEGIN, STARTUP), job_of(tmp_path, f"{TF}tf.zeros(1)\n{MADE}"))
     lines = report(result, RunDirectory(tmp_path), color=False, width=80).splitlines()
-    start, end = (next(at for at, line in enumerate(lines) if line.startswith(begin)) for begin in ("    Why: ", "    │ "))
+    begins = ("    Why: ", "    │ ")
+    start, end = (next(at for at, line in enumerate(lines) if line.startswith(begin)) for begin in begins)
     block = lines[start - 1 : end]
     assert (block[0], block[-1], max(map(len, block)) <= 80) == ("", "", True)
     said = " ".join(" ".join(block).replace("Why: ", "").replace("Fix: ", "").split())

@@ -60,6 +60,11 @@ def rows(*tasks: TaskEvidence) -> list[str]:
         ),
         (f"RuntimeError: in user code:\n    RuntimeError: {CROSS}", "reduce-in-a-replica"),
         (
+            '    File "/lib/keras/src/backend/tensorflow/trainer.py", line 622, in train_on_batch  **\n'
+            f"        self._maybe_symbolic_build(data_batch=(x, y, sample_weight))\n    RuntimeError: {CROSS}",
+            "train-on-batch-in-run",
+        ),
+        (
             f"    tf.distribute.get_replica_context().all_reduce(1)\n    ^^^^^^^^\n{NONE} 'all_reduce'",
             "replica-context-outside-run",
         ),

@@ -1,0 +1,77 @@
+"""Rows about training loops of one's own: replicas, datasets and optimizers without `fit`."""
+
+from __future__ import annotations
+
+from clusterkit.explain.frames import not_through
+from clusterkit.explain.row import Row
+
+_TWO = ("--workers", "2")
+_OLD = (*_TWO, "--keras", "2")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "gradients-without-run",
+        "ValueError: DistributedVariable.handle is not available outside the replica context",
+        r"`?handle`? is not available outside the replica context",
+        "{line} computes gradients or updates variables under the strategy, but not in a function that strategy.run "
+        "runs.",
+        "Move the tape and apply_gradients into a function, and call strategy.run(that_function, args=(batch,)).",
+        reported=("tensorflow/tensorflow#35226", "tensorflow/tensorflow#49521", "tensorflow/tensorflow#36392"),
+        example=_TWO,
+    ),
+    Row(
+        "batch-not-in-args",
+        "ValueError: Flattening a PerReplica to components is not supported in replica context.",
+        r"Flattening a PerReplica to components is not supported in replica context",
+        "The function that strategy.run runs uses the batch of all replicas from around it, instead of its own share.",
+        "Give it the batch as an argument: strategy.run(step, args=(batch,)).",
+        reported=("tensorflow/tensorflow#35404",),
+        example=_TWO,
+    ),
+    Row(
+        "reduce-without-axis",
+        "TypeError: StrategyBase.reduce() missing 1 required positional argument: 'axis'",
+        r"^ *TypeError: \w+\.reduce\(\) missing 1 required positional argument",
+        "strategy.reduce takes three arguments: the operation, the value, and the axis along which it is reduced, too.",
+        "strategy.reduce(tf.distribute.ReduceOp.SUM, value, axis=None), or axis=0 for one value per row.",
+        reported=("tensorflow/tensorflow#33388",),
+        example=_TWO,
+    ),
+    Row(
+        "less-data-than-workers",
+        "StopIteration, after OutOfRangeError: End of sequence, at the first batch of a distributed dataset",
+        r"OutOfRangeError: [^\n]*End of sequence(?s:.){0,4000}^StopIteration",
+        "The share of the data that {task} gets has no whole batch left at {line}.",
+        "Let each worker have at least one batch: a smaller batch, no drop_remainder=True, or .repeat().",
+        not_through("coordinator"),
+        reported=("tensorflow/tensorflow#43039",),
+        example=_TWO,
+    ),
+    Row(
+        "slot-variable-of-another-scope",
+        "ValueError: Trying to create optimizer slot variable under the scope for tf.distribute.Strategy",
+        r"Trying to create optimizer slot variable under the scope for tf\.distribute\.Strategy",
+        "The model was made outside the scope of the strategy under which its optimizer is used.",
+        "Make the model inside with strategy.scope(), as the optimizer.",
+        reported=("huggingface/transformers#8448", "tensorflow/recommenders-addons#272"),
+        example=_OLD,
+    ),
+    Row(
+        "distributed-dataset-without-steps",
+        "ValueError: When providing a distributed dataset, you must specify the number of steps to run.",
+        r"When providing a distributed dataset, you must specify the number of steps to run",
+        "Keras 2 does not know how long a dataset is that strategy.experimental_distribute_dataset has distributed.",
+        "Give fit the plain dataset, which it distributes by itself, or steps_per_epoch.",
+        reported=("tensorflow/tensorflow#56773",),
+        example=_OLD,
+    ),
+    Row(
+        "keras-inside-tensorflow",
+        "AttributeError: … 'tensorflow.python.distribute.input_lib' has no attribute 'DistributedDatasetInterface'",
+        r"'tensorflow\.python\.distribute\.input_lib' has no attribute 'DistributedDatasetInterface'",
+        "The program imports tensorflow.python.keras, an old copy of Keras inside TensorFlow that no longer works.",
+        "Import from tensorflow.keras: from tensorflow.keras import layers, models.",
+        reported=("tensorflow/tensorflow#92113", "tensorflow/tensorflow#61974", "tensorflow/tensorflow#61900"),
+        example=_TWO,
+    ),
+)
