@@ -64,11 +64,8 @@ PURE = (
     *(f"ledger/{name}" for name in ("startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
     *("check/findings", "check/misplaced", "check/rules", "check/source"),
-    *(
-        f"explain/{name}"
-        for name in ("data", "environment", "frames", "gangs", "keras", "matching", "peers", "program")
-    ),
-    *(f"explain/{name}" for name in ("peers", "program", "resolvers", "row", "servers", "table")),
+    *(f"explain/{name}" for name in ("data", "environment", "frames", "gangs", "keras", "loops", "matching", "peers")),
+    *(f"explain/{name}" for name in ("program", "resolvers", "row", "servers", "table")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules"),
     *("views/prefixed", "views/repeats", "views/stragglers", "views/tables", "views/tracebacks"),
     *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "trace")),
