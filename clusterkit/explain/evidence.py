@@ -12,6 +12,7 @@ from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
 from clusterkit.machine.blame import was_killed
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.files import end_of
+from clusterkit.text.frames import is_own
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.account import Startup
 from clusterkit.words.job import JobSpec
@@ -26,7 +27,6 @@ _SECTION = re.compile(r"^((?:chief|worker|ps|evaluator):\d{1,9}) (.{1,1000})$", 
 _ENDPOINT = re.compile(r"^  endpoint +(\S{1,300})(, not listening)?$", re.MULTILINE)
 _LISTENS = re.compile(r"^  listens +(.{1,2000})$", re.MULTILINE)
 _STACK = re.compile(r"^    (/.{0,4096}):(\d{1,9}) in ", re.MULTILINE)
-_LIBRARY = re.compile(r"/lib(?:64)?/python3[^/]*/|/(?:site|dist)-packages/|/clusterkit/(?:task|warm|training)/")
 
 
 def evidence_of(
@@ -120,7 +120,7 @@ def stuck_tasks(report: str) -> Iterator[StuckTask]:
     for head, end in zip(heads, ends, strict=False):
         section = report[head.end() : end]
         endpoint, listens = _ENDPOINT.search(section), _LISTENS.search(section)
-        own = [found for found in _STACK.findall(section) if not _LIBRARY.search(found[0])]
+        own = [found for found in _STACK.findall(section) if is_own(found[0])]
         yield StuckTask(
             task=Task.parse(head[1]),
             doing=head[2],

@@ -1,23 +1,36 @@
-"""Conditions on the code in which an error was raised."""
+"""The code in which an error was raised: the frames of a traceback, and conditions on them."""
 
 from __future__ import annotations
 
-from clusterkit.explain.row import HOLDS, Condition, Evidence, Words
+import re
+
+from clusterkit.explain.row import HOLDS, Condition
+from clusterkit.text.frames import is_own
+
+_FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)
+
+
+def frames_of(text: str) -> list[tuple[str, str]]:
+    """The file and the line's number of each frame in a traceback."""
+    return _FRAME.findall(text)
+
+
+def own_line(text: str) -> str:
+    """The last line of the program's own code in a traceback, as in `train.py:38`; empty without any."""
+    own = [f"{file.rpartition('/')[2]}:{number}" for file, number in frames_of(text) if is_own(file)]
+    return own[-1] if own else ""
+
+
+def showing(pattern: str) -> Condition:
+    """The failed task's error also shows this."""
+    return lambda evidence: HOLDS if re.search(pattern, evidence.first.text, re.MULTILINE) else None
 
 
 def through(code: str) -> Condition:
     """The traceback passes through this code: a part of a path, a function or a line."""
-
-    def holds(evidence: Evidence) -> Words | None:
-        return HOLDS if code in evidence.first.text else None
-
-    return holds
+    return lambda evidence: HOLDS if code in evidence.first.text else None
 
 
 def not_through(code: str) -> Condition:
     """The traceback does not pass through this code."""
-
-    def holds(evidence: Evidence) -> Words | None:
-        return None if code in evidence.first.text else HOLDS
-
-    return holds
+    return lambda evidence: None if code in evidence.first.text else HOLDS

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.explain.frames import not_through
-from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, TaskEvidence, Words
+from clusterkit.explain.frames import not_through, own_line, showing, through
+from clusterkit.explain.row import Condition, Evidence, Row, TaskEvidence, Words
 from clusterkit.text.spelling import listed
 
 GANG = ("--workers", "2")
@@ -21,10 +21,6 @@ CROSS = r"Method requires being in cross-replica context, use get_replica_contex
 IN_A_STEP = ("waits in TensorFlow's runtime", "waits for a lock or an event")
 KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # which hides Keras's own frames
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
-
-_OWN = re.compile(
-    r'^ *File "(?!<|[^"\n]*(?:/(?:site|dist)-packages/|/lib/python3))(?:[^"\n]*/)?([^"/\n]+)", line (\d+)', re.M
-)
 
 
 def left(where: str = "") -> Condition:
@@ -45,18 +41,12 @@ def left(where: str = "") -> Condition:
     return holds
 
 
-def showing(pattern: str) -> Condition:
-    """The failed task's error also shows this."""
-    return lambda evidence: HOLDS if re.search(pattern, evidence.first.text, re.MULTILINE) else None
-
-
 def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
-    own = _OWN.findall(other.text)
     steps = f", after step {first.step}" if first.step is not None else ""
     return {
         "left": first.name,
         "waits": other.name,
-        "place": ":".join(own[-1]) if own else "its program",
+        "place": own_line(other.text) or "its program",
         "steps": steps,
     }
 
@@ -156,7 +146,7 @@ ROWS: tuple[Row, ...] = (
         "The workers build different models: variables are sent from worker:0 to the others, in the order in which "
         "they are created.",
         "Build the same model in all workers: the same layers in the same order, and a seed where chance decides.",
-        showing("Unable to automatically build the model"),
+        through("Unable to automatically build the model"),
         example=GANG,
         over=("calls-differ", "shapes-differ", "variables-in-another-order"),
     ),

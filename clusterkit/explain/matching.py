@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from clusterkit.check.findings import Finding
+from clusterkit.explain.frames import frames_of, own_line
 from clusterkit.explain.row import Evidence, Row, Words
 from clusterkit.explain.table import TABLE
 from clusterkit.text.printable import printable
@@ -14,9 +15,6 @@ from clusterkit.words.explanation import Explanation
 
 MOST = 3  # explanations of a failure
 LONGEST_WORD = 200  # characters of what a log contributes to a sentence
-
-_FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)
-_INSTALLED = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/|^<|\bclusterkit/(?:task|warm)/")
 
 
 class _Match(NamedTuple):
@@ -56,7 +54,7 @@ def _match(row: Row, evidence: Evidence) -> _Match | None:
 
 def _finding(row: Row, evidence: Evidence, words: Words) -> Finding | None:
     """Return what `check` found under the row's id, preferably at a line that is in the traceback."""
-    lines = {(file.rpartition("/")[2], number) for file, number in _FRAME.findall(evidence.first.text)}
+    lines = {(file.rpartition("/")[2], number) for file, number in frames_of(evidence.first.text)}
 
     def is_in_traceback(finding: Finding) -> bool:
         return (finding.location.file.rpartition("/")[2], str(finding.location.line)) in lines
@@ -70,7 +68,7 @@ def _explanation(match: _Match, evidence: Evidence) -> Explanation:
     row, first, finding = match.row, evidence.first, match.finding
     if finding is not None:
         return Explanation(row.id, first.task, f"{finding.location}: {finding.what}", finding.advice, row.reported)
-    words = _Words(task=printable(first.name), line=_own_line(first.text))
+    words = _Words(task=printable(first.name), line=printable(own_line(first.text) or "the program"))
     words |= {name: printable(" ".join(word.split())) for name, word in match.words.items()}
     means = words.get("means") or row.means.format_map(words)
     advice = words.get("advice") or row.advice.format_map(words)
@@ -82,10 +80,3 @@ class _Words(dict[str, str]):
 
     def __missing__(self, name: str) -> str:
         return "…"
-
-
-def _own_line(text: str) -> str:
-    """Return the last line of the program's own code in a traceback: `train.py:38`."""
-    own = [frame for frame in _FRAME.findall(text) if not _INSTALLED.search(frame[0])]
-    file, number = own[-1] if own else ("", "")
-    return printable(f"{file.rpartition('/')[2]}:{number}") if file else "the program"

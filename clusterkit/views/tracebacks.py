@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice, pairwise
 
+from clusterkit.text.frames import owner_of
 from clusterkit.text.lines import traceback_start
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import fitted
@@ -30,9 +31,6 @@ _REMOTE = re.compile(r"Additional GRPC error information from remote target /job
 # What repeats the error, and advice for another way to run a program.
 _TRANSPORT = re.compile(r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.")
 _MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
-_INSTALLED = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/task/))([^/]+)")
-_STANDARD = re.compile(r".*/lib/python3[^/]*/|<frozen ")
-_GENERATED = "/__autograph_generated_file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
         number += 1
         if frame := _FRAME.match(line):
             end = _end_of_code(lines, number, frame["margin"])
-            owner = _owner(frame["file"])
+            owner = owner_of(frame["file"])
             if not owner:
                 home = frame["file"].rpartition("/")[0] if home is None else home
                 yield from _call(frame, lines[number:end], home)
@@ -107,13 +105,6 @@ def _call(frame: re.Match[str], code: Sequence[str], home: str) -> Iterator[_Pie
     else:
         called = f": {code[0][len(margin) :].strip()}" if code else ""
         yield _Piece(f"{where} in {frame['name']}{called}", "call")
-
-
-def _owner(file: str) -> str:
-    """Whose code a file is; empty for the program's own."""
-    if installed := _INSTALLED.search(file):
-        return installed[1].removesuffix(".py")
-    return "Python" if _STANDARD.match(file) else "tensorflow" if _GENERATED in file else ""
 
 
 def _of_chain(pieces: list[_Piece]) -> list[_Piece]:

@@ -8,15 +8,13 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import PurePosixPath
 
+from clusterkit.text.frames import is_own
+
 # A task can write anything into its stacks, so every part has a longest size.
 _FRAME = re.compile(
     r'^  File "(?P<file>.{0,4096})", line (?P<line>\d{1,9}) in (?P<function>.{1,500})$', flags=re.MULTILINE
 )
 _MOST_FRAMES = 200  # of a thread; faulthandler writes 100
-_LIBRARY = re.compile(
-    r"/lib(64)?/python3[^/]*/|/(site|dist)-packages/|^<|/__autograph_generated_file"
-    r"|/clusterkit/(task|warm|training)/.*\.py$"
-)
 _OUTERMOST = "<module>"
 
 
@@ -35,7 +33,7 @@ class Frame:
     @property
     def own(self) -> bool:
         """Whether this is the program's code, and not a library's."""
-        return not _LIBRARY.search(self.file)
+        return is_own(self.file)
 
 
 @dataclass(frozen=True, slots=True)

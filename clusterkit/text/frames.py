@@ -1,0 +1,21 @@
+"""Whose code a frame of a stack or a traceback is."""
+
+from __future__ import annotations
+
+import re
+
+_PACKAGE = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/(?:task|warm|training)/.*\.py$))([^/]+)")
+_STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/|^<frozen ")
+_GENERATED = "/__autograph_generated_file"
+
+
+def owner_of(file: str) -> str:
+    """The package that a file belongs to, `Python` for the standard library; empty for the program's own files."""
+    if package := _PACKAGE.search(file):
+        return package[1].removesuffix(".py")
+    return "Python" if _STANDARD.search(file) else "tensorflow" if _GENERATED in file else ""
+
+
+def is_own(file: str) -> bool:
+    """Whether a frame names a file of the program, not one of a library, and not text that was executed."""
+    return not file.startswith("<") and not owner_of(file)
