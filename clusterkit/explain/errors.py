@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clusterkit.text.lines import last_traceback
+from clusterkit.text.lines import chained_traceback
 from clusterkit.text.noise import NoiseFilter
 
 LONGEST_LINE = 2000  # characters; the rest of a longer one is not looked at
 MOST = 400  # lines of an error: the first half, where it is raised, and the last, where TensorFlow names its operations
 LAST = 40  # lines of a log without a traceback
 BEFORE = 40  # lines before the error
-
-_CHAINED = (
-    "During handling of the above exception, another exception occurred:",
-    "The above exception was the direct cause of the following exception:",
-)
 
 
 def error_text(lines: Sequence[str]) -> tuple[str, str]:
@@ -25,19 +20,9 @@ def error_text(lines: Sequence[str]) -> tuple[str, str]:
     """
     noise = NoiseFilter()
     said = [line[:LONGEST_LINE] for line in lines if not noise.is_noise(line)]
-    start = error_start(said)
+    start = chained_traceback(said)
     if start is None:
         start = max(0, len(said) - LAST)
     error = said[start:]
     error = error if len(error) <= MOST else [*error[: MOST // 2], *error[-MOST // 2 :]]
     return "\n".join(error), "\n".join(said[max(0, start - BEFORE) : start])
-
-
-def error_start(lines: Sequence[str]) -> int | None:
-    """Return the number of the line with which the last traceback begins, and those that it is chained to."""
-    start = end = last_traceback(lines)
-    while end is not None:
-        start = end
-        above = next((line for line in reversed(lines[max(0, end - 3) : end]) if line.strip()), "")
-        end = last_traceback(lines[: end - 1]) if above in _CHAINED else None
-    return start

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from typing import NamedTuple
 
-from clusterkit.explain.errors import LAST, LONGEST_LINE, error_start, error_text
+from clusterkit.explain.errors import LAST, LONGEST_LINE, error_text
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, TaskEvidence
 from clusterkit.machine.blame import blame, looks_collateral
-from clusterkit.text.lines import LineSplitter, last_exception
+from clusterkit.text.lines import LineSplitter, chained_traceback, last_exception
 from clusterkit.text.printable import COLOR
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task, TaskType
@@ -124,7 +124,7 @@ def _line(line: str, form: re.Pattern[str] | None) -> Line | None:
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             fields = json.loads(line)
             return Line(str(fields["task"])[:80], str(fields["line"]))
-    line = _TIME.sub("", line, count=1) if line[:2] == "20" else line
+    line = _untimed(line)
     if "│" in line:
         if _OF_REPORT.match(line):
             return None
@@ -141,12 +141,13 @@ def _untimed(line: str) -> str:
 
 def _blocks(source: str, lines: list[tuple[int, str]]) -> Iterator[_Block]:
     """Yield the errors of a source: its last one; without a prefix, all, since they may be of many tasks."""
+    texts = [text for _, text in lines]
     end = len(lines)
-    while (start := error_start([text for _, text in lines[:end]])) is not None:
-        texts = [text for _, text in lines[:end]]
-        if end == len(lines) and len(lines) - start - _length(texts[start:]) > WENT_ON:
+    while (start := chained_traceback(texts[:end])) is not None:
+        error = texts[start:end]
+        if end == len(lines) and len(error) - _length(error) > WENT_ON:
             return
-        yield _Block(lines[start][0], source, texts[start:], texts[:start][-LAST:])
+        yield _Block(lines[start][0], source, error, texts[max(0, start - LAST) : start])
         if source:
             return
         end = start

@@ -74,7 +74,7 @@ def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
     return pieces
 
 
-_TRACEBACK = "Traceback (most recent call last):"
+TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
 _CHAINED = ("During handling of the above exception, an", "The above exception was the direct cause of ")
 _NO_PYTHON = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
@@ -88,19 +88,29 @@ def last_traceback(lines: Sequence[str]) -> int | None:
     return next((number for number in range(len(lines) - 1, -1, -1) if _begins(lines, number)), None)
 
 
+def chained_traceback(lines: Sequence[str]) -> int | None:
+    """The number of the line that begins the last traceback, or the first one to which that is chained.
+
+    The lines may lack the beginning of the first one.
+    """
+    start = before = last_traceback(lines)
+    while before is not None:
+        start = before
+        before = last_traceback(lines[: start - 1]) if _is_chained(lines, start) else None
+    return start
+
+
+def _is_chained(lines: Sequence[str], start: int) -> bool:
+    return any(line.startswith(_CHAINED) for line in lines[max(0, start - 2) : start])
+
+
 def traceback_start(lines: Sequence[str]) -> int | None:
     """The number of the line that begins the last error: with the exceptions that led to it, or of what is no Python.
 
     Without the first line of a traceback, which the lines may lack, the first frame counts.
     """
-    start = last_traceback(lines)
-    while start is not None and any(line.startswith(_CHAINED) for line in lines[max(0, start - 2) : start]):
-        before = last_traceback(lines[: start - 1])
-        if before is None:
-            return 0
-        start = before
-    if start is not None:
-        return start
+    if (start := chained_traceback(lines)) is not None:
+        return 0 if _is_chained(lines, start) else start
     frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
     if said := {number for number, line in enumerate(lines) if _NO_PYTHON.match(line)}:
         return next((number for number in reversed(frames) if said.intersection(range(number, number + 5))), None)
@@ -110,9 +120,9 @@ def traceback_start(lines: Sequence[str]) -> int | None:
 
 def _begins(lines: Sequence[str], number: int) -> bool:
     line, following = lines[number], "".join(lines[number + 1 : number + 2])
-    if line.startswith((_TRACEBACK, f"  + Exception Group {_TRACEBACK}")):
+    if line.startswith((TRACEBACK, f"  + Exception Group {TRACEBACK}")):
         return True
-    return line.endswith(_TRACEBACK) and following.startswith('  File "')
+    return line.endswith(TRACEBACK) and following.startswith('  File "')
 
 
 def last_exception(lines: Sequence[str]) -> str | None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from textwrap import wrap
 
 from clusterkit.text.printable import printable
+from clusterkit.text.wrapping import at_words
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.outcome import RunResult, RunState
 
@@ -32,14 +32,9 @@ def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") 
         parts += [("See: ", " ".join(map(address, explanation.reported)))] if explanation.reported else []
         lines += [""] if lines else []
         for title, text in parts:
-            lines += wrap(
-                printable(text),
-                max(width, NARROWEST),
-                initial_indent=indent + title,
-                subsequent_indent=indent + " " * len(title),
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
+            lines += at_words(
+                f"{indent}{title}{printable(text)}", max(width, NARROWEST), indent + " " * len(title)
+            ).split("\n")
     return lines
 
 

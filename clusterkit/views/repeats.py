@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from clusterkit.text.lines import TRACEBACK
 from clusterkit.words.model import number_of
 
-TITLE = "Traceback (most recent call last):"
 LONGEST = 200  # lines of a traceback; a longer one is shown
 MOST = 64  # tracebacks that are remembered
 AFTER = 40  # lines after one that may belong to it
 
+_TITLE = TRACEBACK.encode()
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 
 
@@ -36,11 +37,11 @@ class Repeats:
 
     def may_hide(self, whole: bytes) -> bool:
         """Whether lines have to go through `feed`."""
-        return bool(self._held) or self._own is not None or self._same is not None or TITLE.encode() in whole
+        return bool(self._held) or self._own is not None or self._same is not None or _TITLE in whole
 
     def feed(self, line: str) -> list[str]:
         """What to show now that this line came."""
-        if line.startswith(TITLE):
+        if line.startswith(TRACEBACK):
             held, self._held, self._own, self._same = self._held, [line], None, None
             return held
         if self._held:
@@ -75,4 +76,4 @@ class Repeats:
             return held
         self._same = [*told.after]
         whose = "before" if told.by == self._task else f"{told.by}'s"
-        return [f"{TITLE} … {number_of('line', len(held) - 2)} as {whose}", held[-1]]
+        return [f"{TRACEBACK} … {number_of('line', len(held) - 2)} as {whose}", held[-1]]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from clusterkit.views.repeats import LONGEST, TITLE, Repeats, Told
+from clusterkit.text.lines import TRACEBACK as TITLE
+from clusterkit.views.repeats import LONGEST, Repeats, Told
 
 FRAMES = ['  File "train.py", line 3, in step', "    f()"]
 FIRST = [TITLE, *FRAMES, "E: 1", "more of it", "", "the end"]
