@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from clusterkit.chaos.model import Baseline, Timed
+from clusterkit.ledger.ledger import ledger_of
+from clusterkit.words.account import RecoveryReport
 from clusterkit.words.events import (
-    AttemptEnded,
     Checkpointed,
     CheckpointFound,
     FaultInjected,
     FaultTook,
     Progressed,
-    RestartPlanned,
     Resumed,
     Spawned,
 )
@@ -105,7 +105,7 @@ def violations(
             found.append(f"The job ended at step {result.last_step}; {ends}.")
         found += _metric(baseline, events, measure)
     found += _together(_lost(job, events))
-    found += _together(_causes(events))
+    found += _together(_causes(ledger_of(job, events).account()))
     return [*found, *left]
 
 
@@ -130,7 +130,7 @@ class _Saved:
 
     steps: list[int] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
-    unclear: list[str] = field(default_factory=list)  # damage to checkpoints that have not been reported yet
+    unclear: list[str] = field(default_factory=list)  # damaged files of checkpoints that have not been reported yet
     at_start: dict[tuple[Task, int], int] = field(default_factory=dict)
     resumed: set[tuple[Task, int]] = field(default_factory=set)
     early: set[tuple[Task, int]] = field(default_factory=set)  # attempts before the first report of a checkpoint
@@ -140,19 +140,19 @@ class _Saved:
     def add(self, event: Checkpointed) -> None:
         self.steps = [step for step in self.steps if step != event.step] + [event.step]
         self.names[event.step] = event.path.rpartition("/")[2]
-        for detail in self.unclear:
-            if self._is_named(event.step, detail):  # its file was damaged before it was reported
-                self.unclear.remove(detail)
+        for file in self.unclear:
+            if self._has_file(event.step, file):  # it was damaged before it was reported
+                self.unclear.remove(file)
                 self.steps.remove(event.step)
                 return
 
-    def damage(self, detail: str) -> None:
-        """A checkpoint was damaged: the one that `detail` names; if it names none of them, perhaps the newest."""
-        named = [step for step in self.steps if self._is_named(step, detail)]
-        if not named:
-            self.unclear.append(detail)
+    def damage(self, file: str | None) -> None:
+        """A file was damaged: forget its checkpoint, or the newest one if the file belongs to no known checkpoint."""
+        damaged = [] if file is None else [step for step in self.steps if self._has_file(step, file)]
+        if file is not None and not damaged:
+            self.unclear.append(file)
         if self.steps:
-            self._lose(named[-1] if named else self.steps[-1])
+            self._lose(damaged[-1] if damaged else self.steps[-1])
 
     def _lose(self, gone: int) -> None:
         """Forget a checkpoint, also as one that attempts find which have not resumed yet."""
@@ -162,8 +162,8 @@ class _Saved:
             if self.steps:
                 self.at_start[key] = self.steps[-1]
 
-    def _is_named(self, step: int, detail: str) -> bool:
-        return re.search(rf"(?<![\w.-]){re.escape(self.names[step])}(?!\d)", detail) is not None
+    def _has_file(self, step: int, file: str) -> bool:
+        return re.search(rf"(?<![\w.-]){re.escape(self.names[step])}(?!\d)", file) is not None
 
     def spawned(self, event: Spawned) -> None:
         key = event.task, event.attempt
@@ -184,9 +184,9 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
                 saved.add(event)
             case FaultInjected(number=number, action=FaultAction.CORRUPT):
                 corrupted.add(number)
-            case FaultTook(number, detail, True) if number in corrupted:
+            case FaultTook(number, _, True, file) if number in corrupted:
                 corrupted.discard(number)
-                saved.damage(detail)
+                saved.damage(file)
             case Spawned():
                 saved.spawned(event)
             case CheckpointFound(task, attempt) if (task, attempt) in saved.early - saved.found:
@@ -216,15 +216,15 @@ def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[
             yield task, attempt, _NOT_RESTORED
 
 
-def _causes(events: Timed) -> Iterator[_Said]:
+def _causes(report: RecoveryReport) -> Iterator[_Said]:
     """Attempts that were named as the cause of a restart although no fault explains their failure."""
-    faults = [event for _, event in events if isinstance(event, FaultInjected)]
-    injected = {task for fault in faults for task in (*fault.tasks, *fault.others)}
+    injected = {task for fault in report.faults for task in (*fault.tasks, *fault.others)}
     where = ", ".join(map(str, sorted(injected))) or "no task"
-    ended = {(event.task, event.attempt): event for _, event in events if isinstance(event, AttemptEnded)}
-    causes = [event.cause for _, event in events if isinstance(event, RestartPlanned) and event.cause is not None]
-    for cause in {(cause.task, cause.attempt): cause for cause in causes if not cause.exit.ok}.values():
-        if ended[cause.task, cause.attempt].fault is None:
+    for recovery in report.recoveries:
+        cause = recovery.cause
+        if cause is None or recovery.planned is None or recovery.asked or recovery.allocation is not None:
+            continue
+        if not cause.exit.ok and cause.fault is None:
             what = f"{cause.exit} and was named as the cause of a restart, but no fault accounts for that: "
             yield cause.task, cause.attempt, f"{what}they were injected into {where}."
 

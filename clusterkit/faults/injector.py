@@ -50,7 +50,10 @@ class Injector:
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
         """Inject a fault, and post FaultTook with what was done or why nothing was."""
         try:
-            took = FaultTook(number, self._do(number, fault, tasks, others))
+            if fault.action is FaultAction.CORRUPT:
+                took = self._corrupt(number, fault)
+            else:
+                took = FaultTook(number, self._do(number, fault, tasks, others))
         except ClusterkitError as error:
             took = FaultTook(number, str(error), done=False)
         except OSError as error:
@@ -88,8 +91,6 @@ class Injector:
                 return f"{listed(tasks)} can run at most {plain(100 * share)} % of the time"
             case FaultAction.MEMORY:
                 return self._limit_memory(number, fault, tasks)
-            case FaultAction.CORRUPT:
-                return self._corrupt(number, fault)
             case FaultAction.DISK_FULL:
                 return self._fill_disk(number)
             case FaultAction.RESET:
@@ -111,12 +112,13 @@ class Injector:
             raise _CannotInject("; ".join(failed))
         return "; ".join(done + failed)
 
-    def _corrupt(self, number: int, fault: Fault) -> str:
+    def _corrupt(self, number: int, fault: Fault) -> FaultTook:
         # The seed includes the number: the same bytes flipped twice would be intact again.
         done = corrupt(self._checkpoints, fault.how or "flip", f"{self._seed}/{number}")
         if done is None:
             raise _CannotInject(f"there is no checkpoint in {self._checkpoints}")
-        return done
+        how, file = done
+        return FaultTook(number, f"{how} {file}", file=file)
 
     def _fill_disk(self, number: int) -> str:
         if self._network is None:

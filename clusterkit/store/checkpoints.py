@@ -55,8 +55,8 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
                         todo.append(entry.path)
 
 
-def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
-    """Damage the newest checkpoint's biggest file; return what was done, None if all are empty. Raises OSError."""
+def corrupt(directory: PurePath, how: str, seed: str) -> tuple[str, str] | None:
+    """Damage the newest checkpoint's biggest file; return how, and the file; None if all are empty. Raises OSError."""
     for _ in range(_TRIES):
         newest = newest_checkpoint(directory)
         if newest is None:
@@ -73,7 +73,7 @@ def corrupt(directory: PurePath, how: str, seed: str) -> str | None:
                 done = _flip(file, times.st_size, seed)
             # Its age is kept, so that it stays the newest checkpoint.
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
-            return f"{done} {file.relative_to(directory)}"
+            return done, str(file.relative_to(directory))
     return None
 
 

@@ -240,6 +240,7 @@ class FaultTook(Tagged):
     number: int
     detail: str
     done: bool = True
+    file: str | None = None  # the damaged file of a checkpoint, below the directory of checkpoints
 
 
 @dataclass(frozen=True, slots=True)

@@ -153,9 +153,14 @@ def test_a_checkpoint_of_which_no_step_is_known_counts_too() -> None:
 CORRUPTED = killed(number=2, action=FaultAction.CORRUPT)
 
 
+def flipped(file: str) -> FaultTook:
+    """The backend damaged this file."""
+    return FaultTook(2, f"flipped 64 bytes in {file}", file=file)
+
+
 def test_a_checkpoint_that_is_damaged_before_it_is_read_is_none() -> None:
     """An attempt that has begun, and has not looked for one yet, finds the one before it."""
-    events = [saved(20), saved(50), CORRUPTED, *DIED, FaultTook(2, "flipped 64 bytes in ckpt-50/state.data")]
+    events = [saved(20), saved(50), CORRUPTED, *DIED, flipped("ckpt-50/state.data")]
     assert said([*events, Resumed(CHIEF, 2, 20, "/x"), done()]) == []
     assert said([*events, Resumed(CHIEF, 2, 0, None), done()]) != []
 
@@ -163,13 +168,13 @@ def test_a_checkpoint_that_is_damaged_before_it_is_read_is_none() -> None:
 @pytest.mark.parametrize(
     ("damage", "resumed", "good"),
     [
-        ([FaultTook(2, "flipped 64 bytes in ckpt-50/state.data")], 20, True),
-        ([FaultTook(2, "flipped 64 bytes in ckpt-50/state.data")], 0, False),
-        ([FaultTook(2, "flipped 64 bytes in ckpt-20/state.data")], 20, False),
+        ([flipped("ckpt-50/state.data")], 20, True),
+        ([flipped("ckpt-50/state.data")], 0, False),
+        ([flipped("ckpt-20/state.data")], 20, False),
         ([FaultTook(2, "there is no checkpoint", done=False)], 20, False),
-        ([FaultTook(2, "flipped 64 bytes in ckpt-50/state.data"), saved(50)], 20, False),  # written again, whole
-        ([FaultTook(2, "flipped 64 bytes in ckpt-60/state.data"), saved(60)], 20, True),  # told of too late
-        ([FaultTook(2, "flipped 64 bytes in ckpt-5/state.data")], 20, True),  # nobody knows it: it may be any
+        ([flipped("ckpt-50/state.data"), saved(50)], 20, False),  # written again, whole
+        ([flipped("ckpt-60/state.data"), saved(60)], 20, True),  # told of too late
+        ([flipped("ckpt-5/state.data")], 20, True),  # nobody knows it: it may be any
     ],
 )
 def test_a_damaged_checkpoint_is_none(damage: list[Event], resumed: int, good: bool) -> None:

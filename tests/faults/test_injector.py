@@ -147,5 +147,5 @@ def test_a_checkpoint_is_corrupted_otherwise_by_each_fault(tmp_path: Path) -> No
     corrupting = Injector(lambda _: None, None, PurePosixPath(tmp_path), 7, took.append)
     for number in (1, 2):
         corrupting.inject(number, parse_fault("corrupt-checkpoint"), [], [])
-        assert took[-1] == FaultTook(number, "flipped 64 bytes in model.keras", True)
+        assert took[-1] == FaultTook(number, "flipped 64 bytes in model.keras", True, "model.keras")
     assert file.read_bytes().count(0xFF) > 64

@@ -24,7 +24,8 @@ def write(root: Path, name: str, content: bytes = CONTENT, age: int = 0) -> Path
 
 def damage(root: Path, how: str = "flip", seed: str = "1/1") -> str | None:
     """Corrupt what is newest below a directory."""
-    return corrupt(PurePosixPath(root), how, seed)
+    done = corrupt(PurePosixPath(root), how, seed)
+    return done and " ".join(done)
 
 
 def changed(path: Path) -> list[int]:

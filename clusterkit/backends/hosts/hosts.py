@@ -174,6 +174,7 @@ class OpenFault:
     waiting: set[Host]
     done: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
+    file: str | None = None  # the damaged file of a checkpoint
 
 
 class Aggregation:
@@ -212,6 +213,7 @@ class Aggregation:
         if one is not None and host in one.waiting:
             one.waiting.remove(host)
             (one.done if answer.done else one.failed).append(answer.detail)
+            one.file = one.file or answer.file
         self._settle()
 
     def cut(self) -> None:
@@ -232,4 +234,4 @@ class Aggregation:
         for number, fault in [(number, one) for number, one in self._faults.items() if not one.waiting]:
             del self._faults[number]
             told = fault.done or fault.failed or ["its hosts are lost"]
-            self._post(ev.FaultTook(number, "; ".join(dict.fromkeys(told)), bool(fault.done)))
+            self._post(ev.FaultTook(number, "; ".join(dict.fromkeys(told)), bool(fault.done), fault.file))
