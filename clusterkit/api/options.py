@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
 from clusterkit.job.foreign import meant
-from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind, Options, text_of
+from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, OptionKind, Options, text_of
 from clusterkit.job.spec import UNFIT
 from clusterkit.task import call
 from clusterkit.text import durations
@@ -97,17 +97,17 @@ def gathered(program: object | None, args: Sequence[object], options: Options, f
 def _value(entry: Entry, value: Any) -> object:
     """The value of a keyword as the option's own type. Raises BadJob."""
     match entry.kind:
-        case Kind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
+        case OptionKind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
             return bool(value)
-        case Kind.SWITCH:
+        case OptionKind.SWITCH:
             raise BadJob([f"{entry.name}={value!r}: it has to be True or False, since a cluster has at most one."])
-        case Kind.TEXTS if isinstance(value, str) and entry.name == "preload":
+        case OptionKind.TEXTS if isinstance(value, str) and entry.name == "preload":
             raise BadJob([f"preload={value!r}: it has to be a list of module names, such as ['pandas']."])
-        case Kind.TEXTS if not isinstance(value, Iterable):
+        case OptionKind.TEXTS if not isinstance(value, Iterable):
             raise BadJob([f"{entry.name}={value!r}: it has to be a list."])
-        case Kind.TEXTS:
+        case OptionKind.TEXTS:
             return (value,) if isinstance(value, str) else tuple(map(text_of, value))
-        case Kind.VARIABLES:
+        case OptionKind.VARIABLES:
             return _variables(value)
     text = durations.exact(value) if isinstance(value, float) else text_of(value)
     try:
@@ -119,13 +119,13 @@ def _value(entry: Entry, value: Any) -> object:
 def _read(entry: Entry, text: str) -> object:
     """What the command line takes the text for. Raises ValueError, with a sentence."""
     match entry.kind:
-        case Kind.NUMBER:
+        case OptionKind.NUMBER:
             with suppress(ValueError):
                 return int(text)
             raise ValueError(f"{text!r} is not a valid integer.")
-        case Kind.DURATION:
+        case OptionKind.DURATION:
             return durations.seconds(text)
-        case Kind.CHOICE:
+        case OptionKind.CHOICE:
             choices = {str(choice): choice for choice in entry.choices}
             if text not in choices:
                 raise ValueError(f"{text!r} is not one of {', '.join(map(repr, choices))}.")

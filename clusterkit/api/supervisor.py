@@ -33,17 +33,17 @@ from clusterkit.store.cleaning import MARK
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.process import code_of
-from clusterkit.warm.warm_client import ApiRequest, Session, handed_over
+from clusterkit.warm.warm_client import ApiRequest, WarmSession, handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
-_sessions: dict[int, Session] = {}  # by pid: a fork finds its parent's, and must not take it for its own
+_sessions: dict[int, WarmSession] = {}  # by pid: a fork finds its parent's, and must not take it for its own
 PUSH = 10.0  # seconds that each rung of the ladder gets, once the first one's time is over
 
 
-def session() -> Session:
+def session() -> WarmSession:
     """The session. The first call also notes where the user's own warm servers are, before a test changes that."""
     pid = os.getpid()
-    return _sessions.get(pid) or _sessions.setdefault(pid, Session.new())  # in one step: threads start runs too
+    return _sessions.get(pid) or _sessions.setdefault(pid, WarmSession.new())  # in one step: threads start runs too
 
 
 @atexit.register

@@ -63,7 +63,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Shrunk:
+class SmallestSchedule:
     """The smallest schedule found that fails as a trial did, what it violates, and how many runs the search took."""
 
     trial: Trial
@@ -75,7 +75,7 @@ PERCENTILES = (50, 90, 100)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TallyLine:
     """A line of the tally: for an action, or for an action and the type of task that it hit."""
 
     action: FaultAction
@@ -108,12 +108,12 @@ def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[Injection
     )
 
 
-def by_action(outcomes: Iterable[Outcome]) -> list[Row]:
+def by_action(outcomes: Iterable[Outcome]) -> list[TallyLine]:
     """Count how often each action was injected and recovered from."""
     return _rows((one, (None,)) for one in _all(outcomes))
 
 
-def by_type(outcomes: Iterable[Outcome]) -> list[Row]:
+def by_type(outcomes: Iterable[Outcome]) -> list[TallyLine]:
     """Count the same for each type of task that was hit; leave out actions after which nothing had to restart."""
     return [row for row in _rows((one, one.types) for one in _all(outcomes)) if row.seconds]
 
@@ -122,7 +122,7 @@ def _all(outcomes: Iterable[Outcome]) -> list[InjectionRecord]:
     return [one for outcome in outcomes for one in outcome.injections]
 
 
-def _rows(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> list[Row]:
+def _rows(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> list[TallyLine]:
     found = defaultdict[tuple[str, str | None], list[InjectionRecord]](list)
     for one, kinds in counted:
         for kind in kinds:
@@ -131,5 +131,5 @@ def _rows(counted: Iterable[tuple[InjectionRecord, Sequence[str | None]]]) -> li
     for action, of in product(FaultAction, (None, *TaskType)):
         if ones := found.get((action, of)):
             seconds = sorted(one.seconds for one in ones if one.seconds is not None)
-            rows.append(Row(action, of, len(ones), sum(one.recovered for one in ones), tuple(seconds)))
+            rows.append(TallyLine(action, of, len(ones), sum(one.recovered for one in ones), tuple(seconds)))
     return rows

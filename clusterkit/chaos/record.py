@@ -22,7 +22,7 @@ FORMAT = 1  # of the record; readers ignore unknown keys
 
 
 @dataclass(slots=True)
-class Record:
+class RecordWriter:
     """Writes the record of a campaign, from several threads. A full disk does not end the campaign."""
 
     file: CampaignFile
@@ -36,7 +36,7 @@ class Record:
 
     @classmethod
     def make(cls, file: CampaignFile, asked: JobTemplate, terms: Terms, warn: Callable[[str], None],
-             **more: Any) -> Record:  # fmt: skip
+             **more: Any) -> RecordWriter:  # fmt: skip
         """Create the record of a new campaign, with the entries `more`. Raises RunDirectoryError."""
         record = cls(file, {**_head(asked, terms), **more}, warn)
         file.make(record.document())

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from clusterkit.chaos.invariants import DEFAULT, Measure, baseline_of
-from clusterkit.chaos.model import Baseline, Outcome, Shrunk, Trial
+from clusterkit.chaos.model import Baseline, Outcome, SmallestSchedule, Trial
 from clusterkit.chaos.schedule import Plan, trial, useful
 from clusterkit.chaos.shrinking import alike, shrink
 from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
@@ -51,7 +51,7 @@ class Campaign:
     terms: Terms
     trials: Trials
     plan: Plan
-    shrunk: dict[int, Shrunk] = field(default_factory=dict)
+    shrunk: dict[int, SmallestSchedule] = field(default_factory=dict)
     interrupted: list[Outcome] = field(default_factory=list)  # by the campaign's own end
     begun: Callable[[Trial], None] = lambda trial: None  # called by several threads when a run begins
     _failed: int = 0
@@ -98,7 +98,7 @@ class Campaign:
             self.trials.stop()
             pool.shutdown()
 
-    def replay(self, outcome: Outcome | Shrunk) -> str:
+    def replay(self, outcome: Outcome | SmallestSchedule) -> str:
         """Return the command that repeats a run."""
         return self.trials.replay(outcome.trial)
 
@@ -122,8 +122,8 @@ class Campaign:
             self._failed += 1
             return self._failed <= self.terms.shrunk
 
-    def _shrink(self, failing: Outcome) -> Shrunk:
-        best = Shrunk(failing.trial, failing.violations, 0)
+    def _shrink(self, failing: Outcome) -> SmallestSchedule:
+        best = SmallestSchedule(failing.trial, failing.violations, 0)
         search = shrink(failing.trial.faults, failing.pinned)
         runs, still = 0, None
         try:
@@ -135,7 +135,7 @@ class Campaign:
                     runs += 1
                     outcome = self.trials.run(candidate, self.baseline, f"-shrink-{runs}")
                     if still := alike(outcome.violations, failing.violations) and not self.trials.stopped:
-                        best = Shrunk(candidate, outcome.violations, runs)
+                        best = SmallestSchedule(candidate, outcome.violations, runs)
                         break
         except StopIteration:
             pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from clusterkit.chaos.model import PERCENTILES, Baseline, Outcome, Row, Shrunk, by_action, by_type
+from clusterkit.chaos.model import PERCENTILES, Baseline, Outcome, SmallestSchedule, TallyLine, by_action, by_type
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import number, table
@@ -13,7 +13,7 @@ from clusterkit.words import wire
 from clusterkit.words.faults import plain
 from clusterkit.words.model import number_of
 
-Replay = Callable[[Outcome | Shrunk], str]
+Replay = Callable[[Outcome | SmallestSchedule], str]
 
 
 def baseline_line(baseline: Baseline, metric: str | None) -> str:
@@ -34,7 +34,7 @@ def run_line(outcome: Outcome, runs: int) -> str:
     return printable(f"{head}  {'; '.join(map(str, outcome.trial.faults))}")
 
 
-def failure(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> str:
+def failure(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -> str:
     """Format a failing run: what it violates, and the commands that reproduce it."""
     lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
@@ -78,13 +78,13 @@ def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
     return "\n\n".join(parts)
 
 
-def _times(row: Row) -> tuple[str, ...]:
+def _times(row: TallyLine) -> tuple[str, ...]:
     times = (number(row.percentile(share), 1, " s") for share in PERCENTILES)
     return (str(row.action), str(row.type), str(len(row.seconds)), *times)
 
 
 def document(
-    baseline: Baseline, outcomes: Sequence[Outcome], shrunk: dict[int, Shrunk], replay: Replay,
+    baseline: Baseline, outcomes: Sequence[Outcome], shrunk: dict[int, SmallestSchedule], replay: Replay,
     interrupted: Sequence[Outcome] = (), **head: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """Convert a campaign to a JSON document. Times in seconds."""
@@ -105,7 +105,7 @@ def document(
     }
 
 
-def _run(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> dict[str, Any]:
+def _run(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -> dict[str, Any]:
     small = None
     if shrunk is not None:
         small = {
@@ -133,7 +133,7 @@ def _run(outcome: Outcome, shrunk: Shrunk | None, replay: Replay) -> dict[str, A
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: TallyLine) -> dict[str, Any]:
     return {
         "action": row.action.value,
         **({} if row.type is None else {"type": row.type.value}),

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from clusterkit.job.options import OPTIONS, Kind
+from clusterkit.job.options import OPTIONS, OptionKind
 from clusterkit.text.spelling import listed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program
@@ -14,7 +14,7 @@ from clusterkit.words.model import Program
 _OTHERS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
 OPTIONS_OF_UP = frozenset(
     {entry.flag for entry in OPTIONS.values()}
-    | {f"--no-{entry.key}" for entry in OPTIONS.values() if entry.kind is Kind.SWITCH}
+    | {f"--no-{entry.key}" for entry in OPTIONS.values() if entry.kind is OptionKind.SWITCH}
     | {f"--{name}" for name in _OTHERS}
 )
 _REFUSED = r"(?i:unrecogni[sz]ed|unknown|no such|unexpected|invalid)[^\n]*"  # as argparse, absl and click word it

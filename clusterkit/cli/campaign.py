@@ -11,7 +11,7 @@ from types import FrameType
 
 from clusterkit import __version__
 from clusterkit.chaos.model import Outcome
-from clusterkit.chaos.record import Record, campaign_json
+from clusterkit.chaos.record import RecordWriter, campaign_json
 from clusterkit.chaos.runner import Campaign, Terms
 from clusterkit.chaos.text import baseline_line, failure, interruption, run_line, summary
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
@@ -40,7 +40,7 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     say = Say(terms.runs, to_stderr=as_json)
     file = RunStore().new_campaign(terms.name)
     made_on = {"clusterkit": __version__, "platform": platform_of(asked.job.setup.python)}
-    record = Record.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
+    record = RecordWriter.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
     code, problem = 0, ""
     try:
         with _signals():

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.cli.terminal import echo, say
-from clusterkit.store.debugging import Connection, connect
+from clusterkit.store.debugging import DebuggerConnection, connect
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.text.printable import printable
@@ -52,7 +52,7 @@ class Desk:
         say(f"the run {self._run.run_id} is over.")
         return 0
 
-    def _find(self) -> tuple[Task, Connection] | None:
+    def _find(self) -> tuple[Task, DebuggerConnection] | None:
         """A task that waits, with a connection to its debugger."""
         status = self._look.status.tasks
         waiting = {task: place for task in self._tasks if (place := status[task].debugger)}
@@ -92,7 +92,7 @@ class Desk:
 class Conversation:
     """The prompt of one task, from its stop until it continues."""
 
-    def __init__(self, task: Task, connection: Connection) -> None:
+    def __init__(self, task: Task, connection: DebuggerConnection) -> None:
         self._task = task
         self._connection = connection
         self._interrupts = 0  # since the task was last heard of
@@ -203,7 +203,7 @@ def history() -> Iterator[None]:
             readline.write_history_file(file)
 
 
-def set_completer(connection: Connection) -> None:
+def set_completer(connection: DebuggerConnection) -> None:
     """Complete words with what the task says."""
     if not sys.stdin.isatty():
         return

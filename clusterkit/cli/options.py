@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import option
 from clusterkit.cli.terminal import color_in
-from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, Kind
+from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, OptionKind
 from clusterkit.text import durations
 from clusterkit.words.model import tasks_named
 
@@ -22,7 +22,7 @@ DISPLAY = "Output"  # heading in the help
 PROBLEMS = "clusterkit.problems"  # key in a context's meta: the problems of each option, by its name
 
 
-class Collected(click.ParamType[Any]):
+class CollectingType(click.ParamType[Any]):
     """Wraps a type so that a wrong value does not end the parsing: its problem is reported with all the others."""
 
     def __init__(self, kind: click.ParamType[Any]) -> None:
@@ -86,14 +86,14 @@ class TaskFilter(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
-_TYPES: Mapping[Kind, click.ParamType[Any]] = {
-    Kind.NUMBER: click.INT,
-    Kind.DURATION: Duration(),
-    Kind.VARIABLES: EnvPair(),
+_TYPES: Mapping[OptionKind, click.ParamType[Any]] = {
+    OptionKind.NUMBER: click.INT,
+    OptionKind.DURATION: Duration(),
+    OptionKind.VARIABLES: EnvPair(),
 }
 only_option = option(
     "--only",
-    type=Collected(TaskFilter()),
+    type=CollectingType(TaskFilter()),
     multiple=True,
     group=DISPLAY,
     help="Show only these tasks; the logs keep all.",
@@ -104,15 +104,15 @@ program_argument = click.argument("program", nargs=-1, type=click.UNPROCESSED, m
 def _option(entry: Entry) -> Decorator:
     about = entry.about
     shown = entry.default or False
-    if entry.kind is Kind.SWITCH:
+    if entry.kind is OptionKind.SWITCH:
         switch = f"{entry.flag}/--no-{entry.key}"
         return option(switch, default=None, help=about.help, show_default=shown, group=entry.group)
     kind = click.Choice(entry.choices) if entry.choices else _TYPES.get(entry.kind, click.STRING)
     names = [about.short, entry.flag] if about.short else [entry.flag]
-    is_multiple = entry.kind in (Kind.TEXTS, Kind.VARIABLES)
-    metavar = "N" if entry.kind is Kind.NUMBER else about.metavar
+    is_multiple = entry.kind in (OptionKind.TEXTS, OptionKind.VARIABLES)
+    metavar = "N" if entry.kind is OptionKind.NUMBER else about.metavar
     return option(
-        *names, type=Collected(kind), multiple=is_multiple, metavar=metavar, help=about.help, show_default=shown,
+        *names, type=CollectingType(kind), multiple=is_multiple, metavar=metavar, help=about.help, show_default=shown,
         group=entry.group,
     )  # fmt: skip
 

@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from clusterkit.job.foreign import meant
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, JobOptions, Kind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, JobOptions, OptionKind
 from clusterkit.text.durations import compact, seconds
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
@@ -18,16 +18,16 @@ from clusterkit.words.model import TaskType
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 
 TASK = "task"  # its tables are for one task type each
-_PROGRAM = (Entry("program", Kind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
+_PROGRAM = (Entry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
 IN_FILE = tuple(entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file)
 _KNOWN = {entry.key: entry for entry in IN_FILE}
 _KNOWN_OF_TASKS = {entry.key: entry for entry in TASK_OPTIONS.values()}
 KEYS = (*_KNOWN, TASK)
 _WANTED = {
-    Kind.SWITCH: "it has to be true, false, 0 or 1",
-    Kind.NUMBER: "input should be a valid integer",
-    Kind.TEXTS: "input should be a valid list",
-    Kind.VARIABLES: "input should be a valid dictionary",
+    OptionKind.SWITCH: "it has to be true, false, 0 or 1",
+    OptionKind.NUMBER: "input should be a valid integer",
+    OptionKind.TEXTS: "input should be a valid list",
+    OptionKind.VARIABLES: "input should be a valid dictionary",
 }
 
 
@@ -64,7 +64,7 @@ class _Reading:
     def tasks(self, tables: object) -> object:
         """The value of `task`: a table for each task type."""
         if not isinstance(tables, dict):
-            return self._wrong(TASK, _WANTED[Kind.VARIABLES])
+            return self._wrong(TASK, _WANTED[OptionKind.VARIABLES])
         for kind in tables.keys() - set(TaskType):
             self.problems.append(
                 f"{self._file}: {TASK}.{kind} is not a task type. The types are {', '.join(TaskType)}."
@@ -81,29 +81,29 @@ class _Reading:
 
     def _task(self, table: object, place: str) -> object:
         if not isinstance(table, dict):
-            return self._wrong(place, _WANTED[Kind.VARIABLES])
+            return self._wrong(place, _WANTED[OptionKind.VARIABLES])
         return {key: self.entry(_KNOWN_OF_TASKS, key, value, f"{place}.") for key, value in table.items()}
 
     def _value(self, entry: Entry, value: object, place: str) -> object:
         match entry.kind:
-            case Kind.VARIABLES if isinstance(value, dict):
+            case OptionKind.VARIABLES if isinstance(value, dict):
                 return {name: self._text(item, f"{place}.{name}") for name, item in value.items()}
-            case Kind.TEXTS if isinstance(value, list):
+            case OptionKind.TEXTS if isinstance(value, list):
                 return [self._text(item, f"{place}.{number}") for number, item in enumerate(value)]
-            case Kind.TEXT:
+            case OptionKind.TEXT:
                 return self._text(value, place, strict=True)
-            case Kind.PATH:
+            case OptionKind.PATH:
                 return self._path(entry, self._text(value, place, strict=True))
-            case Kind.DURATION:
+            case OptionKind.DURATION:
                 try:
                     return seconds(value)
                 except ValueError as error:
                     return self._wrong(place, str(error))
-            case Kind.SWITCH if isinstance(value, int) and value in (0, 1):
+            case OptionKind.SWITCH if isinstance(value, int) and value in (0, 1):
                 return bool(value)
-            case Kind.NUMBER if type(value) is int:
+            case OptionKind.NUMBER if type(value) is int:
                 return self._number(entry, value, place)
-            case Kind.CHOICE:
+            case OptionKind.CHOICE:
                 *first, last = map(repr, entry.choices)
                 fits = value in entry.choices
                 return value if fits else self._wrong(place, f"input should be {', '.join(first)} or {last}")
@@ -134,7 +134,7 @@ class _Reading:
 
 
 WIDTH = 100  # columns of a list in one line
-Hide = Callable[[Kind, Any], Any]
+Hide = Callable[[OptionKind, Any], Any]
 _ENTRIES = {entry.name: entry for entry in IN_FILE}
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
@@ -159,19 +159,19 @@ def job_text(options: JobOptions, secrets: bool = False) -> str:
     return text
 
 
-def _without_secrets(kind: Kind, value: Any, show: bool) -> Any:
+def _without_secrets(kind: OptionKind, value: Any, show: bool) -> Any:
     match kind:
-        case Kind.VARIABLES:
+        case OptionKind.VARIABLES:
             return masked(value, show)
-        case Kind.TEXTS:
+        case OptionKind.TEXTS:
             return [without_credentials(str(item)) for item in value]
-        case Kind.TEXT | Kind.PATH:
+        case OptionKind.TEXT | OptionKind.PATH:
             return without_credentials(str(value))
     return value
 
 
 def _table(values: Mapping[str, object], entries: Mapping[str, Entry], name: str, hide: Hide | None) -> Iterator[str]:
-    plain = [entry for key, entry in entries.items() if key in values and entry.kind is not Kind.VARIABLES]
+    plain = [entry for key, entry in entries.items() if key in values and entry.kind is not OptionKind.VARIABLES]
     if name and plain:
         yield from ("", f"[{name}]")
     for entry in plain:
@@ -182,17 +182,17 @@ def _table(values: Mapping[str, object], entries: Mapping[str, Entry], name: str
         yield f"{entry.key} = {shown}"
     if env := cast(Mapping[str, str], values.get("env", {})):
         yield from ("", f"[{name}.env]" if name else "[env]")
-        for key, text in (env if hide is None else hide(Kind.VARIABLES, env)).items():
+        for key, text in (env if hide is None else hide(OptionKind.VARIABLES, env)).items():
             yield from [f"{_key(key)} = {quoted(text)}"] if hide is None or HIDDEN not in text else _hidden(key, text)
 
 
-def _value(kind: Kind, value: object) -> str:
+def _value(kind: OptionKind, value: object) -> str:
     match kind:
-        case Kind.SWITCH:
+        case OptionKind.SWITCH:
             return "true" if value else "false"
-        case Kind.DURATION:
+        case OptionKind.DURATION:
             return quoted(compact(seconds(value)))
-        case Kind.TEXTS:
+        case OptionKind.TEXTS:
             items = [quoted(str(item)) for item in cast(list[str], value)]
             line = f"[{', '.join(items)}]"
             return line if len(line) <= WIDTH else "".join(["[\n", *(f"    {item},\n" for item in items), "]"])

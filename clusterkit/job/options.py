@@ -55,7 +55,7 @@ GROUPS = (
 )
 
 
-class Kind(enum.Enum):
+class OptionKind(enum.Enum):
     """The type of an option's value, which decides how it is written and checked."""
 
     SWITCH = enum.auto()
@@ -68,15 +68,15 @@ class Kind(enum.Enum):
     VARIABLES = enum.auto()
 
 
-_KINDS: Mapping[Any, Kind] = {
-    bool: Kind.SWITCH,
-    int: Kind.NUMBER,
-    Duration: Kind.DURATION,
-    str: Kind.TEXT,
-    Path: Kind.PATH,
-    Sequence[str]: Kind.TEXTS,
-    str | Sequence[str]: Kind.TEXTS,
-    Mapping[str, object]: Kind.VARIABLES,
+_KINDS: Mapping[Any, OptionKind] = {
+    bool: OptionKind.SWITCH,
+    int: OptionKind.NUMBER,
+    Duration: OptionKind.DURATION,
+    str: OptionKind.TEXT,
+    Path: OptionKind.PATH,
+    Sequence[str]: OptionKind.TEXTS,
+    str | Sequence[str]: OptionKind.TEXTS,
+    Mapping[str, object]: OptionKind.VARIABLES,
 }
 _ANY = Option("")
 BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # for the defaults of its fields
@@ -87,7 +87,7 @@ class Entry:
     """A row of the table: an option with its name and kind. `choices` are the values of a CHOICE."""
 
     name: str
-    kind: Kind
+    kind: OptionKind
     about: Option = _ANY
     choices: tuple[str | int, ...] = ()
     group: str = ""  # its heading in the help
@@ -107,9 +107,9 @@ class Entry:
     def default(self) -> str:
         """The default as the help shows it; empty if the help shows none."""
         value = attrgetter(self.about.field)(BARE) if self.about.field else None
-        if self.about.default or not (value or self.kind is Kind.DURATION):
+        if self.about.default or not (value or self.kind is OptionKind.DURATION):
             return self.about.default
-        if self.kind is Kind.DURATION:
+        if self.kind is OptionKind.DURATION:
             return durations.compact(value) if value else "off"
         return "yes" if value is True else str(value)
 
@@ -126,7 +126,7 @@ def _entries(options: type) -> Mapping[str, Entry]:
 def _entry(name: str, hint: Any, group: str, engine: str) -> Entry:
     hint, about = get_args(hint) if get_origin(hint) is Annotated else (hint, _ANY)
     choices = get_args(hint) if get_origin(hint) is Literal else ()
-    return Entry(name, Kind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
+    return Entry(name, OptionKind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
 
 
 OPTIONS = _entries(Options)
@@ -172,11 +172,11 @@ def job_flags(options: JobOptions) -> list[str]:
 def flags_of(entry: Entry, value: Any) -> Iterator[str]:
     """Write one option, each of its values in a word with the flag."""
     match entry.kind:
-        case Kind.SWITCH:
+        case OptionKind.SWITCH:
             yield entry.flag if value else f"--no-{entry.key}"
-        case Kind.TEXTS:
+        case OptionKind.TEXTS:
             yield from (f"{entry.flag}={text_of(item)}" for item in ([value] if isinstance(value, str) else value))
-        case Kind.VARIABLES:
+        case OptionKind.VARIABLES:
             yield from (f"{entry.flag}={name}={text_of(item)}" for name, item in value.items())
         case _:
             text = exact(value) if isinstance(value, float) else text_of(value)
@@ -240,7 +240,7 @@ def _setup(setup: Setup) -> dict[str, Any]:
 
 def _words(entry: Entry, value: Any) -> Iterator[str]:
     """The flags of an option as people type them."""
-    if entry.kind is Kind.VARIABLES:
+    if entry.kind is OptionKind.VARIABLES:
         yield from (word for name in env_flags(value, True) for word in name.split("=", 1))
         return
     for word in flags_of(entry, value):

@@ -17,7 +17,7 @@ from clusterkit.job.plan import RESERVED, convention_problems
 from clusterkit.job.step_regex import problem_of
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
-from clusterkit.words.job import Hook, Hosts, JobSpec, Network, RestartPolicy, Servers, StartMode
+from clusterkit.words.job import Hook, HostRequest, JobSpec, Network, RestartPolicy, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
 
 # What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
@@ -212,7 +212,7 @@ def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 def _host_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
     """Options of another engine, and options for several hosts in a job without hosts."""
-    hosts, alone = job.hosts, Hosts()
+    hosts, alone = job.hosts, HostRequest()
     for name in hosts.settings:
         if (entry := OPTIONS[name]).engine != hosts.engine:
             yield f"{entry.flag} is for {entry.group}. Add --engine {entry.engine}."

@@ -9,7 +9,7 @@ from clusterkit.ledger.conditions import Conditions
 from clusterkit.ledger.costs import Costs, Worst, cause_text, recovery_text, shown
 from clusterkit.ledger.incident import Incident
 from clusterkit.ledger.incidents import Incidents
-from clusterkit.ledger.stretch import DOWN, Kind, Stretch, TrainingTime
+from clusterkit.ledger.stretch import DOWN, Activity, Stretch, TrainingTime
 from clusterkit.words import events as ev
 from clusterkit.words.account import PER_SECOND, Goodput
 from clusterkit.words.model import Task
@@ -34,7 +34,7 @@ class TimeAccount:
         self._training = TrainingTime()
         self._step = 0  # the newest; before the first one, where training begins
         self._own: dict[Task, int] = {}  # the newest of each task's present attempt
-        self._stretch = Stretch(0, Kind.WAITING)
+        self._stretch = Stretch(0, Activity.WAITING)
         self._repairs: list[Incident] = []  # restarts that a new step is waited for
         self._begun_by = set[int]()  # the faults with which recoveries began
         self._costs = Costs()
@@ -81,7 +81,7 @@ class TimeAccount:
         stretch, training = self._stretch, self._training
         if not self.conditions.seen:
             self._take_first_step()
-        elif stretch.plain and stretch.kind is Kind.RUNNING and self.conditions.stalled is None:
+        elif stretch.plain and stretch.kind is Activity.RUNNING and self.conditions.stalled is None:
             training.step(self._now - stretch.begin)
         else:
             self._settle_step()
@@ -98,9 +98,9 @@ class TimeAccount:
     def _settle_step(self) -> None:
         if self.conditions.complete:  # there are more steps than it said
             self.conditions.complete = False
-            self._stretch.rename(lambda kind: Kind.RUNNING if kind is Kind.ENDING else kind)
-        if self._stretch.plain and self._stretch.kind in (Kind.SAVING, Kind.EVALUATING):
-            self._stretch.rename(lambda _: Kind.RUNNING)  # steps are made beside it
+            self._stretch.rename(lambda kind: Activity.RUNNING if kind is Activity.ENDING else kind)
+        if self._stretch.plain and self._stretch.kind in (Activity.SAVING, Activity.EVALUATING):
+            self._stretch.rename(lambda _: Activity.RUNNING)  # steps are made beside it
         self._settle()
 
     def _settle(self) -> Counter[str]:
@@ -117,14 +117,14 @@ class TimeAccount:
         """What a stretch cost, by part, and why."""
         cause, found = self.conditions.cause, dict[str, Worst]()
         if stopped := parts["stopped"]:
-            who = cause.get(Kind.PAUSED, "a task")
+            who = cause.get(Activity.PAUSED, "a task")
             found["stopped"] = stopped, f"Training stood still for {shown(stopped)} because {who} was paused"
         if stalled := parts["stalled"]:
-            who = f"{self.conditions.stalled} held it up" if self.conditions.stalled else cause.get(Kind.CUT, "")
+            who = f"{self.conditions.stalled} held it up" if self.conditions.stalled else cause.get(Activity.CUT, "")
             what = f"Training stalled at {shown(self._stretch.begin)} for {shown(stalled)}"
             found["stalled"] = stalled, f"{what}: {who}" if who else what
         if waited := parts["recovering"]:
-            who = cause.get(Kind.AWAY, "a task that failed")
+            who = cause.get(Activity.AWAY, "a task that failed")
             what = f"Training stood still for {shown(waited)} for the restart of {who}"
             for first in self._repairs[:1]:
                 what = f"{cause_text(first, self._incidents.began(first))}: no new step for {shown(waited)}"
@@ -139,13 +139,13 @@ class TimeAccount:
         before, after = self._stretch.times(self._now)
         self._settle()
         if not after:
-            self._training.first = before[Kind.FIRST_STEP]
+            self._training.first = before[Activity.FIRST_STEP]
             self._parts["compilation"] -= self._training.first
 
     def _see(self) -> None:
         """Note that steps are reported, which tells what came before them."""
         if not self.conditions.seen:
-            self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.UNSEEN else kind)
+            self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.UNSEEN else kind)
         self.conditions.seen = True
 
     def _recovered(self, step: int) -> None:
@@ -166,7 +166,7 @@ class TimeAccount:
         """Note what the run does from now on."""
         self._stretch.become(self._now, self._kind())
 
-    def _kind(self) -> Kind:
+    def _kind(self) -> Activity:
         return self.conditions.kind(bool(self._repairs))
 
     def spawned(self, task: Task, trains: bool) -> None:
@@ -185,8 +185,8 @@ class TimeAccount:
         """A training task begins its first step, after this one; what came before was still preparation."""
         if not self.conditions.seen:
             self._step = self._step if step is None else step
-            self._stretch.rename(lambda kind: Kind.STARTING if kind is Kind.FIRST_STEP else kind)
-            self.conditions.beginning = Kind.FIRST_STEP
+            self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.FIRST_STEP else kind)
+            self.conditions.beginning = Activity.FIRST_STEP
 
     def saved(self, step: int) -> None:
         """A training task's checkpoint of that step is complete."""
@@ -214,10 +214,12 @@ class TimeAccount:
         """A recovery begins with the fault or the death; a pause or a stall before that is not part of it."""
         at = incident.began if self._begun_by & set(incident.faults) else self._incidents.began(incident)
         self._begun_by |= set(incident.faults)
-        kept = {Kind.PAUSED, Kind.ENDING} | ({Kind.RUNNING} if self.conditions.stalled is not None else set())
-        kept |= DOWN - {Kind.FAILED}
+        kept = {Activity.PAUSED, Activity.ENDING} | (
+            {Activity.RUNNING} if self.conditions.stalled is not None else set()
+        )
+        kept |= DOWN - {Activity.FAILED}
         since = min(self._now, round(min(max(at, 0.0), LATEST) * PER_SECOND))
-        self._stretch.rename(lambda kind: kind if kind in kept else Kind.RESTARTING, since)
+        self._stretch.rename(lambda kind: kind if kind in kept else Activity.RESTARTING, since)
 
     def continued(self, tasks: Iterable[Task]) -> None:
         """The run continues elsewhere, and every task starts again. Between the allocations, it was recovering."""
@@ -231,12 +233,12 @@ class TimeAccount:
         """The run ends. What came after the last step of a job that is done belongs to its end."""
         done, conditions = isinstance(event, ev.Succeeded), self.conditions
         if not conditions.over:
-            other = {Kind.FAILED: Kind.ENDING}
+            other = {Activity.FAILED: Activity.ENDING}
             if done and conditions.seen:
-                other[Kind.RUNNING] = Kind.ENDING
+                other[Activity.RUNNING] = Activity.ENDING
             elif not conditions.seen:
-                unseen = (Kind.STARTING, Kind.FIRST_STEP, Kind.AGAIN) if done else (Kind.STARTING,)
-                other |= dict.fromkeys(unseen, Kind.UNSEEN)
+                unseen = (Activity.STARTING, Activity.FIRST_STEP, Activity.AGAIN) if done else (Activity.STARTING,)
+                other |= dict.fromkeys(unseen, Activity.UNSEEN)
             self._stretch.rename(lambda kind: other.get(kind, kind))
         conditions.over, conditions.finished = True, isinstance(event, ev.Finished)
         conditions.succeeded = conditions.succeeded or done

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from clusterkit.ledger.stretch import Kind
+from clusterkit.ledger.stretch import Activity
 from clusterkit.words.model import Task, TaskType
 
 CHECKPOINT = "checkpoint"  # the phase in which training/checkpointer.py saves and restores
@@ -17,7 +17,7 @@ MOST_PHASES = 8  # of a task at a time; a program may report anything
 class Conditions:
     """Follows events that change what a run does. What is over lingers until the next step, which it may delay."""
 
-    beginning: Kind = Kind.WAITING  # how far it is before its first step
+    beginning: Activity = Activity.WAITING  # how far it is before its first step
     seen: bool = False  # whether a step was reported
     succeeded: bool = False
     over: bool = False  # it succeeded, or is being ended
@@ -27,35 +27,35 @@ class Conditions:
     paused: set[Task] = field(default_factory=set)
     unspawned: set[Task] = field(default_factory=set)  # what restarts, and has no process yet
     stalled: str | None = None  # the task that holds the others up, or ""
-    cause: dict[Kind, str] = field(default_factory=dict)  # what came last of each kind, for people
+    cause: dict[Activity, str] = field(default_factory=dict)  # what came last of each kind, for people
     _asked: set[Task] = field(default_factory=set)  # they are being ended
     _away: set[Task] = field(default_factory=set)
     _cuts: set[int] = field(default_factory=set)
-    _phases: dict[Task, dict[str, Kind]] = field(default_factory=dict)
-    _open: Counter[Kind] = field(default_factory=Counter)  # how many of the phases there are of each kind
-    _lingering: set[Kind] = field(default_factory=set)
+    _phases: dict[Task, dict[str, Activity]] = field(default_factory=dict)
+    _open: Counter[Activity] = field(default_factory=Counter)  # how many of the phases there are of each kind
+    _lingering: set[Activity] = field(default_factory=set)
 
-    def kind(self, repairing: bool) -> Kind:
+    def kind(self, repairing: bool) -> Activity:
         """What goes on; `repairing`: a new step is waited for after a restart."""
         if self.over:
-            return Kind.ENDING
+            return Activity.ENDING
         if self.paused:
-            return Kind.PAUSED
+            return Activity.PAUSED
         if self.failed:
-            return Kind.FAILED
+            return Activity.FAILED
         if repairing:
-            return Kind.RESTARTING if self.unspawned else Kind.AGAIN
+            return Activity.RESTARTING if self.unspawned else Activity.AGAIN
         if not self.seen:
             return self.beginning
         if self._open:
-            return Kind.SAVING if Kind.SAVING in self._open else Kind.EVALUATING
+            return Activity.SAVING if Activity.SAVING in self._open else Activity.EVALUATING
         if self.complete:
-            return Kind.ENDING
-        if Kind.PAUSED in self._lingering:
-            return Kind.PAUSED
-        if self._cuts or Kind.CUT in self._lingering:
-            return Kind.CUT
-        return Kind.AWAY if self._away or Kind.AWAY in self._lingering else Kind.RUNNING
+            return Activity.ENDING
+        if Activity.PAUSED in self._lingering:
+            return Activity.PAUSED
+        if self._cuts or Activity.CUT in self._lingering:
+            return Activity.CUT
+        return Activity.AWAY if self._away or Activity.AWAY in self._lingering else Activity.RUNNING
 
     def stepped(self) -> None:
         self._lingering.clear()
@@ -66,9 +66,9 @@ class Conditions:
         self.unspawned.discard(task)
         if task in self._away:
             self._away.discard(task)
-            self._lingering.add(Kind.AWAY)
-        if trains and self.beginning is Kind.WAITING:
-            self.beginning = Kind.STARTING
+            self._lingering.add(Activity.AWAY)
+        if trains and self.beginning is Activity.WAITING:
+            self.beginning = Activity.STARTING
 
     def exited(self, task: Task, ok: bool, halts: bool) -> None:
         """A process ended, or could not be started. `halts`: training can't go on without the task."""
@@ -76,7 +76,7 @@ class Conditions:
         self._open -= Counter(self._phases.pop(task, {}).values())
         if not ok and task not in self._asked and task.type is not TaskType.EVALUATOR:
             (self.failed if halts else self._away).add(task)
-            self.cause[Kind.AWAY] = str(task)
+            self.cause[Activity.AWAY] = str(task)
 
     def continued(self, tasks: Iterable[Task]) -> Conditions:
         """The supervisor and every process are gone, and another one starts all tasks again."""
@@ -91,26 +91,26 @@ class Conditions:
         """A task was paused, with a signal or in a debugger, or continues."""
         if paused and task.type is not TaskType.EVALUATOR:
             self.paused.add(task)
-            self.cause[Kind.PAUSED] = " and ".join(map(str, sorted(self.paused)))
+            self.cause[Activity.PAUSED] = " and ".join(map(str, sorted(self.paused)))
         elif task in self.paused:
             self.paused.discard(task)
-            self._lingering.add(Kind.PAUSED)
+            self._lingering.add(Activity.PAUSED)
 
     def cut(self, number: int, fault: str) -> None:
         self._cuts.add(number)
-        self.cause[Kind.CUT] = fault
+        self.cause[Activity.CUT] = fault
 
     def heal(self, number: int) -> None:
         """A fault is healed, which may be such a partition."""
         if number in self._cuts:
             self._cuts.discard(number)
-            self._lingering.add(Kind.CUT)
+            self._lingering.add(Activity.CUT)
 
     def phase(self, task: Task, phase: str, begun: bool) -> None:
         """A training task begins or ends a phase without steps."""
         known = self._phases.setdefault(task, {})
         if begun and phase not in known and len(known) < MOST_PHASES:
-            known[phase] = Kind.SAVING if phase == CHECKPOINT else Kind.EVALUATING
+            known[phase] = Activity.SAVING if phase == CHECKPOINT else Activity.EVALUATING
             self._open[known[phase]] += 1
         elif not begun and phase in known:
             self._open -= Counter([known.pop(phase)])

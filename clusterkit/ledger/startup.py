@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from clusterkit.words.account import Link, Startup, TaskStart
+from clusterkit.words.account import ChainLink, Startup, TaskStart
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.reports import Stage
@@ -57,19 +57,19 @@ class StartupLog:
             self._missing.discard(task)
 
 
-def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[Link]:
+def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
     """The critical chain, from the beginning of the run to the first step of the task that made it.
 
     It is followed backwards. A stage waited for what the same task had reached before; a strategy also for the slowest
     of the peers, and a chief that is started late for the servers.
     """
-    links = list[Link]()
+    links = list[ChainLink]()
     task, stage = first, Stage.STEPPED
     end = starts[task].at(stage)
     while end is not None:
         found = [*_before(starts[task], stage, end), *_waited_for(job, starts, task, stage, end)]
         begin, of, reached = max(found, default=(0.0, task, None))
-        links += [Link(task, stage, begin, end)] * (end > begin)
+        links += [ChainLink(task, stage, begin, end)] * (end > begin)
         if reached is None:
             break
         task, stage, end = of, reached, begin

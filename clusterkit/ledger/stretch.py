@@ -12,7 +12,7 @@ JITTER = 500_000  # microseconds by which a step may be late without a reason
 LATE = 2  # usual times of a step, which a step may take besides
 
 
-class Kind(enum.Enum):
+class Activity(enum.Enum):
     """What a run does at a moment, as its events say."""
 
     WAITING = "waiting for the first process"
@@ -32,32 +32,32 @@ class Kind(enum.Enum):
 
 
 PART = {  # to which each belongs if nothing else is known
-    Kind.WAITING: "startup",
-    Kind.STARTING: "startup",
-    Kind.FIRST_STEP: "compilation",
-    Kind.RUNNING: "training",
-    Kind.SAVING: "checkpointing",
-    Kind.EVALUATING: "evaluating",
-    Kind.PAUSED: "stopped",
-    Kind.CUT: "stalled",
-    Kind.AWAY: "recovering",
-    Kind.FAILED: "recovering",
-    Kind.RESTARTING: "recovering",
-    Kind.AGAIN: "recovering",
-    Kind.ENDING: "ending",
-    Kind.UNSEEN: "unseen",
+    Activity.WAITING: "startup",
+    Activity.STARTING: "startup",
+    Activity.FIRST_STEP: "compilation",
+    Activity.RUNNING: "training",
+    Activity.SAVING: "checkpointing",
+    Activity.EVALUATING: "evaluating",
+    Activity.PAUSED: "stopped",
+    Activity.CUT: "stalled",
+    Activity.AWAY: "recovering",
+    Activity.FAILED: "recovering",
+    Activity.RESTARTING: "recovering",
+    Activity.AGAIN: "recovering",
+    Activity.ENDING: "ending",
+    Activity.UNSEEN: "unseen",
 }
-IDLE = (Kind.AWAY, Kind.CUT, Kind.PAUSED)  # training may go on nevertheless
-DOWN = frozenset({Kind.FAILED, Kind.RESTARTING, Kind.AGAIN, Kind.ENDING})
-BEFORE = frozenset({Kind.WAITING, Kind.STARTING, Kind.FIRST_STEP, Kind.UNSEEN})
-Times = Counter[Kind]  # microseconds
+IDLE = (Activity.AWAY, Activity.CUT, Activity.PAUSED)  # training may go on nevertheless
+DOWN = frozenset({Activity.FAILED, Activity.RESTARTING, Activity.AGAIN, Activity.ENDING})
+BEFORE = frozenset({Activity.WAITING, Activity.STARTING, Activity.FIRST_STEP, Activity.UNSEEN})
+Times = Counter[Activity]  # microseconds
 NOTHING = (Times(), Times())
 
 
 class Stretch:
     """The pieces since the last new step. Times are microseconds since the run began, and never decrease."""
 
-    def __init__(self, begin: int, kind: Kind) -> None:
+    def __init__(self, begin: int, kind: Activity) -> None:
         self.begin = begin
         self.kind = kind  # what goes on
         self._pieces = [(begin, kind)]
@@ -68,7 +68,7 @@ class Stretch:
         """Whether one kind fills it all."""
         return len(self._pieces) == 1 and self._summed is NOTHING
 
-    def become(self, now: int, kind: Kind) -> None:
+    def become(self, now: int, kind: Activity) -> None:
         if kind is self.kind:
             return
         self.kind = kind
@@ -81,7 +81,7 @@ class Stretch:
             del self._pieces[MOST // 2 :]
             self._summed, self._pieces = self.times(rest[0][0]), rest
 
-    def rename(self, rename: Callable[[Kind], Kind], since: int = 0) -> None:
+    def rename(self, rename: Callable[[Activity], Activity], since: int = 0) -> None:
         """Replace the kinds of the pieces since then."""
         self._split(since)
         self._pieces = [(at, rename(kind) if at >= since else kind) for at, kind in self._pieces]
@@ -113,7 +113,7 @@ class Stretch:
             parts[PART[kind]] += time
         if BEFORE & before.keys():
             return parts
-        idle, trained = {PART[kind]: before[kind] for kind in IDLE}, before[Kind.RUNNING]
+        idle, trained = {PART[kind]: before[kind] for kind in IDLE}, before[Activity.RUNNING]
         if stalled:
             _move(parts, {"training": trained}, "stalled", trained - usual)
         elif (most := sum(idle.values())) + trained <= LATE * usual + JITTER:

@@ -9,7 +9,7 @@ from clusterkit.machine.alone import Alone
 from clusterkit.machine.cluster_state import DEATH_WITHIN, SIGKILL, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending, end_server
 from clusterkit.machine.exits import Exits
-from clusterkit.machine.faults import Faults
+from clusterkit.machine.faults import FaultSchedule
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.machine.timers import Timer
 from clusterkit.machine.watch import Watch
@@ -27,7 +27,7 @@ class Attempts:
     ending: Ending
     recoveries: Recoveries
     watch: Watch
-    faults: Faults
+    faults: FaultSchedule
     exits: Exits
     alone: Alone
 

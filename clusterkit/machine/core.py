@@ -9,7 +9,7 @@ from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending, Verdict
 from clusterkit.machine.exits import Exits
-from clusterkit.machine.faults import Faults
+from clusterkit.machine.faults import FaultSchedule
 from clusterkit.machine.held_starts import DelayedStarts, HeadStart
 from clusterkit.machine.hosts import HostRecords
 from clusterkit.machine.injections import Injections
@@ -42,7 +42,7 @@ class Machine:
         self.delayed_starts = DelayedStarts(self.state)
         self.head_start = HeadStart(self.state)
         self.state.holding = (self.delayed_starts.reasons, self.head_start.reasons)
-        self.faults = Faults(self.state, self.ending, Injections(self.state, self.delayed_starts))
+        self.faults = FaultSchedule(self.state, self.ending, Injections(self.state, self.delayed_starts))
         injections = self.faults.injections
         self.exits = Exits(self.state, self.ending, self.recoveries, self.watch.stalls, injections)
         self.watch.left_judged = self.exits.judged

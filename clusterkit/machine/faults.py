@@ -47,7 +47,7 @@ class Due:
 
 
 @dataclass(slots=True)
-class Faults:
+class FaultSchedule:
     """Counts what faults wait for. Times in seconds of the machine's clock."""
 
     state: ClusterState

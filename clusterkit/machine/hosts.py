@@ -97,7 +97,7 @@ TOO_OFTEN = 2  # failures of a host's own
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class HostFailure:
     """A failure that counts against a host. `peers` are the hosts that did not answer there."""
 
     at: float
@@ -111,7 +111,7 @@ class HostRecords:
     state: ClusterState
     there: set[str] = field(default_factory=set)
     avoided: set[str] = field(default_factory=set)
-    _marks: dict[str, list[Mark]] = field(default_factory=dict)
+    _marks: dict[str, list[HostFailure]] = field(default_factory=dict)
     _stuck: set[str] = field(default_factory=set)  # to be avoided, if there were others
 
     def take(self, event: OfHost) -> None:
@@ -162,7 +162,7 @@ class HostRecords:
         if host in self.avoided or not peers <= fine:  # it is the peer's host that does not answer
             return False
         now, since = self.state.now, self.state.now - self.state.job.restart.forgive_after
-        self._marks[host] = [mark for mark in self._marks.get(host, ()) if mark.at > since] + [Mark(now, peers)]
+        self._marks[host] = [mark for mark in self._marks.get(host, ()) if mark.at > since] + [HostFailure(now, peers)]
         if len(self._marks[host]) < TOO_OFTEN:
             return False
         moves = bool(fine - {host})

@@ -53,7 +53,7 @@ class OpenRecovery:
 
 
 @dataclass(slots=True)
-class Account:
+class RestartBudget:
     """The restarts that are charged to one budget key."""
 
     used: int = 0
@@ -79,7 +79,7 @@ class Account:
         self.last = now
 
 
-def reason(blamed: Blame, now: float, repeated: bool, account: Account, rules: RestartRules) -> str:
+def reason(blamed: Blame, now: float, repeated: bool, account: RestartBudget, rules: RestartRules) -> str:
     """`worker:1 exited with code 1, and its restart budget is used up (3 of 3)`."""
     cause = blamed.cause
     why, then = f"{cause.task} {cause.exit}", ""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.restart import true_name
-from clusterkit.machine.straggler import PATIENCE, Finding, Peers, Sight, compared, hints, slower
+from clusterkit.machine.straggler import PATIENCE, Deviation, Peers, Sight, compared, hints, slower
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import KeepsUp, Look, Slowness, StepsTimed, StepTimes, Straggling, Vitals
@@ -127,7 +127,7 @@ class Paces:
             for task, finding in slower(self._newest(), self.peers).items():
                 self._name(self.state.records[task], finding)
 
-    def _name(self, record: TaskRecord, finding: Finding) -> None:
+    def _name(self, record: TaskRecord, finding: Deviation) -> None:
         task, now = record.task, self.state.now
         if task in self.named or now < self.quiet_until.get(task, now):
             return

@@ -9,7 +9,7 @@ from clusterkit.machine.blame import Blame, looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending, end_in_order
 from clusterkit.machine.hosts import HostRecords
-from clusterkit.machine.open_recovery import Account, Edit, OpenRecovery, reason
+from clusterkit.machine.open_recovery import Edit, OpenRecovery, RestartBudget, reason
 from clusterkit.machine.restart import (
     backoff_delay,
     budget_key,
@@ -37,7 +37,7 @@ class Recoveries:
     ending: Ending
     hosts: HostRecords
     open: list[OpenRecovery] = field(default_factory=list)
-    accounts: dict[str, Account] = field(default_factory=dict)
+    accounts: dict[str, RestartBudget] = field(default_factory=dict)
     restarts: int = 0
     unrefreshed: set[str] = field(default_factory=set)  # files that have changed since tasks started
     moved: frozenset[Task] = frozenset()  # lost with their host in the last recovery, and placed elsewhere
@@ -166,7 +166,7 @@ class Recoveries:
             blamed = blamed_for(self.state, recovery.failures)
         self._plan(recovery, blamed, account, account.used + (not recovery.free))
 
-    def _plan(self, recovery: OpenRecovery, blamed: Blame, account: Account, charged: int) -> None:
+    def _plan(self, recovery: OpenRecovery, blamed: Blame, account: RestartBudget, charged: int) -> None:
         rules, now = self.state.job.restart, self.state.now
         self._clear(recovery, Asked.GANG, 0.0)
         nth = account.nth(made_steps(self.state, blamed.cause))
@@ -178,7 +178,7 @@ class Recoveries:
             RestartPlanned(tasks, blamed.cause, blamed.collateral, delay, charged, rules.budget, same=blamed.same)
         )
 
-    def _shrink(self, recovery: OpenRecovery, blamed: Blame, account: Account, lost: tuple[Task, ...]) -> None:
+    def _shrink(self, recovery: OpenRecovery, blamed: Blame, account: RestartBudget, lost: tuple[Task, ...]) -> None:
         """Give workers up. The others of a gang restart; a coordinator does only if it can't continue otherwise."""
         state, cause = self.state, blamed.cause
         state.give_up(lost)
@@ -205,7 +205,7 @@ class Recoveries:
         """Restart those that are left. Their restart budget is a new one, to which this is not charged."""
         job, cause = self.state.job, blamed.cause
         recovery.key, recovery.shrinks = budget_key(restart_scope(job, job.leader), job.leader), True
-        self._plan(recovery, blamed, self.accounts.setdefault(recovery.key, Account(cause=cause)), 0)
+        self._plan(recovery, blamed, self.accounts.setdefault(recovery.key, RestartBudget(cause=cause)), 0)
 
     def _is_coordinator_stuck(self) -> bool:
         records, leader = self.state.records, self.state.records[self.state.job.leader]
@@ -246,14 +246,14 @@ class Recoveries:
             if self.state.records[task].alive:
                 self.state.end(self.state.records[task], asked, grace)
 
-    def _account(self, key: str) -> Account:
+    def _account(self, key: str) -> RestartBudget:
         """The key's account, reset if the job has made progress for long enough since its last restart."""
-        account = self.accounts.setdefault(key, Account())
+        account = self.accounts.setdefault(key, RestartBudget())
         well_until = self.state.now if self.state.progress_at is None else self.state.progress_at
         account.forgive(well_until, self.state.job.restart.forgive_after)
         return account
 
-    def _give_up(self, recovery: OpenRecovery, blamed: Blame, account: Account, repeated: bool) -> None:
+    def _give_up(self, recovery: OpenRecovery, blamed: Blame, account: RestartBudget, repeated: bool) -> None:
         self.open.remove(recovery)
         cause = blamed.cause
         if cause.task.type is TaskType.EVALUATOR:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from clusterkit.faults.aim import live_problems_of
 from clusterkit.machine.cluster_state import BY_HAND, SIGCONT, SIGSTOP, SIGTERM, ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
-from clusterkit.machine.faults import Faults
+from clusterkit.machine.faults import FaultSchedule
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.text.spelling import listed
 from clusterkit.words.actions import Answer, BeginProfile, DumpStacks, EndProfile
@@ -26,7 +26,7 @@ class Requests:
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
-    faults: Faults
+    faults: FaultSchedule
     _profiled: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers by request, while they are
 
     def take(self, event: Requested) -> None:

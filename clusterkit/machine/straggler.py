@@ -54,7 +54,7 @@ class Peers:
     gang: bool
 
 
-class Finding(NamedTuple):
+class Deviation(NamedTuple):
     """In what respect a task differs from its peers, by what factor and amount; and for people, what was measured."""
 
     slowness: Slowness
@@ -80,7 +80,7 @@ class Comparison:
     def __post_init__(self) -> None:
         self.ranked = sorted(self.values.values())
 
-    def finding(self, task: Task) -> Finding | None:
+    def finding(self, task: Task) -> Deviation | None:
         """The task beside the median of its peers; None if one of them was not seen enough."""
         if task not in self.values or len(self.values) < 2:
             return None
@@ -90,7 +90,7 @@ class Comparison:
         else:
             factor = own / max(usual, self.least)
         why = f"{_WHAT[self.slowness].format(_shown(self.slowness, own))} ({self._peers(task, usual)})"
-        return Finding(self.slowness, factor, own - usual, why)
+        return Deviation(self.slowness, factor, own - usual, why)
 
     def _usual(self, own: float) -> float:
         """The median of the figures but for one that is `own`. Of two in the middle, the one that names fewer tasks.
@@ -108,9 +108,9 @@ class Comparison:
         return f"{' and '.join(map(str, few)) or f'the {others} others'} {_shown(self.slowness, usual)}"
 
 
-def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Finding]:
+def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Deviation]:
     """The tasks that are slower than their peers, each with the first reason for it."""
-    found: dict[Task, Finding] = {}
+    found: dict[Task, Deviation] = {}
     for slowness in LEAST:
         suspects = _slow(sights, peers, slowness)
         for index in range(len(sights)) if suspects.keys() - found.keys() else ():
@@ -137,7 +137,7 @@ def compared(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> Compa
     return _MEASURES[slowness](sights, peers)
 
 
-def _slow(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> dict[Task, Finding]:
+def _slow(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> dict[Task, Deviation]:
     figures = compared(sights, peers, slowness)
     if not figures.ranked or figures.ranked[-1] - figures.ranked[0] < LEAST[slowness].amount:
         return {}

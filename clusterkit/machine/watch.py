@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
-from clusterkit.machine.faults import Faults
+from clusterkit.machine.faults import FaultSchedule
 from clusterkit.machine.paces import Paces
 from clusterkit.machine.stalls import Stalls, whereabouts
 from clusterkit.machine.timers import Timer
@@ -224,7 +224,7 @@ class Silence:
 
     state: ClusterState
     ending: Ending
-    faults: Faults
+    faults: FaultSchedule
     told: set[int] = field(default_factory=set)
 
     def settle(self) -> None:

@@ -23,7 +23,7 @@ Points = dict[str, list[float]]
 
 
 @dataclass(slots=True)
-class Entry:
+class BoardEntry:
     """An entity, None if it was removed."""
 
     entity: Any
@@ -45,7 +45,7 @@ class Board:
 
     def __init__(self) -> None:
         self.version = 0
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, BoardEntry] = {}
         self._gone = 0
 
     def put(self, key: str, entity: Any, offset: int, always: bool = False) -> None:
@@ -61,7 +61,7 @@ class Board:
             del self._entries[key]
             self._gone -= old.entity is None
         self._gone += entity is None
-        self._entries[key] = Entry(entity, offset, self.version, always or (old is not None and old.always))
+        self._entries[key] = BoardEntry(entity, offset, self.version, always or (old is not None and old.always))
         if self._gone > MOST_GONE:
             self._forget()
 
@@ -71,14 +71,14 @@ class Board:
     def entities(self) -> dict[str, Any]:
         return {key: entry.entity for key, entry in self._entries.items() if entry.entity is not None}
 
-    def all(self) -> dict[str, Entry]:
+    def all(self) -> dict[str, BoardEntry]:
         return {key: entry for key, entry in self._entries.items() if entry.entity is not None}
 
-    def since_version(self, version: int) -> dict[str, Entry]:
+    def since_version(self, version: int) -> dict[str, BoardEntry]:
         changed = takewhile(lambda key: self._entries[key].version > version, reversed(self._entries))
         return {key: self._entries[key] for key in changed}
 
-    def since_offset(self, offset: int) -> dict[str, Entry]:
+    def since_offset(self, offset: int) -> dict[str, BoardEntry]:
         """What changed after an offset of the journal, on this board or on another one of the same run."""
         return {key: entry for key, entry in self._entries.items() if entry.always or entry.offset > offset}
 
@@ -99,7 +99,7 @@ def json_text(entity: Any) -> str:
         return json.dumps(_finite(value), separators=(",", ":"))
 
 
-def map_text(entries: dict[str, Entry]) -> str:
+def map_text(entries: dict[str, BoardEntry]) -> str:
     return "{" + ",".join(f"{json.dumps(key)}:{entry.text}" for key, entry in entries.items()) + "}"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from clusterkit.words.job import Hosts
+from clusterkit.words.job import HostRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Run:
     restarts: int = 0
     exit_code: int | None = None
     network: str = "host"  # host, virtual
-    engine: str = Hosts().engine
+    engine: str = HostRequest().engine
     tensorboard: str | None = None
     resume: str | None = None  # the command that resumes it
     directory: str = ""
@@ -104,7 +104,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class CauseLink:
     """Key `link/3`: a line from a cause to what it brought down."""
 
     cause: tuple[str, float]  # task, time
@@ -181,7 +181,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class StallVerdict:
     """Key `stall/2`: a warning of a stall, and what each task was found to do."""
 
     at: float

@@ -34,7 +34,7 @@ MOST_IDLE = 2  # open runs without viewers
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class BoardUpdate:
     """What a client gets: the entities that changed, and the board's version by then."""
 
     text: str  # empty if nothing changed
@@ -88,7 +88,7 @@ class LiveRun:
             journal = 0
         return scraped(self.model.board.entities(), now, journal, self.model.ledger)
 
-    def message(self, version: int | None, offset: int = -1) -> Message:
+    def message(self, version: int | None, offset: int = -1) -> BoardUpdate:
         """What changed since a version of this board; None: since an offset of the journal, on whatever board."""
         board = self.model.board
         if version is not None:
@@ -99,7 +99,7 @@ class LiveRun:
         text = ""
         if entries or version is None:
             text = f'{{"set":{map_text(entries)},"now":{json.dumps(round(self.model.seconds(time.time()), 3))}}}'
-        return Message(text, board.version, self.model.settled, self.over)
+        return BoardUpdate(text, board.version, self.model.settled, self.over)
 
     def _is_settled(self) -> bool:
         """Whether it is known how the run ended; the guardian of one that was killed may be about to write that."""
@@ -155,7 +155,7 @@ class Watched:
             await asyncio.to_thread(self._live.update)
             return await asyncio.to_thread(question, self._live)
 
-    async def message(self, version: int | None, offset: int = -1) -> Message:
+    async def message(self, version: int | None, offset: int = -1) -> BoardUpdate:
         async with self._lock:
             return await asyncio.to_thread(self._live.message, version, offset)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from clusterkit.ledger.attempts import MOST_KEPT, Key
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.page.board import MOST_CURVES, Board, Curves
-from clusterkit.page.entities import SeriesInfo, Verdict
+from clusterkit.page.entities import SeriesInfo, StallVerdict
 from clusterkit.page.rows import NO_USAGE, Now, Usage, cells, clean, new_run, resolved_entity, run_entity, task_entity
 from clusterkit.page.stories import stories
 from clusterkit.page.timeline import Marks, bar, goodput_entity, links, startup_entities
@@ -165,7 +165,7 @@ class RunModel:
         doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in sorted(event.vitals.items())}
         tasks = tuple((str(task), clean(text)) for task, text in doing.items())
         report = event.report
-        verdict = Verdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])
+        verdict = StallVerdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])
         self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, offset)
         self._verdicts += 1
 

@@ -16,7 +16,7 @@ from clusterkit.ledger.takeover import report_of
 from clusterkit.page.board import Points, json_text, map_text
 from clusterkit.page.bundle import MODULES, document
 from clusterkit.page.campaigns import campaign_entities
-from clusterkit.page.entities import Run, Story, Verdict
+from clusterkit.page.entities import Run, StallVerdict, Story
 from clusterkit.page.live import LiveRun
 from clusterkit.page.logs import line_start, opened, read, shown
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
@@ -102,7 +102,7 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
 
 def _run_data(run: RunDirectory, live: LiveRun, most: int) -> str:
     board = live.model.board
-    incidents = [one.at for one in board.entities().values() if isinstance(one, Story | Verdict)]
+    incidents = [one.at for one in board.entities().values() if isinstance(one, Story | StallVerdict)]
     found: Run = board.get("run")
     logs = extract(run, found.wall, incidents, most)
     left = {"log_bytes": logs.total, "left_out": logs.left_out}
@@ -137,7 +137,7 @@ def _series(live: LiveRun) -> Iterator[tuple[str, Points]]:
 def _stacks(run: RunDirectory, live: LiveRun) -> Iterator[tuple[str, str]]:
     """The stacks that the page links to."""
     for one in live.model.board.entities().values():
-        if isinstance(one, Verdict) and one.report is not None and "/" not in one.report:
+        if isinstance(one, StallVerdict) and one.report is not None and "/" not in one.report:
             with suppress(OSError), (run.all_stacks / one.report).open("rb") as file:
                 text = file.read(LONGEST_STACKS).decode(errors="replace")
                 yield f"stacks/{one.report}", printable_lines(text)

@@ -78,7 +78,7 @@ def new_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-class RequestRefused(Exception):
+class HttpRefused(Exception):
     """The request is refused with a status and a sentence."""
 
     def __init__(self, status: int, why: str, more: Mapping[str, str] | None = None) -> None:
@@ -109,7 +109,7 @@ class Safety:
         try:
             self._check(scope)
             body = b"" if scope["method"] in LOOKING else await _body(scope, receive)
-        except RequestRefused as refused:
+        except HttpRefused as refused:
             answer = JSONResponse({"error": refused.why}, refused.status, {**NO_STORE, **refused.more})
             await answer(scope, receive, send_safely)
             return
@@ -127,27 +127,25 @@ class Safety:
         method, headers = scope["method"], Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
-            raise RequestRefused(
-                421, "This server answers to no other host than 127.0.0.1 and localhost, with its port."
-            )
+            raise HttpRefused(421, "This server answers to no other host than 127.0.0.1 and localhost, with its port.")
         looks, path = method in LOOKING, scope["path"]
         if len(path) + len(scope["query_string"]) > LONGEST_ADDRESS:
-            raise RequestRefused(414, "The address is too long.")
+            raise HttpRefused(414, "The address is too long.")
         self._check_origin(headers, looks, hosts[0].lower())
         self._check_token(scope, headers)
         if not looks and (method != "POST" or not path.endswith(POST_PATH)):
-            raise RequestRefused(405, "This can only be looked at.", {"allow": "GET, HEAD"})
+            raise HttpRefused(405, "This can only be looked at.", {"allow": "GET, HEAD"})
 
     def _check_origin(self, headers: Headers, looks: bool, host: str) -> None:
         origins, sites = headers.getlist("origin"), headers.getlist("sec-fetch-site")
         foreign = "This was asked by another web page, which may not do that."
         if any(origin.lower() != f"http://{host}" for origin in origins):
-            raise RequestRefused(403, foreign)
+            raise HttpRefused(403, foreign)
         allowed = {"same-origin", "none"} if looks else {"same-origin"}
         if any(site.lower() not in allowed for site in sites) and not (looks and _is_navigation(headers)):
-            raise RequestRefused(403, foreign)
+            raise HttpRefused(403, foreign)
         if not looks and not origins:
-            raise RequestRefused(
+            raise HttpRefused(
                 403, "A request that changes something has to say where it comes from, in the header Origin."
             )
 
@@ -160,7 +158,7 @@ class Safety:
             return
         tickets = [value for name, value in _pairs(scope["query_string"]) if name == "ticket"]
         if method != "GET" or len(tickets) != 1 or not self._tickets.admits(tickets[0], path):
-            raise RequestRefused(403, NO_TOKEN)
+            raise HttpRefused(403, NO_TOKEN)
 
 
 def _is_navigation(headers: Headers) -> bool:
@@ -172,7 +170,7 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(query.decode("latin-1"), keep_blank_values=True, max_num_fields=100)
     except ValueError:
-        raise RequestRefused(400, "The address has too many parts.") from None
+        raise HttpRefused(400, "The address has too many parts.") from None
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
@@ -181,10 +179,10 @@ async def _body(scope: Scope, receive: Receive) -> bytes:
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise RequestRefused(400, "The request has no end.")
+            raise HttpRefused(400, "The request has no end.")
         body += bytes(message.get("body", b""))
         if len(body) > LONGEST_BODY:
-            raise RequestRefused(413, "The request is too long.")
+            raise HttpRefused(413, "The request is too long.")
         if not message.get("more_body"):
             return body
 

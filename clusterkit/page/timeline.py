@@ -9,7 +9,7 @@ from typing import assert_never
 
 from clusterkit.ledger import attempts as ledger
 from clusterkit.ledger.attempts import Attempts
-from clusterkit.page.entities import Attempt, Goodput, Link, Mark, Part, Segment, Startup
+from clusterkit.page.entities import Attempt, CauseLink, Goodput, Mark, Part, Segment, Startup
 from clusterkit.text.printable import printable
 from clusterkit.views.details import detail
 from clusterkit.views.goodput import NAMES
@@ -54,7 +54,7 @@ def bar(of: ledger.Attempt, lost_at: float | None = None) -> Attempt:
     )
 
 
-def links(attempts: Attempts) -> Iterator[Link]:
+def links(attempts: Attempts) -> Iterator[CauseLink]:
     for key in attempts.collateral:
         effect = attempts.get(*key)
         if effect is None or (told := effect.told) is None or told.role is None:
@@ -63,7 +63,7 @@ def links(attempts: Attempts) -> Iterator[Link]:
         cause = attempts.get(told.role.task, told.role.attempt)
         at = end if cause is None or cause.end is None else cause.end
         text = f"{told.task} {told.exit}, after {told.role.task} had failed"
-        yield Link((str(told.role.task), at), (str(told.task), end), text)
+        yield CauseLink((str(told.role.task), at), (str(told.task), end), text)
 
 
 def _segments(of: ledger.Attempt, end: float | None) -> list[Segment]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from clusterkit.page.entities import Attempt, Entity, Goodput, Link, Mark, Run, Segment, Startup, TaskRow
+from clusterkit.page.entities import Attempt, CauseLink, Entity, Goodput, Mark, Run, Segment, Startup, TaskRow
 
 Event = dict[str, Any]
 Points = Mapping[str, Sequence[float]]  # `t` in seconds since the run began, and `v`
@@ -56,7 +56,7 @@ class _TraceWriter:
             yield from self._startup(startup)
         for number, mark in enumerate(self._of(Mark)):
             yield from self._mark(mark, number)
-        for number, link in enumerate(self._of(Link)):
+        for number, link in enumerate(self._of(CauseLink)):
             yield from self._flow(link, number)
         for name, points in series.items():
             yield from self._counter(name, points)
@@ -119,7 +119,7 @@ class _TraceWriter:
             yield {**same, "ph": "b", "ts": at, "id": f"mark-{number}"}
             yield {**same, "ph": "e", "ts": max(at, _us(mark.until)), "id": f"mark-{number}"}
 
-    def _flow(self, link: Link, number: int) -> Iterator[Event]:
+    def _flow(self, link: CauseLink, number: int) -> Iterator[Event]:
         """An arrow between two slices, which viewers find by the times of its ends."""
         ends = [self._within(*link.cause), self._within(*link.effect)]
         if None in ends:

@@ -21,7 +21,7 @@ ANSWERED_WITHIN = 2.0  # seconds for what a word can be completed to
 LONGEST = 1 << 24  # bytes of a message; what is longer is not read
 
 
-class Connection:
+class DebuggerConnection:
     """Reads in a thread, so that the end of the connection can interrupt a prompt."""
 
     def __init__(self, connected: socket.socket) -> None:
@@ -81,7 +81,7 @@ class Connection:
                 time.sleep(AGAIN)
 
 
-def connect(run: RunDirectory, task: Task) -> Connection | None:
+def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
     """Connect to a task's debugger; None if the task does not listen."""
     path = run.debugger(task)
     try:
@@ -98,4 +98,4 @@ def connect(run: RunDirectory, task: Task) -> Connection | None:
         return None
     finally:
         os.close(directory)
-    return Connection(connected)
+    return DebuggerConnection(connected)

@@ -44,13 +44,13 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 
 def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
     """Run the job that was handed over, with its running fork server."""
-    from clusterkit.supervisor.prepare import Run
+    from clusterkit.supervisor.prepare import PendingRun
     from clusterkit.supervisor.up import GUARDIAN, OWNER
     from clusterkit.supervisor.up import supervise as supervise_run
     from clusterkit.warm.fork_client import Inherited
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:
-        run: Run = pickle.load(file)
+        run: PendingRun = pickle.load(file)
     names = (GUARDIAN, "the command that started the run", OWNER)
     return supervise_run(run, dict(zip(owners, names, strict=False)), Inherited(server, channel, lifeline))

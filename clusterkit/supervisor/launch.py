@@ -23,7 +23,7 @@ from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.observer import Observer
-from clusterkit.supervisor.prepare import Prepared, Run, make_and_lock
+from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HEEDED, SignalMeaning, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NONE, Past, take_over
 from clusterkit.system.barrier import saying_what_is_used_up
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from clusterkit.engines.base import Engine
 
 
-def launch(run: Run, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
+def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
     """Run the job; return the exit code. Unless the run continues, its directory exists and is locked."""
     prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
@@ -123,7 +123,7 @@ def _backend(
     return AgentsBackend(job, seed, inbox, console.output, allocation)
 
 
-def _run(run: Run, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: Past) -> RunResult:
+def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: Past) -> RunResult:
     job, directory = run.prepared.job, observer.directory
     greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
     with ExitStack() as stack:  # ends each of these, even if another one fails to end
@@ -162,7 +162,7 @@ def _start_companions(
         stack.callback(EditWatcher(job, inbox.put).stop)
 
 
-def _fill(directory: RunDirectory, run: Run, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
+def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
     """Write what tasks need, and end strays; return warnings. On an error, discard a directory that is new."""
     prepared = run.prepared
     if past is not None:
@@ -200,7 +200,7 @@ def _info(
     )
 
 
-def _reap(run: Run, own: str = "") -> list[str]:
+def _reap(run: PendingRun, own: str = "") -> list[str]:
     try:
         return [
             f"The run {run_id} had lost its supervisor and left {number_of('process', count)} behind, "

@@ -12,7 +12,7 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.lost import keep_crash
-from clusterkit.supervisor.prepare import Run
+from clusterkit.supervisor.prepare import PendingRun
 from clusterkit.supervisor.takeover import Past
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Observer:
     """Opens the run's journal. `past` are the events before a continuation, which are told to nobody again."""
 
-    def __init__(self, run: Run, directory: RunDirectory, inbox: Inbox, console: Console, past: Past) -> None:
+    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: Past) -> None:
         self._job, self._level = run.prepared.job, run.display.level
         self.directory, self._inbox, self._console = directory, inbox, console
         self._storage_has_failed = False

@@ -159,7 +159,7 @@ class Display:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class PendingRun:
     """A run that is about to begin, in this process or in another one."""
 
     prepared: Prepared
@@ -173,7 +173,7 @@ class Run:
         """The run's directory, which may not exist yet."""
         return RunStore().run(self.run_id, self.prepared.job.checkpoint_dir)
 
-    def warned(self, warning: str) -> Run:
+    def warned(self, warning: str) -> PendingRun:
         return replace(self, prepared=replace(self.prepared, warnings=(*self.prepared.warnings, warning)))
 
 

@@ -15,7 +15,7 @@ from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.lost import end_crashed, supervisor_lost
-from clusterkit.supervisor.prepare import Display, Prepared, Run, make_and_lock
+from clusterkit.supervisor.prepare import Display, PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HEEDED
 from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import crashed
@@ -24,7 +24,7 @@ from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
 from clusterkit.warm.choice import launch_for, warm_places
 from clusterkit.warm.fork_client import Inherited, Launch, begin
-from clusterkit.warm.warm_client import Session
+from clusterkit.warm.warm_client import WarmSession
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
 
@@ -36,7 +36,7 @@ def up(
     prepared: Prepared,
     display: Display,
     lifeline: int | None = None,
-    session: Session | None = None,
+    session: WarmSession | None = None,
     starters: Collection[int] = (),
 ) -> int:
     """Run a prepared job to its end under a guardian; return the exit code.
@@ -45,7 +45,7 @@ def up(
     process. `starters` are processes that started the run but may no longer be ancestors of this one.
     """
     starters = frozenset({*starters, *lineage(os.getpid())})
-    run = Run(prepared, prepared.run_id or new_run_id(), display, starters=starters)
+    run = PendingRun(prepared, prepared.run_id or new_run_id(), display, starters=starters)
     on_hosts = prepared.job.hosts.count > 0  # each agent has a fork server of its own
     heeded = HEEDED if prepared.continues else ENDING
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
@@ -69,7 +69,7 @@ def up(
     )
 
 
-def supervise(run: Run, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:
+def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:
     """Run the job in this process, the supervisor; return the exit code. `inherited` is a running fork server."""
     directory = run.directory
     try:

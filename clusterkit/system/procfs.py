@@ -244,16 +244,16 @@ class Meter:
         return 100 * max(0.0, cpu - until_then) / max(now - since, 0.01), memory
 
 
-class Connection(NamedTuple):
+class TcpConnection(NamedTuple):
     local: str
     remote: str
 
 
-def established(pid: int) -> list[Connection]:
+def established(pid: int) -> list[TcpConnection]:
     """Return the process's established TCP connections; empty if its descriptors are not readable."""
     own = procfs.links(pid)
     sockets = [f for f in procfs.tcp_sockets(pid, procfs.ESTABLISHED) if f"socket:[{f[9]}]" in own]
-    return sorted(Connection(endpoint(fields[1]), endpoint(fields[2])) for fields in sockets)
+    return sorted(TcpConnection(endpoint(fields[1]), endpoint(fields[2])) for fields in sockets)
 
 
 def endpoint(text: str) -> str:

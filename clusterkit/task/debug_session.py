@@ -26,7 +26,7 @@ CHUNK = 1 << 16
 INTERRUPT = {"interrupt": True}  # compared by identity, so that no client's message is taken for it
 
 
-class Session:
+class DebugSession:
     """Serves one client, whose messages a thread reads; when the client hangs up, the session is over.
 
     The thread then calls `deserted`, while the program may run until its next stop.

@@ -29,7 +29,7 @@ def own_debugger(load: Any) -> Debugger:
     return own.debugger  # type: ignore[no-any-return]
 
 
-class Console:
+class PdbStreams:
     """The streams of pdb: what it writes goes to the client, and what it reads comes from there."""
 
     encoding = "utf-8"
@@ -68,7 +68,7 @@ class Debugger(pdb.Pdb):
     """pdb, with `continue` when the user leaves. The task is held from the first stop until then."""
 
     def __init__(self, load: Any) -> None:
-        console = Console(self)
+        console = PdbStreams(self)
         self.policy, self.sessions = load("task/debugger"), load("task/debug_session")
         self.session: Any = None
         self.ending: Any = None  # the session that is about to end

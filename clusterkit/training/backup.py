@@ -18,7 +18,7 @@ from clusterkit.training.checkpointer import Checkpointer
 from clusterkit.training.keras_callback import ReportProgress
 
 
-class Position(NamedTuple):
+class FitProgress(NamedTuple):
     """The progress of `fit`: complete epochs, batches of the epoch after them, and 1 if a callback stopped it early."""
 
     epochs: int
@@ -103,7 +103,7 @@ class Backup(ReportProgress):
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         super().on_train_begin(logs)
         self._build()
-        self._position = Position(0, 0, 0)
+        self._position = FitProgress(0, 0, 0)
         self._order = resumption.DataOrder()
         self._order.begin()
         self._unsaved = self._skipped = 0  # batches
@@ -124,7 +124,7 @@ class Backup(ReportProgress):
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
         if epoch != self._position.epochs:  # `fit` was called with an initial_epoch
-            self._position = Position(epoch, 0, 0)
+            self._position = FitProgress(epoch, 0, 0)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
         if batch < self._skipped:
@@ -141,7 +141,7 @@ class Backup(ReportProgress):
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         super().on_epoch_end(epoch, logs)
         self._skipped = 0
-        self._position = Position(epoch + 1, 0, 0)
+        self._position = FitProgress(epoch + 1, 0, 0)
         self._trained = True
         self._exit_if_preempted()
         if self._save_every is None or self._unsaved >= self._save_every:
@@ -168,7 +168,7 @@ class Backup(ReportProgress):
             resumption.build(model.optimizer, model.trainable_variables)
 
     def _resume(self, step: int) -> None:
-        self._position = Position(*map(int, self._saved_position.numpy()))
+        self._position = FitProgress(*map(int, self._saved_position.numpy()))
         epoch, batches, stopped = self._position
         resumption.start_at(self.model, self.params["epochs"] if stopped else epoch)
         if stopped:

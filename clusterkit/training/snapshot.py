@@ -12,7 +12,7 @@ OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"  # the entry of a checkpoin
 MOST_FETCHED = 1 << 30  # bytes that a coordinator fetches; parameter servers write larger models themselves
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """A tensor of a checkpoint: its key there, its slice, and the tensor or a function that reads it."""
 
     key: str
@@ -27,7 +27,7 @@ class NotCopyable(Exception):
 class Snapshot(NamedTuple):
     """The state at one moment, in this process's memory."""
 
-    entries: list[Entry]
+    entries: list[TensorEntry]
 
     def write(self, prefix: str) -> None:
         """Write the files of a checkpoint, as `tf.train.Checkpoint.write` does. Raises tf.errors.OpError."""
@@ -55,9 +55,9 @@ class Snapshots:
     def __init__(self, checkpoint: tf.train.Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._fetch: Any = None
-        self._names: list[Entry] = []  # the entries that `_fetch` returns, without values
+        self._names: list[TensorEntry] = []  # the entries that `_fetch` returns, without values
         self._edges: list[tuple[str, Any]] = []
-        self._entries: list[Entry] | None = None
+        self._entries: list[TensorEntry] | None = None
 
     def take(self) -> Snapshot | None:
         """Copy all values. Returns None if that is impossible, or would take too much of a coordinator's memory."""
@@ -66,7 +66,7 @@ class Snapshots:
         except NotCopyable:
             return None
 
-    def _from_ps(self) -> list[Entry]:
+    def _from_ps(self) -> list[TensorEntry]:
         """Fetch all values in one call, since one call per value takes several times as long."""
         if self._fetch is None:
             variables = {id(child): child for _, child in _edges(self._checkpoint) if isinstance(child, tf.Variable)}
@@ -91,7 +91,7 @@ class Snapshots:
 
         return fetch.get_concrete_function()
 
-    def _from_here(self) -> list[Entry]:
+    def _from_here(self) -> list[TensorEntry]:
         entries, edges = self._entries, _edges(self._checkpoint)
         known = [
             (name, id(child)) for name, child in self._edges
@@ -106,7 +106,7 @@ class Snapshots:
         return [entry._replace(value=_copy(value)) for entry, value in values if value is not None]
 
 
-def _gather(checkpoint: tf.train.Checkpoint) -> list[Entry]:
+def _gather(checkpoint: tf.train.Checkpoint) -> list[TensorEntry]:
     """Return the entries that the checkpoint's saver would write. Raises NotCopyable."""
     try:
         by_object, _, special_savers, _ = checkpoint._saver._gather_serialized_tensors()
@@ -118,11 +118,11 @@ def _gather(checkpoint: tf.train.Checkpoint) -> list[Entry]:
     for by_key in by_object.values():
         for key, tensor in by_key.items():
             by_slice = tensor if isinstance(tensor, dict) else {"": tensor}
-            entries += [Entry(key, slice_spec.strip(), each) for slice_spec, each in by_slice.items()]
+            entries += [TensorEntry(key, slice_spec.strip(), each) for slice_spec, each in by_slice.items()]
     return entries
 
 
-def _read(entry: Entry) -> Any:
+def _read(entry: TensorEntry) -> Any:
     """Return the tensor; None for a variable that has no value yet."""
     value = entry.value
     return value.tensor if hasattr(value, "slice_spec") else value

@@ -7,7 +7,7 @@ from textwrap import wrap
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import columns, printable
 from clusterkit.views.tables import Column, table_lines
-from clusterkit.words.account import Goodput, Link, Startup, TaskStart
+from clusterkit.words.account import ChainLink, Goodput, Startup, TaskStart
 from clusterkit.words.reports import Stage
 
 NAMES = {
@@ -76,7 +76,7 @@ def _row(start: TaskStart) -> tuple[str, ...]:
     return (str(start.task), *("-" if at is None else precise(at) for _, at in times))
 
 
-def _link(link: Link) -> str:
+def _link(link: ChainLink) -> str:
     what = {
         Stage.BEGUN: "to be started", Stage.SPAWNED: "its process", Stage.IMPORTED: "its imports",
         Stage.SERVING: "its server", Stage.CONNECTED: "its connections", Stage.PREPARED: "its model and data",

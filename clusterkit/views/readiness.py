@@ -11,7 +11,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState
 
 
-class Look(NamedTuple):
+class ReadinessCheck(NamedTuple):
     """What a look at the tasks has found.
 
     `new` are ready since the last look, `silent` run without having opened a port or reported anything for too long;
@@ -36,7 +36,7 @@ class Readiness:
     _ready: set[Task] = field(default_factory=set)
     _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # the attempt that runs, and since when
 
-    def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> Look:
+    def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> ReadinessCheck:
         """Take in how the tasks are `now`, in seconds of any clock."""
         cluster = [tasks[task] for task in self.job.tasks if task in self.job.cluster and not tasks[task].given_up]
         ready = {of.task for of in cluster if self._is_ready(of, of.task in listening)}
@@ -44,7 +44,7 @@ class Readiness:
         self._ready = ready
         silent = [of.task for of in cluster if of.task not in ready and self._is_silent(of, now)]
         rest = [of for of in cluster if of.task not in ready and of.task not in silent and not _ended_well(of)]
-        return Look(new, tuple(silent), not rest)
+        return ReadinessCheck(new, tuple(silent), not rest)
 
     def _is_ready(self, of: TaskStatus, listens: bool) -> bool:
         return of.state is TaskState.RUNNING and (of.ready or listens or self.job.shape is Shape.SINGLE)

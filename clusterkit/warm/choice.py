@@ -18,7 +18,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.warm_client import Session, SharedServer, WarmServerError, warm_dir
+from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, warm_dir
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
@@ -84,7 +84,9 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
-def warm_places(launch: Launch | None, session: Session | None, lifeline: int | None) -> Iterator[SharedServer | str]:
+def warm_places(
+    launch: Launch | None, session: WarmSession | None, lifeline: int | None
+) -> Iterator[SharedServer | str]:
     """Yield the warm servers from which a run with this launch can start: the user's, then the session's.
 
     Starts the session's server if necessary; if that fails, yields a sentence. `lifeline` is a pipe to the session.
@@ -102,7 +104,7 @@ def warm_places(launch: Launch | None, session: Session | None, lifeline: int | 
             yield own
 
 
-def _session_place(launch: Launch, session: Session, ended: int) -> SharedServer | str:
+def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedServer | str:
     try:
         session.make_directory()
         own = launch.preload.path if launch.preload.modules else None

@@ -182,7 +182,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class WarmSession:
     """A Python process, with the directories of its own warm servers and of the user's."""
 
     pid: int
@@ -190,7 +190,7 @@ class Session:
     users: Path
 
     @classmethod
-    def new(cls) -> Session:
+    def new(cls) -> WarmSession:
         """Return this process's session. Creates and opens nothing."""
         name = f"clusterkit-warm-{token_hex(8)}"
         return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
@@ -235,4 +235,4 @@ class ApiRequest(NamedTuple):
 
     job: Gathered
     lifeline: int
-    session: Session
+    session: WarmSession

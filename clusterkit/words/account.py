@@ -161,7 +161,7 @@ class TaskStart:
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainLink:
     """A piece of the critical chain: from `begin` to `end`, the first step waited for the task to reach `stage`."""
 
     task: Task
@@ -179,7 +179,7 @@ class Startup:
     """
 
     tasks: tuple[TaskStart, ...] = ()
-    chain: tuple[Link, ...] = ()
+    chain: tuple[ChainLink, ...] = ()
 
     @property
     def seconds(self) -> float | None:

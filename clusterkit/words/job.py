@@ -31,7 +31,7 @@ class Devices:
 
 
 @dataclass(frozen=True, slots=True)
-class Hosts:
+class HostRequest:
     """The hosts of a job. Without any, its tasks are processes of this machine."""
 
     engine: str = "local"  # its name in engines/options.py; "local": this machine, with stand-ins for hosts
@@ -214,7 +214,7 @@ class JobSpec:
     keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
     patches: bool = True  # whether Keras is patched where it fails or is wrong on several workers
     devices: Devices = field(default_factory=Devices)
-    hosts: Hosts = field(default_factory=Hosts)
+    hosts: HostRequest = field(default_factory=HostRequest)
     strict: bool = False  # whether a job whose tasks trained alone, each for itself, has not succeeded
     tensorboard: bool = False  # whether TensorBoard runs beside the job
     dashboard: bool = False  # whether the dashboard does

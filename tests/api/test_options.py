@@ -11,7 +11,7 @@ import pytest
 from clusterkit.api.options import check_names, gathered
 from clusterkit.cli.options import given
 from clusterkit.cli.up import command
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, Options, env_flags
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionKind, Options, env_flags
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,11 @@ def test_what_no_option_can_be_is_a_problem_of_the_job(
     assert "\0" not in str(job.options)
 
 
-KINDS: dict[Kind, str] = {Kind.NUMBER: "many", Kind.DURATION: "soon", Kind.CHOICE: "none of them"}
+KINDS: dict[OptionKind, str] = {
+    OptionKind.NUMBER: "many",
+    OptionKind.DURATION: "soon",
+    OptionKind.CHOICE: "none of them",
+}
 
 
 @pytest.mark.parametrize("name", [name for name, entry in OPTIONS.items() if entry.kind in KINDS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.backends.local.blocked_threads import Frame, doing, main_thread
+from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread
 
 PYTHON, TENSORFLOW = "/usr/lib/python3.11", "/venv/lib/python3.11/site-packages/tensorflow/python"
 TRAINING, HOME = "/venv/lib/python3.11/site-packages/clusterkit/training", "/home/me"
@@ -230,7 +230,7 @@ def test_a_call_into_c_is_told_from_its_line_of_code(source: str, text: str) -> 
     seen = doing(frames, source)
     assert seen is not None
     assert seen.text == text
-    called = doing([Frame(f"{PYTHON}/json/decoder.py", 1, "decode"), *frames], source)
+    called = doing([StackFrame(f"{PYTHON}/json/decoder.py", 1, "decode"), *frames], source)
     assert called is not None
     assert called.text == "is at t.py:5 in f"
 
@@ -247,14 +247,14 @@ def test_the_main_thread_is_the_one_that_began_with_the_program() -> None:
     other = written(f"{PYTHON}/threading.py 327 wait", f"{PYTHON}/threading.py 1002 _bootstrap", thread="Thread")
     main = written(f"{HOME}/t.py 5 f", *END)
     for dump in (f"{other}\n{main}", f"{other}\n{other}\n{main}", other.replace("Thread", "Current thread") + main):
-        assert main_thread(dump)[0] == Frame(f"{HOME}/t.py", 5, "f")
+        assert main_thread(dump)[0] == StackFrame(f"{HOME}/t.py", 5, "f")
 
 
 def test_a_stack_that_was_cut_short_is_found_by_its_thread() -> None:
     """faulthandler ends at the hundredth frame, so the outermost is not there."""
     other = written(f"{PYTHON}/threading.py 327 wait", thread="Thread")
     cut = written(*[f"{HOME}/deep.py {line} down" for line in range(1, 101)]) + "  ...\n"
-    assert main_thread(other + cut)[0] == Frame(f"{HOME}/deep.py", 1, "down")
+    assert main_thread(other + cut)[0] == StackFrame(f"{HOME}/deep.py", 1, "down")
     assert main_thread(other)[0].function == "wait"
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from clusterkit.chaos.model import (
     Baseline,
     Outcome,
-    Row,
-    Shrunk,
+    SmallestSchedule,
+    TallyLine,
     Trial,
     by_action,
     by_type,
@@ -39,29 +39,29 @@ def kill(kind: TaskType, seconds: float | None) -> InjectionRecord:
 
 GOOD = outcome(1, kill(TaskType.CHIEF, 3.0), kill(TaskType.WORKER, 1.0), InjectionRecord("stop chief", STOP, (), True))
 BAD = outcome(2, kill(TaskType.CHIEF, None), violations=("The job failed: so.",))
-SMALL = Shrunk(Trial(2, 7, (parse_fault("kill chief:0"),)), ("The job failed: so.",), 3)
+SMALL = SmallestSchedule(Trial(2, 7, (parse_fault("kill chief:0"),)), ("The job failed: so.",), 3)
 
 
-def replay(what: Outcome | Shrunk) -> str:
+def replay(what: Outcome | SmallestSchedule) -> str:
     """A command."""
     return f"clusterkit up --fault '{what.trial.faults[0]}' t.py"
 
 
 def test_faults_are_counted_by_action_and_times_by_type() -> None:
     """What had nothing to restart is counted, and has no time."""
-    assert by_action([GOOD, BAD]) == [Row(KILL, None, 3, 2, (1.0, 3.0)), Row(STOP, None, 1, 1, ())]
+    assert by_action([GOOD, BAD]) == [TallyLine(KILL, None, 3, 2, (1.0, 3.0)), TallyLine(STOP, None, 1, 1, ())]
     assert by_type([GOOD, BAD]) == [
-        Row(KILL, TaskType.CHIEF, 2, 1, (3.0,)),
-        Row(KILL, TaskType.WORKER, 1, 1, (1.0,)),
+        TallyLine(KILL, TaskType.CHIEF, 2, 1, (3.0,)),
+        TallyLine(KILL, TaskType.WORKER, 1, 1, (1.0,)),
     ]
 
 
 def test_percentiles_are_of_the_nearest_rank() -> None:
     """The time within which so many of the recoveries were over."""
-    row = Row(KILL, None, 10, 10, tuple(map(float, range(1, 11))))
+    row = TallyLine(KILL, None, 10, 10, tuple(map(float, range(1, 11))))
     assert [row.percentile(share) for share in (50, 90, 100)] == [5.0, 9.0, 10.0]
-    assert Row(KILL, None, 1, 1, (2.0,)).percentile(50) == 2.0
-    assert Row(KILL, None, 1, 0, ()).percentile(50) is None
+    assert TallyLine(KILL, None, 1, 1, (2.0,)).percentile(50) == 2.0
+    assert TallyLine(KILL, None, 1, 0, ()).percentile(50) is None
 
 
 def test_a_recovery_is_as_long_as_the_report_of_the_run_says() -> None:
@@ -102,7 +102,7 @@ def test_a_failing_run_is_told_with_its_commands() -> None:
         "    clusterkit up --fault 'kill chief:0' t.py",
     ]
     assert "shrunk" not in failure(BAD, None, replay)
-    same = Shrunk(BAD.trial, BAD.violations, 4)
+    same = SmallestSchedule(BAD.trial, BAD.violations, 4)
     assert failure(BAD, same, replay).endswith("\n  nothing smaller fails (4 runs)")
 
 

@@ -10,13 +10,13 @@ import pytest
 from clusterkit.engines.agents.engine import ENGINE, MOVED_WITHIN
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import AllocationEnding
-from clusterkit.words.job import Hosts, JobSpec, Limits
+from clusterkit.words.job import HostRequest, JobSpec, Limits
 from tests.histories import job
 
 
 def spec(grace: float) -> JobSpec:
     """A job whose tasks have so many seconds to end."""
-    return replace(job(workers=2, limits=Limits(grace=grace)), hosts=Hosts("agents", count=2))
+    return replace(job(workers=2, limits=Limits(grace=grace)), hosts=HostRequest("agents", count=2))
 
 
 @pytest.mark.parametrize(("grace", "expected"), [(10.0, MOVED_WITHIN), (120.0, 120.0)])

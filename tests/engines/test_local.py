@@ -12,7 +12,7 @@ import pytest
 
 from clusterkit.engines.local import engine as local
 from clusterkit.engines.local.engine import Processes
-from clusterkit.words.job import Hosts
+from clusterkit.words.job import HostRequest
 from tests.histories import job
 
 pytestmark = pytest.mark.process
@@ -32,12 +32,12 @@ def test_agents_that_do_not_end_have_their_time_together(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("hosts", "told"),
     [
-        (Hosts(count=1024, spare=1), "1025 hosts are asked for. This machine stands in for 1024 at most."),
-        (Hosts(count=2, interface="lo"), None),
-        (Hosts(count=2, interface="nope"), "--interface: The interface nope has no address here, or does not"),
+        (HostRequest(count=1024, spare=1), "1025 hosts are asked for. This machine stands in for 1024 at most."),
+        (HostRequest(count=2, interface="lo"), None),
+        (HostRequest(count=2, interface="nope"), "--interface: The interface nope has no address here, or does not"),
     ],
 )
-def test_what_this_machine_can_not_be_in_place_of_hosts(hosts: Hosts, told: str | None) -> None:
+def test_what_this_machine_can_not_be_in_place_of_hosts(hosts: HostRequest, told: str | None) -> None:
     """Too many, or without that interface."""
     found = local.ENGINE.problems(replace(job(workers=2), hosts=hosts))
     assert [problem[: len(told or "")] for problem in found] == ([] if told is None else [told])

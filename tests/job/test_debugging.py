@@ -11,7 +11,7 @@ import pytest
 from clusterkit.job.debugging import debugging_env
 from clusterkit.store.paths import Paths
 from clusterkit.words.errors import BadJob
-from clusterkit.words.job import Breakpoints, Debugging, Hosts
+from clusterkit.words.job import Breakpoints, Debugging, HostRequest
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job, job, task
 
@@ -70,5 +70,5 @@ def test_a_task_is_told_what_holds_it(debug: Debugging, env: dict[str, str]) -> 
 
 def test_on_several_hosts_no_task_is_held() -> None:
     """It says why."""
-    on_hosts = replace(job(workers=2), hosts=Hosts(count=2))
+    on_hosts = replace(job(workers=2), hosts=HostRequest(count=2))
     assert debugging_env(on_hosts, PATHS, task("worker:1")) == {"CLUSTERKIT_DEBUGGER": "hosts"}

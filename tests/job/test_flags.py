@@ -9,17 +9,19 @@ from hypothesis import strategies as st
 
 from clusterkit.cli.options import given as gathered_from
 from clusterkit.cli.up import command as up
-from clusterkit.job.options import OPTIONS, Entry, JobOptions, Kind, job_flags
+from clusterkit.job.options import OPTIONS, Entry, JobOptions, OptionKind, job_flags
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
-VALUES: dict[Kind, Any] = {
-    Kind.SWITCH: st.booleans(),
-    Kind.NUMBER: st.integers(-5, 2**64),
-    Kind.DURATION: st.integers(0, 10**6).map(float) | st.sampled_from([0.25, 1.5, 1e-3]),
-    Kind.TEXT: texts,
-    Kind.PATH: texts,
-    Kind.TEXTS: st.lists(texts, min_size=1, max_size=4),
-    Kind.VARIABLES: st.dictionaries(texts.filter(lambda name: name and "=" not in name), texts, min_size=1, max_size=3),
+VALUES: dict[OptionKind, Any] = {
+    OptionKind.SWITCH: st.booleans(),
+    OptionKind.NUMBER: st.integers(-5, 2**64),
+    OptionKind.DURATION: st.integers(0, 10**6).map(float) | st.sampled_from([0.25, 1.5, 1e-3]),
+    OptionKind.TEXT: texts,
+    OptionKind.PATH: texts,
+    OptionKind.TEXTS: st.lists(texts, min_size=1, max_size=4),
+    OptionKind.VARIABLES: st.dictionaries(
+        texts.filter(lambda name: name and "=" not in name), texts, min_size=1, max_size=3
+    ),
 }
 
 

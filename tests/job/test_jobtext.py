@@ -11,21 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterkit.job.jobfile import job_text, quoted, read_job_file
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, JobOptions, Kind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, JobOptions, OptionKind
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
 from clusterkit.words.secrets import HIDDEN, masked
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
-VALUES: dict[Kind, Any] = {
-    Kind.SWITCH: st.booleans(),
-    Kind.NUMBER: st.integers(1, 2**64 - 1),
-    Kind.DURATION: st.floats(0, 1e9) | st.integers(0, 10**6).map(float),
-    Kind.TEXT: texts,
-    Kind.PATH: texts.map(lambda text: str(PurePosixPath(f"/{text}"))),  # `config` prints absolute ones, normalized
-    Kind.TEXTS: st.lists(texts, max_size=4),
-    Kind.VARIABLES: st.dictionaries(texts, texts, min_size=1, max_size=3),
+VALUES: dict[OptionKind, Any] = {
+    OptionKind.SWITCH: st.booleans(),
+    OptionKind.NUMBER: st.integers(1, 2**64 - 1),
+    OptionKind.DURATION: st.floats(0, 1e9) | st.integers(0, 10**6).map(float),
+    OptionKind.TEXT: texts,
+    OptionKind.PATH: texts.map(
+        lambda text: str(PurePosixPath(f"/{text}"))
+    ),  # `config` prints absolute ones, normalized
+    OptionKind.TEXTS: st.lists(texts, max_size=4),
+    OptionKind.VARIABLES: st.dictionaries(texts, texts, min_size=1, max_size=3),
 }
 
 
@@ -38,7 +40,7 @@ IN_FILE = {name: value_of(entry) for name, entry in OPTIONS.items() if entry.abo
 OF_TASK = {name: value_of(entry) for name, entry in TASK_OPTIONS.items()}
 tables = st.dictionaries(st.sampled_from(TaskType), st.fixed_dictionaries({}, optional=OF_TASK), min_size=1)
 options = st.fixed_dictionaries(
-    {}, optional={**IN_FILE, "program": VALUES[Kind.PATH], "args": VALUES[Kind.TEXTS], "task": tables}
+    {}, optional={**IN_FILE, "program": VALUES[OptionKind.PATH], "args": VALUES[OptionKind.TEXTS], "task": tables}
 )
 
 

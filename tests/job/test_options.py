@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions, Kind, merged, options_of
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionKind, merged, options_of
 from clusterkit.job.spec import describe
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
@@ -32,7 +32,13 @@ def test_an_option_has_its_place_in_the_job(entry: typing.Any) -> None:
     kind = type_of(entry.about.field)
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         assert entry.choices == tuple(one.value for one in kind)
-    simple = {Kind.SWITCH: bool, Kind.NUMBER: int, Kind.DURATION: float, Kind.TEXT: str, Kind.PATH: str}
+    simple = {
+        OptionKind.SWITCH: bool,
+        OptionKind.NUMBER: int,
+        OptionKind.DURATION: float,
+        OptionKind.TEXT: str,
+        OptionKind.PATH: str,
+    }
     assert kind is simple.get(entry.kind, kind)
 
 

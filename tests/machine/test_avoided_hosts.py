@@ -8,7 +8,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Avoid, Spawn
-from clusterkit.words.job import Hosts, RestartPolicy, RestartRules
+from clusterkit.words.job import HostRequest, RestartPolicy, RestartRules
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit, RunState
 from tests.histories import SIGKILL, History, faults, job, task
@@ -25,7 +25,7 @@ class OnHosts(History):
         self.unreached: dict[str, tuple[Task, ...]] = {}
         self.where: dict[str, str] = {}
         self.hosts = ["n1", "n2"]
-        self.job = replace(self.job, hosts=Hosts(count=2, timeout=PATIENCE))
+        self.job = replace(self.job, hosts=HostRequest(count=2, timeout=PATIENCE))
         super().__post_init__()
 
     def place(self, *hosts: str, readmitted: tuple[str, ...] = ()) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.words import events as ev
-from clusterkit.words.job import Hosts, RestartRules, RestartScope
+from clusterkit.words.job import HostRequest, RestartRules, RestartScope
 from clusterkit.words.outcome import RunState
 from tests.histories import SIGKILL, History, job, task
 from tests.machine.test_gang import UNAVAILABLE, cause_and_collateral
@@ -142,7 +142,7 @@ def test_a_coordinator_that_waits_for_its_servers_starts_with_the_others_again()
 
 def test_peers_that_notice_before_the_supervisor_does_are_not_blamed_either() -> None:
     """A host that is silent counts as cut off after half of its time-out; until then, survivors wait for a cause."""
-    run = History(replace(job(workers=3), hosts=Hosts(count=3, timeout=PATIENCE))).begin()
+    run = History(replace(job(workers=3), hosts=HostRequest(count=3, timeout=PATIENCE))).begin()
     run.exits("worker:0", exception=UNAVAILABLE)
     run.after(PATIENCE / 2)
     assert run.decided(ev.RestartPlanned) == []
@@ -156,7 +156,7 @@ def test_peers_that_notice_before_the_supervisor_does_are_not_blamed_either() ->
 
 def test_on_hosts_a_failure_of_its_own_is_decided_as_soon_as_ever() -> None:
     """Within the collateral window."""
-    run = History(replace(job(workers=3), hosts=Hosts(count=3, timeout=PATIENCE))).begin()
+    run = History(replace(job(workers=3), hosts=HostRequest(count=3, timeout=PATIENCE))).begin()
     run.exits("worker:0", exception="ValueError: x")
     run.after(1.1)
     assert len(run.decided(ev.RestartPlanned)) == 1

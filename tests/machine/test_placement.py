@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clusterkit.backends.hosts.hosts import in_order
 from clusterkit.backends.hosts.preflight import preflight
 from clusterkit.machine.hosts import Rule, place
-from clusterkit.words.job import Hosts, JobSpec, Network
+from clusterkit.words.job import HostRequest, JobSpec, Network
 from tests.efforts import calls
 from tests.histories import faults, job
 
@@ -85,7 +85,7 @@ def test_what_several_hosts_can_not_have_is_said_at_once() -> None:
     spec = replace(
         job(workers=2),
         network=Network.VIRTUAL,
-        hosts=Hosts(count=2, place=("ps=n1", "x")),
+        hosts=HostRequest(count=2, place=("ps=n1", "x")),
         faults=faults("partition worker:1", "disk-full @ step=3", "kill worker:1"),
     )
     assert [problem.split()[0] for problem in preflight(spec).problems] == [
@@ -99,16 +99,16 @@ def test_what_several_hosts_can_not_have_is_said_at_once() -> None:
 
 def test_a_cluster_that_fits_in_no_variable_is_warned_of() -> None:
     """Linux refuses to start a program with one of 128 KiB or more."""
-    assert preflight(replace(job(workers=5000), hosts=Hosts(count=2))).warnings == []
-    [warning] = preflight(replace(job(workers=8000), hosts=Hosts(count=2))).warnings
+    assert preflight(replace(job(workers=5000), hosts=HostRequest(count=2))).warnings == []
+    [warning] = preflight(replace(job(workers=8000), hosts=HostRequest(count=2))).warnings
     assert "TF_CONFIG of 8000 tasks may have 195 KiB" in warning
 
 
 def test_too_few_descriptors_for_the_hosts_are_warned_of(monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to do about it."""
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
-    assert preflight(replace(job(workers=8), hosts=Hosts(count=700))).warnings == []
-    [warning] = preflight(replace(job(workers=8), hosts=Hosts(count=1000, spare=1))).warnings
+    assert preflight(replace(job(workers=8), hosts=HostRequest(count=700))).warnings == []
+    [warning] = preflight(replace(job(workers=8), hosts=HostRequest(count=1000, spare=1))).warnings
     assert warning.endswith("the limit is 1024. Raise it where the supervisor runs: ulimit -n 1297")
 
 

@@ -12,7 +12,7 @@ from clusterkit.network.switch.resets import (
     ACK,
     RST,
     SYN,
-    Segment,
+    TcpSegment,
     forge,
     parse_table,
     probe,
@@ -73,24 +73,24 @@ def test_a_segment_is_answered_with_its_own_number() -> None:
     """The sender has to accept the reset, since it has exactly the number that is expected next."""
     doomed = {FLOW, reverse(FLOW)}
     for flow in doomed:
-        assert replies(Segment(flow, ACK, NUMBER), doomed) == [forge(reverse(flow), RST, NUMBER)]
-    assert replies(Segment(FLOW, SYN | ACK, NUMBER), doomed) == [forge(reverse(FLOW), RST, NUMBER)]
+        assert replies(TcpSegment(flow, ACK, NUMBER), doomed) == [forge(reverse(flow), RST, NUMBER)]
+    assert replies(TcpSegment(FLOW, SYN | ACK, NUMBER), doomed) == [forge(reverse(FLOW), RST, NUMBER)]
     assert len(doomed) == 2
 
 
 @pytest.mark.parametrize("flags", [RST, RST | ACK])
 def test_a_reset_gets_no_answer(flags: int) -> None:
     """Its sender has closed the connection."""
-    assert replies(Segment(FLOW, flags, NUMBER), {FLOW, reverse(FLOW)}) == []
+    assert replies(TcpSegment(FLOW, flags, NUMBER), {FLOW, reverse(FLOW)}) == []
 
 
 def test_other_connections_are_left_alone() -> None:
     """Even between the same hosts."""
-    assert replies(Segment(FLOW[:8] + bytes(4), ACK, NUMBER), {FLOW, reverse(FLOW)}) is None
+    assert replies(TcpSegment(FLOW[:8] + bytes(4), ACK, NUMBER), {FLOW, reverse(FLOW)}) is None
 
 
 def test_a_new_connection_on_the_same_ports_is_not_reset() -> None:
     """The same ports may be used again; then neither direction is doomed any longer."""
     doomed = {FLOW, reverse(FLOW)}
-    assert replies(Segment(FLOW, SYN, bytes(4)), doomed) is None
+    assert replies(TcpSegment(FLOW, SYN, bytes(4)), doomed) is None
     assert doomed == set()

@@ -8,18 +8,18 @@ from collections.abc import Sequence
 import pytest
 
 from clusterkit.network.switch import links as module
-from clusterkit.network.switch.links import BACKLOG, BURST, Layer, Link
+from clusterkit.network.switch.links import BACKLOG, BURST, Layer, NetworkLink
 
 
-def link(*layers: Layer, seed: int = 1, name: str = "a") -> Link:
+def link(*layers: Layer, seed: int = 1, name: str = "a") -> NetworkLink:
     """A link with these layers, numbered from 0."""
-    made = Link(seed, name, "b")
+    made = NetworkLink(seed, name, "b")
     for number, layer in enumerate(layers):
         made.impair(number, layer, 0)
     return made
 
 
-def times(on: Link, packets: Sequence[tuple[float, int]]) -> list[float | None]:
+def times(on: NetworkLink, packets: Sequence[tuple[float, int]]) -> list[float | None]:
     """When packets that arrive at these times, with these sizes, leave; None for lost ones."""
     found: list[float | None] = []
     for number, (now, size) in enumerate(packets):

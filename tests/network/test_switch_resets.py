@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from clusterkit.network.switch import resets as module
-from clusterkit.network.switch.resets import ACK, PROBES, SYN, Resets, Segment, probe, replies, reverse
+from clusterkit.network.switch.resets import ACK, PROBES, SYN, Resets, TcpSegment, probe, replies, reverse
 from clusterkit.network.switch.ways import Ways
 
 NAMESPACES = [100, 101, 102]
@@ -119,6 +119,6 @@ def test_reused_ports_are_not_probed(world: World) -> None:
     old, new = world.connects(0, 1, 1), world.connects(0, 1, 2)
     world.resets.begin([(0, 1)])
     doomed = world.ways.way(0, 1).doomed
-    assert replies(Segment(new, SYN, bytes(4)), doomed) is None
+    assert replies(TcpSegment(new, SYN, bytes(4)), doomed) is None
     assert sorted(world.next()) == probes(old)
-    assert replies(Segment(new, ACK, bytes(4)), doomed) is None
+    assert replies(TcpSegment(new, ACK, bytes(4)), doomed) is None

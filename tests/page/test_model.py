@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.page.board import Board
-from clusterkit.page.entities import Attempt, Cell, Link, Mark, Run, Segment, Story, TaskRow, Verdict
+from clusterkit.page.entities import Attempt, CauseLink, Cell, Mark, Run, Segment, StallVerdict, Story, TaskRow
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import Network
@@ -63,7 +63,7 @@ def test_a_line_goes_from_a_cause_to_what_it_brought_down() -> None:
     assert isinstance(cause, Attempt)
     assert isinstance(effect, Attempt)
     assert (cause.how, effect.how) == ("fault", "collateral")
-    assert isinstance(line, Link)
+    assert isinstance(line, CauseLink)
     assert (line.cause, line.effect) == (("worker:1", cause.end), ("worker:0", effect.end))
 
 
@@ -87,7 +87,7 @@ def test_a_pause_is_a_part_of_the_bar_and_a_stall_has_a_verdict() -> None:
     ]
     stalled = model_of(told.job, stamped([*told.events, *more]), live=True).board.entities()
     verdict = stalled["stall/0"]
-    assert isinstance(verdict, Verdict)
+    assert isinstance(verdict, StallVerdict)
     assert (verdict.report, verdict.tasks[1]) == ("stall-1.txt", ("worker:1", "is stopped"))
     bar = stalled["attempt/worker:0/1"]
     assert isinstance(bar, Attempt)

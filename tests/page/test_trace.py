@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from clusterkit.page.entities import Attempt, Link, Mark, Segment, Startup
+from clusterkit.page.entities import Attempt, CauseLink, Mark, Segment, Startup
 from clusterkit.page.trace import THE_RUN, trace_document
 from tests.page.told import SERIES, bar, entities, row
 
@@ -115,14 +115,14 @@ def test_whatever_the_times_are_the_trace_keeps_the_rules() -> None:
             of, ended = f"worker:{dice.randint(0, 4)}", dice.choice([None, time()])
             made[f"attempt/{n}"] = bar(of, dice.randint(1, 4), time(), ended, "failed", *segments())
             made[f"mark/{n}"] = Mark(time(), "fault", dice.choice([None, of]), "", dice.choice([None, time()]), n)
-            made[f"link/{n}"] = Link((of, time()), (f"worker:{dice.randint(0, 4)}", time()), "")
+            made[f"link/{n}"] = CauseLink((of, time()), (f"worker:{dice.randint(0, 4)}", time()), "")
             made[f"startup/{n}"] = Startup(f"worker:{n}", segments(), ())
         check(trace_document(made, {"x/worker:0": {"t": [time()], "v": [time()]}}, time()))
 
 
 def test_every_kind_of_entity_has_its_place() -> None:
     """A field that is added to what the trace shows is noticed here."""
-    shown = {Attempt: 9, Mark: 6, Link: 3, Segment: 4}
+    shown = {Attempt: 9, Mark: 6, CauseLink: 3, Segment: 4}
     assert all(is_dataclass(kind) and len(fields(kind)) == count for kind, count in shown.items())
     bars = {"attempt/a/1": replace(bar("a", 1, 0.0, None, "running"), steps=None, resumed=5)}
     (attempt,) = [e for e in check(trace_document(bars, {}, 3.0)) if e["ph"] == "X"]

@@ -46,7 +46,7 @@ def entities() -> dict[str, en.Entity]:
         "mark/1": en.Mark(15.0, "fault", None, "Fault 2: slow worker:0, chief:0 share=20%", 18.0, 2),
         "mark/2": en.Mark(8.0, "checkpoint", "chief:0", "checkpoint of step 40"),
         "mark/3": en.Mark(10.4, "restart", None, "Restarting chief:0 and worker:0"),
-        "link/0": en.Link(("worker:0", 10.0), ("chief:0", 10.2), "brought down"),
+        "link/0": en.CauseLink(("worker:0", 10.0), ("chief:0", 10.2), "brought down"),
         "story/0": en.Story(10.0, "kill", (), 4.0, 12, 10.1, 10.4, 11.5, 14.0, "ckpt-40"),
         "goodput": en.Goodput(30.0, 0.8, (en.Part("training", 24.0), en.Part("start-up", 6.0)), "start-up"),
         "startup/chief:0": en.Startup(

@@ -8,21 +8,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from clusterkit.store.debugging import Connection
+from clusterkit.store.debugging import DebuggerConnection
 from tests.support import wait_until
 
 
 @pytest.fixture
-def ours() -> Iterator[tuple[Connection, socket.socket]]:
+def ours() -> Iterator[tuple[DebuggerConnection, socket.socket]]:
     """A connection, and the task's end of it."""
     mine, theirs = socket.socketpair()
-    connection = Connection(mine)
+    connection = DebuggerConnection(mine)
     yield connection, theirs
     connection.close()
     theirs.close()
 
 
-def test_an_end_interrupts_a_prompt_until_it_is_noticed(ours: tuple[Connection, socket.socket]) -> None:
+def test_an_end_interrupts_a_prompt_until_it_is_noticed(ours: tuple[DebuggerConnection, socket.socket]) -> None:
     """An interrupt that comes just before the terminal is read wakes nobody, and a prompt would never end."""
     connection, theirs = ours
     came: list[int] = []
@@ -39,7 +39,7 @@ def test_an_end_interrupts_a_prompt_until_it_is_noticed(ours: tuple[Connection, 
         signal.signal(signal.SIGINT, before)
 
 
-def test_hostile_messages_are_ignored(ours: tuple[Connection, socket.socket]) -> None:
+def test_hostile_messages_are_ignored(ours: tuple[DebuggerConnection, socket.socket]) -> None:
     """The thread that reads them outlives them; nothing is asked of who waits but to read on."""
     connection, theirs = ours
     theirs.sendall(b'\xff\x00\n[1]\n"a"\n{"out": \n' + b"[" * 100_000 + b'\n{"prompt": "(Pdb) "}\n')

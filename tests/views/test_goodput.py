@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from clusterkit.store.directory import RunDirectory
 from clusterkit.text.printable import columns
 from clusterkit.views.goodput import goodput_lines, percentages, startup_lines
-from clusterkit.words.account import Account, Goodput, Link, Startup, TaskStart
+from clusterkit.words.account import Account, ChainLink, Goodput, Startup, TaskStart
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Stage
 from tests.histories import task
@@ -64,9 +64,9 @@ def test_shares_sum_to_a_hundred(parts: dict[str, int]) -> None:
 STARTUP = Startup(
     (TaskStart(task("worker:0"), True, 0.0, 1.0, 1.25, None, 3.0, 4.0, 6.5), TaskStart(task("worker:1"))),
     (
-        Link(task("worker:1"), Stage.IMPORTED, 0.0, 2.5),
-        Link(task("worker:0"), Stage.CONNECTED, 2.5, 3.0),
-        Link(task("worker:0"), Stage.STEPPED, 3.0, 6.5),
+        ChainLink(task("worker:1"), Stage.IMPORTED, 0.0, 2.5),
+        ChainLink(task("worker:0"), Stage.CONNECTED, 2.5, 3.0),
+        ChainLink(task("worker:0"), Stage.STEPPED, 3.0, 6.5),
     ),
 )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clusterkit.ledger.status import TaskStatus
-from clusterkit.views.readiness import Look, Readiness
+from clusterkit.views.readiness import Readiness, ReadinessCheck
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Task, TaskState
 from clusterkit.words.outcome import Exit
@@ -31,7 +31,7 @@ class Looking:
         for name, change in changes.items():
             for key, value in change.items():
                 setattr(self.tasks[Task.parse(name.replace("_", ":"))], key, value)
-        found: Look = self.readiness.look(self.tasks, {*map(Task.parse, listening.split())}, now)
+        found: ReadinessCheck = self.readiness.look(self.tasks, {*map(Task.parse, listening.split())}, now)
         return " ".join(map(str, found.new)), " ".join(map(str, found.silent)), found.over
 
 

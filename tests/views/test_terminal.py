@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from clusterkit.chaos import text as campaign
-from clusterkit.chaos.model import Outcome, Shrunk
+from clusterkit.chaos.model import Outcome, SmallestSchedule
 from clusterkit.check.findings import Finding
 from clusterkit.check.findings import as_text as check_text
 from clusterkit.cli import cli
@@ -112,7 +112,7 @@ VIEWS: dict[str, Callable[[], str]] = {
     "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), Ledger(None).run)]),
     "check": lambda: check_text([made(Finding)]),
     "doctor": lambda: doctor.as_text([made(Diagnosis)], color=False),
-    "chaos": lambda: campaign.failure(made(Outcome), made(Shrunk), lambda outcome: ""),
+    "chaos": lambda: campaign.failure(made(Outcome), made(SmallestSchedule), lambda outcome: ""),
     "chaos, a run": lambda: campaign.run_line(made(Outcome), 3),
     "chaos, all": lambda: campaign.summary([made(Outcome)], 3, 1),
 }

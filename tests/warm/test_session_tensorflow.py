@@ -19,7 +19,7 @@ from clusterkit.api.supervisor import session
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.warm.choice import launch_to_share
-from clusterkit.warm.warm_client import Session, SharedServer, ask, handed_over, stop, warm_dir
+from clusterkit.warm.warm_client import SharedServer, WarmSession, ask, handed_over, stop, warm_dir
 from clusterkit.words import events as ev
 from tests.support import processes_of, wait_until
 
@@ -67,7 +67,7 @@ def hang() -> None:
 
 
 @pytest.fixture
-def fresh(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
+def fresh(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WarmSession]:
     """A session without a server; it ends with the test as with its process."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
     monkeypatch.setattr("clusterkit.api.supervisor._sessions", {})
@@ -76,7 +76,7 @@ def fresh(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WarmSession]:
     """A session that the tests of this file have in common."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CLUSTERKIT_HOME", str(tmp_path_factory.mktemp("users")))
@@ -87,14 +87,14 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 
 @pytest.fixture
-def warm(shared: Session, home: Path, monkeypatch: pytest.MonkeyPatch) -> Session:
+def warm(shared: WarmSession, home: Path, monkeypatch: pytest.MonkeyPatch) -> WarmSession:
     """Make the shared session this process's."""
     monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
     monkeypatch.setattr("clusterkit.api.supervisor._sessions", {os.getpid(): shared})
     return shared
 
 
-def end(old: Session) -> None:
+def end(old: WarmSession) -> None:
     """End the session's servers."""
     for server in servers(old):
         os.kill(server["pid"], signal.SIGKILL)
@@ -102,7 +102,7 @@ def end(old: Session) -> None:
     old.remove_directory()
 
 
-def servers(of: Session) -> list[dict[str, Any]]:
+def servers(of: WarmSession) -> list[dict[str, Any]]:
     """The status of the session's live servers."""
     return [ask(path, {"do": "status"}) for path in of.directory.glob("*.sock")]
 
@@ -133,7 +133,7 @@ def imports(events: list[ev.Event]) -> list[str]:
     return [text.partition(" s (pid ")[0] for text in told if text]
 
 
-def test_clusters_of_one_session_come_from_one_server(warm: Session, tmp_path: Path) -> None:
+def test_clusters_of_one_session_come_from_one_server(warm: WarmSession, tmp_path: Path) -> None:
     """A function and a program; each run has its own fork server, which has not repeated the imports."""
     program = tmp_path / "program.py"
     program.write_text("import tensorflow as tf\nprint('the sum is', int(tf.constant(2) + 3))\n")
@@ -150,7 +150,7 @@ def test_clusters_of_one_session_come_from_one_server(warm: Session, tmp_path: P
     assert warm.directory.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_warm_functions_failure_shows_its_own_lines(warm: Session) -> None:
+def test_a_warm_functions_failure_shows_its_own_lines(warm: WarmSession) -> None:
     """As a cold one does."""
 
     def fail() -> None:
@@ -168,7 +168,7 @@ def test_a_warm_functions_failure_shows_its_own_lines(warm: Session) -> None:
 
 @pytest.mark.parametrize("which", ["nobody", "supervisor", "guardian"])
 def test_a_stop_ends_a_run_that_a_server_started(
-    warm: Session, home: Path, monkeypatch: pytest.MonkeyPatch, which: str
+    warm: WarmSession, home: Path, monkeypatch: pytest.MonkeyPatch, which: str
 ) -> None:
     """In order; also if guardian or supervisor hangs, of which neither is a descendant of this process."""
     monkeypatch.setattr("clusterkit.api.supervisor.PUSH", 1.0)
@@ -187,7 +187,7 @@ def test_a_stop_ends_a_run_that_a_server_started(
     assert len(servers(warm)) == 1
 
 
-def test_a_server_that_was_killed_is_replaced(warm: Session) -> None:
+def test_a_server_that_was_killed_is_replaced(warm: WarmSession) -> None:
     """A run that it had started continues."""
     with Cluster(hang, start="warm", patience=PATIENCE) as cluster:
         (old,) = servers(warm)
@@ -200,7 +200,7 @@ def test_a_server_that_was_killed_is_replaced(warm: Session) -> None:
     assert (new["made"], new["pid"] != old["pid"]) == (1, True)
 
 
-def test_a_cold_run_starts_no_server(fresh: Session) -> None:
+def test_a_cold_run_starts_no_server(fresh: WarmSession) -> None:
     """By option, or since the program does not use TensorFlow."""
     returns, events = run(lambda: "tensorflow", start="cold")
     assert returns == {"worker:0": "tensorflow"}
@@ -210,7 +210,7 @@ def test_a_cold_run_starts_no_server(fresh: Session) -> None:
 
 
 @pytest.mark.long
-def test_the_users_own_server_comes_first(fresh: Session, tmp_path: Path) -> None:
+def test_the_users_own_server_comes_first(fresh: WarmSession, tmp_path: Path) -> None:
     """Also for runs with another home, such as those of the pytest plugin."""
     place = SharedServer(warm_dir(), launch_to_share([]))
     place.start(60)
@@ -223,7 +223,7 @@ def test_the_users_own_server_comes_first(fresh: Session, tmp_path: Path) -> Non
         stop(place.socket)
 
 
-def test_without_its_server_a_run_continues(fresh: Session) -> None:
+def test_without_its_server_a_run_continues(fresh: WarmSession) -> None:
     """With one sentence that gives the reason."""
     fresh.directory.mkdir(mode=0o755)
     with Cluster(describe, args=[1], patience=PATIENCE) as cluster:

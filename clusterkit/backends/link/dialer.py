@@ -14,7 +14,7 @@ from pathlib import Path
 from clusterkit.backends.link.address import Address, Resolver
 from clusterkit.backends.link.certificate import Tls, client_context, pinned
 from clusterkit.backends.link.connection import AgentEvents, Peer
-from clusterkit.backends.link.frames import Frame, Refused
+from clusterkit.backends.link.frames import AgentRefused, Frame
 from clusterkit.backends.link.link import Link, reason
 from clusterkit.backends.link.session import AgentSession
 from clusterkit.system.poller import Poller
@@ -63,7 +63,7 @@ class Dialer:
     def received(self, link: Link, frame: Frame) -> None:
         try:
             self._session.welcome(frame)
-        except Refused as error:
+        except AgentRefused as error:
             link.close()
             self._peer.end(self._session.why_closed or str(error))
             return

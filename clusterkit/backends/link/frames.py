@@ -147,7 +147,7 @@ def _finite(text: str) -> float:
     raise ValueError(text)
 
 
-class Refused(ClusterkitError):
+class AgentRefused(ClusterkitError):
     """The supervisor refuses an agent; the message says why."""
 
 
@@ -189,7 +189,7 @@ def parse_hello(greeting: Frame) -> Hello:
     if not (host + version).isprintable() or not 0 < len(host) <= _LONGEST_NAME:
         raise BadFrame("a hello with a name that can't be printed")
     if protocol != PROTOCOL:
-        raise Refused(
+        raise AgentRefused(
             f"The agent on {host} is clusterkit {version:.40} (protocol {protocol}), the supervisor is clusterkit "
             f"{__version__} (protocol {PROTOCOL}): install the same version on both."
         )
@@ -203,7 +203,7 @@ def parse_hello(greeting: Frame) -> Hello:
 def parse_welcome(answer: Frame) -> Welcome:
     """Raises BadFrame, and Refused."""
     if answer.kind == "refused":
-        raise Refused(answer.text("why"))
+        raise AgentRefused(answer.text("why"))
     if answer.kind != "welcome":
         raise BadFrame(f"{answer.kind!r:.40} instead of a welcome")
     timeout = answer.seconds("timeout")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from clusterkit.backends.link.address import family_of
 from clusterkit.backends.link.certificate import Tls, pinned, server_context
 from clusterkit.backends.link.connection import AgentEvents, Peer
-from clusterkit.backends.link.frames import Frame, Hello, Refused, parse_hello, refusal
+from clusterkit.backends.link.frames import AgentRefused, Frame, Hello, parse_hello, refusal
 from clusterkit.backends.link.link import Link
 from clusterkit.backends.link.session import SupervisorSession
 from clusterkit.system.poller import READABLE, Poller
@@ -27,7 +27,7 @@ BACKLOG = 1024
 EVERYWHERE = "::"  # all addresses of this host, also those of IPv4
 
 
-class Agent(NamedTuple):
+class ConnectedAgent(NamedTuple):
     """An agent that has been welcomed."""
 
     peer: Peer
@@ -48,7 +48,7 @@ class Listener:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the connections inherit it
         self.port: int = self._socket.getsockname()[1]
         self.refused = 0  # connections of those who have no key, say no hello, or are refused
-        self._agents: dict[str, Agent] = {}
+        self._agents: dict[str, ConnectedAgent] = {}
         self._strangers: dict[Link, float] = {}  # until when each has to be welcomed
         self._deaf_until = math.inf
         self._look_at = math.inf
@@ -70,8 +70,8 @@ class Listener:
             hello = parse_hello(frame)
             agent = self._agents.get(hello.session) or self._new(hello)
             if agent.peer.why_over is not None:
-                raise Refused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.why_over}")
-        except Refused as error:
+                raise AgentRefused(f"The supervisor has given up the agent on {hello.host}. {agent.peer.why_over}")
+        except AgentRefused as error:
             self._forget(link)
             link.close(refusal(str(error)))
             return
@@ -87,13 +87,15 @@ class Listener:
     def ended(self, link: Link, why: str) -> None:
         self._forget(link)
 
-    def _new(self, hello: Hello) -> Agent:
+    def _new(self, hello: Hello) -> ConnectedAgent:
         if hello.welcomed:
-            raise Refused(f"This supervisor does not know the agent on {hello.host}: it belongs to an earlier one.")
+            raise AgentRefused(
+                f"This supervisor does not know the agent on {hello.host}: it belongs to an earlier one."
+            )
         session = SupervisorSession(self._timeout, time.monotonic())
         peer = Peer(session, hello.host, self._events, self._poller.do, time.monotonic)
         peer.waits_when_closed = False
-        return Agent(peer, session)
+        return ConnectedAgent(peer, session)
 
     def _forget(self, link: Link) -> None:
         del self._strangers[link]

@@ -19,7 +19,7 @@ _OUTERMOST = "<module>"
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class StackFrame:
     """One line of a stack."""
 
     file: str
@@ -98,7 +98,7 @@ _SOURCE = (
 )
 
 
-def main_thread(dump: str) -> tuple[Frame, ...]:
+def main_thread(dump: str) -> tuple[StackFrame, ...]:
     """Return the main thread's frames, innermost first; empty if the dump does not contain them.
 
     faulthandler begins with the newest thread, so the main thread comes last. Of more than 100 threads it leaves out
@@ -113,7 +113,7 @@ def main_thread(dump: str) -> tuple[Frame, ...]:
     return (whole or current or [found[-1][1]])[-1]
 
 
-def doing(frames: Sequence[Frame], source: str = "") -> Doing | None:
+def doing(frames: Sequence[StackFrame], source: str = "") -> Doing | None:
     """Return what a thread does or waits for. `source` is its innermost frame's line of code."""
     if not frames:
         return None
@@ -134,10 +134,10 @@ def doing(frames: Sequence[Frame], source: str = "") -> Doing | None:
     return Doing(f"is {at}", own=True)
 
 
-def _frames(text: str) -> tuple[Frame, ...]:
+def _frames(text: str) -> tuple[StackFrame, ...]:
     matches = islice(_FRAME.finditer(text), _MOST_FRAMES)
-    return tuple(Frame(match["file"], int(match["line"]), match["function"]) for match in matches)
+    return tuple(StackFrame(match["file"], int(match["line"]), match["function"]) for match in matches)
 
 
-def _is(frame: Frame, files: str, functions: str) -> bool:
+def _is(frame: StackFrame, files: str, functions: str) -> bool:
     return bool(re.search(f"/({files})$", frame.file)) and bool(re.fullmatch(functions, frame.function))

@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from clusterkit.backends.local.blocked_threads import Frame, doing, main_thread
+from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
 from clusterkit.machine.stalls import halted
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.process import Child
-from clusterkit.system.procfs import Connection, Meter, established
+from clusterkit.system.procfs import Meter, TcpConnection, established
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
@@ -42,7 +42,7 @@ class InspectedAttempt:
     endpoint: str | None = None
     dump: Dump | None = None
     cpu: float | None = None  # percent of one core
-    connections: list[Connection] = field(default_factory=list)
+    connections: list[TcpConnection] = field(default_factory=list)
     listens: frozenset[int] = frozenset()  # ports
 
 
@@ -111,7 +111,7 @@ def _tell(subjects: Sequence[InspectedAttempt]) -> None:
     linecache.clearcache()
 
 
-def _source_of(frame: Frame) -> str:
+def _source_of(frame: StackFrame) -> str:
     """Return the frame's line of code; "" if the file, which a task can choose, is not a program."""
     try:
         seen = os.stat(frame.file)
@@ -153,7 +153,7 @@ def _listens(subject: InspectedAttempt, places: Mapping[str, Task]) -> str:
     return ", ".join(str(places.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.listens))
 
 
-def _peers(connections: Sequence[Connection], ends: Mapping[str, Task]) -> str:
+def _peers(connections: Sequence[TcpConnection], ends: Mapping[str, Task]) -> str:
     """Return the other ends, such as `worker:0 (2), ps:0, 10.0.0.1:443`."""
     names = [str(ends.get(made.remote, made.remote)) for made in connections]
     return (

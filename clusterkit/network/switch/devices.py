@@ -85,12 +85,12 @@ def _by_host(pairs: Iterable[Pair]) -> dict[int, list[int]]:
     return found
 
 
-class Host(NamedTuple):
+class VirtualHost(NamedTuple):
     namespace: int
     device: int
 
 
-def new_host(address: str, hub: Hub | None) -> Host:
+def new_host(address: str, hub: Hub | None) -> VirtualHost:
     """Create and enter a network namespace with its devices, and set them up. Raises NotPossible.
 
     The address belongs to the cable to the hub; without a hub, to the TUN device. The kernel removes the namespace and
@@ -110,7 +110,7 @@ def new_host(address: str, hub: Hub | None) -> Host:
                 fcntl.ioctl(control, _SIOCSIFFLAGS, struct.pack("16sH22x", name.encode(), _UP))
     except OSError as error:
         raise NotPossible(f"the network devices of a task can't be set up: {reason_of(error)}") from None
-    return Host(namespace, device)
+    return VirtualHost(namespace, device)
 
 
 def release(devices: Iterable[int]) -> None:

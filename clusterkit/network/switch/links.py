@@ -23,7 +23,7 @@ class Layer:
     rate: float = 0.0  # bytes per second; 0 for no limit
 
 
-class Link:
+class NetworkLink:
     """The layers between two hosts in one direction, and the waiting packets in order. `now` is monotonic."""
 
     def __init__(self, seed: int, source: str, destination: str) -> None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from clusterkit.network.switch import system
 from clusterkit.network.switch.capture import Capture
-from clusterkit.network.switch.devices import Detours, Host, Hub, new_host, release
+from clusterkit.network.switch.devices import Detours, Hub, VirtualHost, new_host, release
 from clusterkit.network.switch.disk import FullDisk, try_full_disk
 from clusterkit.network.switch.fabric import Fabric
 from clusterkit.network.switch.links import Layer
@@ -34,7 +34,7 @@ class Namespaces(NamedTuple):
 
     in_user_namespace: bool  # whether this process, for lack of rights, has created a user namespace and is in it
     shared: Sequence[int]
-    hosts: Sequence[Host]
+    hosts: Sequence[VirtualHost]
     hub: Hub | None
 
 

@@ -32,20 +32,20 @@ PROBES = 3
 Flows = Mapping[Pair, set[bytes]]
 
 
-class Segment(NamedTuple):
+class TcpSegment(NamedTuple):
     flow: bytes
     flags: int
     ack: bytes
 
 
-def segment_of(packet: bytes) -> Segment | None:
+def segment_of(packet: bytes) -> TcpSegment | None:
     """Parse the TCP header of a packet; None if it has no complete one."""
     if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != TCP:
         return None
     start = (packet[0] & 15) * 4
     if start < 20 or len(packet) < start + 20 or int.from_bytes(packet[6:8]) & _FRAGMENT_OFFSET:
         return None
-    return Segment(packet[12:20] + packet[start : start + 4], packet[start + 13], packet[start + 8 : start + 12])
+    return TcpSegment(packet[12:20] + packet[start : start + 4], packet[start + 13], packet[start + 8 : start + 12])
 
 
 def reverse(flow: bytes) -> bytes:
@@ -96,7 +96,7 @@ def probe(flow: bytes) -> bytes:
     return forge(flow, SYN)
 
 
-def replies(segment: Segment, doomed: set[bytes]) -> list[bytes] | None:
+def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
     """Return the packets that reset the segment's sender, if its flow is in `doomed`; None if the segment may pass.
 
     A SYN that opens a new connection on the same ports removes both flows from `doomed`.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from clusterkit.network.switch.devices import Detours, Pair
-from clusterkit.network.switch.links import Link
+from clusterkit.network.switch.links import NetworkLink
 
 
 @dataclass(slots=True, eq=False)
@@ -18,7 +18,7 @@ class Way:
     pair: Pair  # source and destination
     address: bytes  # the destination's
     device: int  # the destination's
-    link: Link
+    link: NetworkLink
     doomed: set[bytes]  # flows of connections that are being reset; shared with the way back
     wakes: float = math.inf  # when the next waiting packet is due
 
@@ -57,7 +57,7 @@ class Ways:
 
     def way(self, a: int, b: int) -> Way:
         if (way := self._ways.get((a, b))) is None:
-            link = Link(self._seed, self._names[a], self._names[b])
+            link = NetworkLink(self._seed, self._names[a], self._names[b])
             back = self._ways.get((b, a))
             doomed = set() if back is None else back.doomed
             way = self._ways[a, b] = Way((a, b), self.addresses[b], self.devices[b], link, doomed)

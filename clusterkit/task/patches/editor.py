@@ -59,12 +59,12 @@ def guard(peers: Any) -> None:
 
     def create_guarded(host: str, port: int) -> socket.socket:
         made: socket.socket = create(host=host, port=port)
-        return Listener(peers, made)
+        return EditorListener(peers, made)
 
     pydevd.create_server_socket = create_guarded
 
 
-class Listener(socket.socket):
+class EditorListener(socket.socket):
     """A listening socket that accepts connections of this user's processes, and closes all others."""
 
     def __init__(self, peers: Any, made: socket.socket) -> None:

@@ -24,7 +24,7 @@ from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, sentence
 from clusterkit.words import events as ev
 from clusterkit.words.account import RecoveryReport
-from clusterkit.words.job import Hosts, JobSpec, RestartRules
+from clusterkit.words.job import HostRequest, JobSpec, RestartRules
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.outcome import RunResult
 from tests.backends.hosts.simulated import SimulatedHosts
@@ -58,7 +58,7 @@ def servers(hosts: int) -> JobSpec:
 def _job(hosts: int, counts: dict[TaskType, int]) -> JobSpec:
     everyone = {kind: counts.get(kind, 0) for kind in TaskType}
     program = Program(ProgramKind.COMMAND, "train")
-    return JobSpec(program, everyone, restart=RestartRules(), hosts=Hosts(count=hosts, spare=1))
+    return JobSpec(program, everyone, restart=RestartRules(), hosts=HostRequest(count=hosts, spare=1))
 
 
 @dataclass

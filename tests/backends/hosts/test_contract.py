@@ -20,7 +20,7 @@ from clusterkit.store.cleaning import reap_strays
 from clusterkit.system import procfs
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
-from clusterkit.words.job import Hosts
+from clusterkit.words.job import HostRequest
 from clusterkit.words.outcome import Exit
 from tests.backends.contract import Contract
 from tests.backends.stage import OTHER, WITHIN, WORKER, Stage
@@ -33,7 +33,7 @@ class OnHosts(Stage):
     """Two stand-ins for hosts: worker:0 is on host0, worker:1 on host1."""
 
     def __init__(self, place: Path, script: str, **job: Any) -> None:
-        super().__init__(place, script, **{"hosts": Hosts(count=2, timeout=TIMEOUT), **job})
+        super().__init__(place, script, **{"hosts": HostRequest(count=2, timeout=TIMEOUT), **job})
 
     def make(self) -> Backend:
         """The backend, with agents that are not started yet."""
@@ -112,7 +112,7 @@ class TestAgents(Contract):
 
     def test_a_spare_host_takes_the_place_of_one_that_is_lost(self, stage: Any) -> None:
         """It had no task before."""
-        run: OnHosts = stage("sleep 60", hosts=Hosts(count=2, spare=1, timeout=TIMEOUT))
+        run: OnHosts = stage("sleep 60", hosts=HostRequest(count=2, spare=1, timeout=TIMEOUT))
         run.begin(WORKER, OTHER)
         run.wait(ev.Spawned, WORKER)
         run.wait(ev.Spawned, OTHER)
@@ -139,7 +139,7 @@ class TestAgents(Contract):
 
     def test_a_host_that_is_silent_for_too_long_has_ended_its_tasks_when_it_is_lost(self, stage: Any) -> None:
         """No two attempts of a task ever live: whoever continues later finds that its lease is over."""
-        run: OnHosts = stage("sleep 60", hosts=Hosts(count=2, timeout=5.0))  # the lease has to end in real time
+        run: OnHosts = stage("sleep 60", hosts=HostRequest(count=2, timeout=5.0))  # the lease has to end in real time
         run.begin(WORKER)
         pid = int(run.wait(ev.Spawned).where.rpartition(" ")[2])
         agent = run.agent(0)

@@ -10,7 +10,7 @@ import pytest
 
 from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
-from clusterkit.words.job import Hosts, JobSpec, Limits
+from clusterkit.words.job import HostRequest, JobSpec, Limits
 from clusterkit.words.outcome import RunResult, RunState
 from tests.backends.hosts.simulated_run import Milestone, SimulatedRun, gang, servers
 
@@ -75,7 +75,7 @@ def all_leave(run: SimulatedRun) -> Iterator[Milestone]:
 
 def play(tmp_path: Path, then: Callable[[SimulatedRun], Iterator[Milestone]], startup: float = 120.0) -> RunResult:
     """All hosts leave; then this happens."""
-    job = replace(gang(1), hosts=Hosts(count=1, spare=1), limits=Limits(startup=startup))
+    job = replace(gang(1), hosts=HostRequest(count=1, spare=1), limits=Limits(startup=startup))
     run = SimulatedRun(tmp_path, job)
 
     def script(run: SimulatedRun) -> Iterator[Milestone]:

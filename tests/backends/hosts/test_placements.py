@@ -13,7 +13,7 @@ import pytest
 from clusterkit.backends.hosts.hosts import Host, Hosts
 from clusterkit.backends.hosts.placements import Placements
 from clusterkit.backends.link import messages as ms
-from clusterkit.words.job import Hosts as AskedHosts
+from clusterkit.words.job import HostRequest as AskedHosts
 from clusterkit.words.job import RestartRules
 from clusterkit.words.model import Task
 from tests.histories import job

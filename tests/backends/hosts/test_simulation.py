@@ -16,7 +16,7 @@ from clusterkit.backends.hosts import incoming
 from clusterkit.backends.link import messages as ms
 from clusterkit.store.journal import JournalReader
 from clusterkit.words import events as ev
-from clusterkit.words.job import Hosts, JobSpec, RestartRules
+from clusterkit.words.job import HostRequest, JobSpec, RestartRules
 from clusterkit.words.model import TaskState
 from clusterkit.words.outcome import RunState
 from tests.backends.hosts.simulated import LINE
@@ -88,7 +88,7 @@ def test_a_host_that_is_lost_while_tasks_are_placed_on_it_is_done_without(
 
 def test_a_run_whose_last_host_is_lost_while_tasks_are_placed_on_it_fails(tmp_path: Path) -> None:
     """Since no host is left, and not by waiting for one."""
-    run = SimulatedRun(tmp_path, replace(gang(1), hosts=Hosts(count=1, spare=1)))
+    run = SimulatedRun(tmp_path, replace(gang(1), hosts=HostRequest(count=1, spare=1)))
     run.hosts.hosts[1].dies_of = ms.Claim
     result = run.play(losing_the_first)
     assert (result.state, result.exit_code) == (RunState.FAILED, 1)
@@ -106,7 +106,7 @@ def test_a_run_fails_where_a_host_that_is_needed_now_has_no_ports(tmp_path: Path
 
 def test_a_gang_for_which_the_hosts_left_have_no_room_continues_with_fewer_workers(tmp_path: Path) -> None:
     """The workers of the lost host are given up; the others are placed on the hosts that are left."""
-    job = replace(gang(4), hosts=Hosts(count=4), restart=RestartRules(backoff=0.01, min_workers=20))
+    job = replace(gang(4), hosts=HostRequest(count=4), restart=RestartRules(backoff=0.01, min_workers=20))
     run = SimulatedRun(tmp_path, job)
     for host in run.hosts.hosts:
         host.room = 8

@@ -10,11 +10,11 @@ from clusterkit import __version__
 from clusterkit.backends.link.frames import (
     JSON,
     PROTOCOL,
+    AgentRefused,
     BadFrame,
     Frame,
     FrameParser,
     Hello,
-    Refused,
     Welcome,
     parse_hello,
     parse_welcome,
@@ -44,14 +44,14 @@ def test_a_greeting_comes_back_as_it_was_sent() -> None:
 def test_another_protocol_is_refused_with_both_versions() -> None:
     """In one sentence, whatever the rest of that hello looks like; and the agent reads it."""
     hello = Frame({"kind": "hello", "protocol": PROTOCOL + 1, "version": "9.1", "host": "n1", "size": 0})
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(AgentRefused) as caught:
         parse_hello(hello)
     why = (
         f"The agent on n1 is clusterkit 9.1 (protocol {PROTOCOL + 1}), the supervisor is clusterkit {__version__} "
         f"(protocol {PROTOCOL}): install the same version on both."
     )
     assert str(caught.value) == why
-    with pytest.raises(Refused) as told:
+    with pytest.raises(AgentRefused) as told:
         parse_welcome(one(refusal(why)))
     assert str(told.value) == why
 

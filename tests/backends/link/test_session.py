@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 import pytest
 
-from clusterkit.backends.link.frames import LONGEST_BODY, BadFrame, FrameParser, Refused, parse_hello, refusal
+from clusterkit.backends.link.frames import LONGEST_BODY, AgentRefused, BadFrame, FrameParser, parse_hello, refusal
 from clusterkit.backends.link.session import (
     LONGEST_MESSAGE,
     MARGIN,
@@ -206,7 +206,7 @@ def test_a_hello_that_arrives_late_is_not_the_agents_connection(pair: Pair) -> N
 def test_a_refusal_says_why(pair: Pair) -> None:
     """To the agent that comes back."""
     pair.agent.hello(1001.0)
-    with pytest.raises(Refused, match="Too late"):
+    with pytest.raises(AgentRefused, match="Too late"):
         pair.agent.welcome(next(FrameParser().feed(refusal("Too late."))))
 
 

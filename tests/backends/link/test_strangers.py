@@ -26,7 +26,7 @@ from clusterkit.backends.link.certificate import (
     pinned,
     server_context,
 )
-from clusterkit.backends.link.frames import PROTOCOL, BadFrame, FrameParser, Hello, Refused, parse_hello
+from clusterkit.backends.link.frames import PROTOCOL, AgentRefused, BadFrame, FrameParser, Hello, parse_hello
 from clusterkit.backends.link.session import AgentSession, SupervisorSession
 from tests.backends.link.test_frames import hostile
 from tests.backends.link.wires import Ends, both_ends, says, stranger
@@ -99,7 +99,7 @@ def speak(data: bytes) -> None:
     supervisor.welcome(HELLO, 0.0)
     sides = (lambda frame: supervisor.receive(frame, 1.0), lambda frame: agent.receive(frame, 1.0))
     for receive in (parse_hello, agent.welcome, *sides):
-        with suppress(BadFrame, Refused):
+        with suppress(BadFrame, AgentRefused):
             for frame in FrameParser().feed(data):
                 receive(frame)
 
