@@ -33,7 +33,7 @@ class Backend(Protocol):
         """Carry out a decision of the machine. Answers are events in the inbox."""
 
     def leave(self) -> None:
-        """The run is suspended: hosts that are told to end come back in the next allocation."""
+        """The run is suspended: expect that hosts end now and return in the next allocation."""
 
     def shut(self) -> None:
         """End all processes of the run and release its resources. May be called before `place`."""

@@ -17,7 +17,7 @@ PATIENCE = 5.0  # seconds from a task's first step to the look at its port
 
 @dataclass(slots=True)
 class Alone:
-    """Warns once, and says at the end whether it was so.
+    """Warns once of tasks that train alone, and reports at the end whether any did.
 
     What counts is what the tasks' runtimes report: a program that trains by other means than TensorFlow's reports
     nothing. Nor does a task train alone whose port is open. Tasks that restart alone are meant to be independent.
@@ -26,7 +26,7 @@ class Alone:
     state: ClusterState
     told: bool = False
     found: Undistributed | None = None
-    asked: bool = False  # for a look that is not answered yet
+    asked: bool = False  # whether an inspection was requested and is not answered yet
 
     def watch(self, record: TaskRecord) -> None:
         """A task has reported its first step, or how it trains."""
@@ -36,7 +36,7 @@ class Alone:
                 timers.set(Timer.ALONE, self.state.now + PATIENCE)
 
     def due(self) -> None:
-        """Some tasks have trained for a while: look which of them listen."""
+        """Some tasks have trained for a while: inspect which of them listen on their port."""
         self.asked = True
         self.state.out.append(Inspect())
 
@@ -65,7 +65,7 @@ class Alone:
         return job.shape is not Shape.SINGLE and not other
 
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
-        """The tasks that train alone, if it is all that train: in a gang several, else at least the coordinator."""
+        """The tasks that train alone if all do: several in a gang, otherwise at least the coordinator."""
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))
         if job.leader in uncalled:
@@ -96,7 +96,7 @@ def _is_uncalled(record: TaskRecord) -> bool:
 
 
 def _why(record: TaskRecord) -> WhyAlone | None:
-    """Why what the task trains is its own; None if it may not be."""
+    """Return why the task's training is not shared with its peers; None if it may be shared."""
     report = record.trains_with
     if report is None or report.distributed or report.training in (Training.NONE, Training.UNCALLED):
         return None

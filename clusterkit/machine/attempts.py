@@ -21,7 +21,7 @@ from clusterkit.words.outcome import PREEMPTED, Asked, Exit
 
 @dataclass(slots=True)
 class Attempts:
-    """Takes in what happens to the present attempts; events of older ones do not come so far."""
+    """Handles the events of current attempts; events of older attempts are filtered out earlier."""
 
     state: ClusterState
     ending: Ending
@@ -124,7 +124,7 @@ class Attempts:
         record.paused_by.clear()
         self.state.kept_up.pop(record.task, None)
         if record.task == self.state.job.leader:
-            for task in list(self.state.kept_up):  # servers that were kept up for it
+            for task in list(self.state.kept_up):  # servers that were kept running for this task
                 end_server(self.state, task)
         self.faults.injections.exited(record)
         self.watch.paces.exited(record)
@@ -132,7 +132,7 @@ class Attempts:
         self.state.move(record, TaskState.DRAINING)
 
     def _out_of_reach(self, record: TaskRecord) -> None:
-        """Nobody knows whether SIGKILL ended it: its host is cut off, and will be back or lost.
+        """The task's host is cut off, so it is unknown whether SIGKILL ended the task.
 
         Only a run that ends does not wait for that: the agent ends its tasks when its lease is over.
         """
@@ -144,7 +144,7 @@ class Attempts:
         self._down(record)
 
     def _will_not_die(self, record: TaskRecord) -> None:
-        """SIGKILL did not end it. The run ends without it, since its port is taken."""
+        """SIGKILL did not end the task, which still holds its port, so the run ends without it."""
         what = f"{record.task} ({record.where}) did not die within {DEATH_WITHIN:g} s of SIGKILL"
         self.state.warn(
             f"{what}: a debugger holds it, or it waits in the kernel, for example for a disk or a network file system. "
@@ -191,7 +191,7 @@ class Attempts:
             self.recoveries.failed(record)
             self.exits.explain(record)
         elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
-            self.ending.succeed(record)  # it was done before it heard of the allocation's end
+            self.ending.succeed(record)  # the leader finished before it received the signal that the allocation ends
         elif self.ending.begun or self.state.waiting or asked:
             return
         elif record.task == self.state.job.leader:
@@ -202,7 +202,7 @@ class Attempts:
             self.exits.exited(record)
 
     def _doubt(self, leader: TaskRecord) -> None:
-        """Code 0 right after a fault's SIGTERM, or one by hand, is taken at its word, as one from outside would be."""
+        """Warn if the leader's exit code 0 soon after SIGTERM may mean that it stopped before the job was done."""
         if leader.terminated is None or SIGTERM not in leader.reached:
             return
         seconds = leader.exited - leader.terminated

@@ -11,7 +11,7 @@ from clusterkit.words.faults import AT_ONCE, ON_NETWORK, FaultAction
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import SIGKILL, Failure
 
-SOON = 15.0  # seconds after its end for which a fault may still show: its peers' patience has to run out first
+SOON = 15.0  # seconds after a fault's end in which peers may still time out because of it
 _ON_ATTEMPT = frozenset({FaultAction.STOP, FaultAction.MEMORY})
 # The tasks that they hit stay alive, but silent or slow, so that a peer may fail instead.
 _STARVING = ON_NETWORK | {FaultAction.STOP, FaultAction.SLOW, FaultAction.HANG_START}
@@ -43,13 +43,13 @@ class Suspect:
         return self.over is None or at <= self.over + SOON
 
     def kills(self, failure: Failure) -> bool:
-        """Whether the attempt died of the signal that it got. SIGTERM may be answered with any exit, however late."""
+        """Whether the fault's signal ended the attempt. SIGTERM may be answered with any exit, however late."""
         exit_, sigkill = failure.exit, self.fault.action is FaultAction.KILL
         own = exit_.asked is None and not exit_.out_of_memory and (exit_.signal == SIGKILL or not sigkill)
         return own and (failure.task, failure.attempt) in self.hit
 
     def weakens(self, failure: Failure, spawned: float) -> bool:
-        """Whether the attempt may have died of what was done to it, or to its packets."""
+        """Whether the attempt may have failed because the fault hit its process or its packets."""
         if not self._shows(failure.at):
             return False
         if self.fault.action in _ON_ATTEMPT:
@@ -60,11 +60,11 @@ class Suspect:
         return slowed or self.fault.action in ON_NETWORK
 
     def starves(self, failure: Failure) -> bool:
-        """Whether the attempt says that a peer is gone, while the fault keeps a task from its peers."""
+        """Whether the attempt reports that a peer is gone while the fault separates a task from its peers."""
         return self.fault.action in _STARVING and self._shows(failure.at) and looks_collateral(failure)
 
     def exhausts(self, failure: Failure) -> bool:
-        """Whether the attempt failed of an error that a peer sent, which lives on and had too little memory.
+        """Whether the attempt failed with an out-of-memory error that a surviving peer sent.
 
         TensorFlow raises a worker's error in the coordinator, and says on which task's device it was.
         """
@@ -75,7 +75,7 @@ class Suspect:
         return "ResourceExhausted" in said and any(device in said for device in devices)
 
     def spoils(self, failure: Failure, spawned: float) -> bool:
-        """Whether the attempt may have failed of what was done to the checkpoints.
+        """Whether the attempt may have failed because the fault damaged checkpoints or filled the disk.
 
         Tasks that train read them when they start; an evaluator does at any time.
         """
@@ -98,7 +98,7 @@ def explaining(suspects: Sequence[Suspect], failure: Failure, spawned: float | N
 def _candidates(suspects: Sequence[Suspect], failure: Failure, spawned: float) -> Iterator[Suspect]:
     real = [one for one in suspects if one.done is not False and one.at <= failure.at]
     newest_first = real[::-1]
-    for action in (FaultAction.KILL, FaultAction.TERM):  # of two equal signals the first one did it
+    for action in (FaultAction.KILL, FaultAction.TERM):  # of two equal signals, the first one ended the attempt
         yield from (one for one in real if one.fault.action is action and one.kills(failure))
     yield from (one for one in newest_first if one.weakens(failure, spawned))
     yield from (one for one in newest_first if one.exhausts(failure))

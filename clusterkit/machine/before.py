@@ -1,4 +1,4 @@
-"""What a run has behind it when it continues in another allocation."""
+"""The history of a run that continues in another allocation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Key = tuple[Task, int]  # task, attempt
 
 @dataclass(slots=True)
 class Before:
-    """Nothing, for a run that begins. Times in seconds of the run's clock, which its allocations share.
+    """The history of a run; empty for a new run. Times in seconds of the run's clock, which its allocations share.
 
     | field | meaning |
     | --- | --- |
@@ -23,7 +23,7 @@ class Before:
     | spent | seconds that it spent in allocations that are over |
     | newest | the newest attempt of each task |
     | ended, live | attempts that are over; and those that were not when the journal ended, as far as they are known |
-    | faults, open, injected | the texts of faults that came about, those not healed, and the highest number of any |
+    | faults, open, injected | the texts of injected faults, the faults not healed, and the highest number of a fault |
     | done | the task whose success was the job's |
     | stopped | why the run was being ended for good |
     | result | how it was ended, or suspended, in the last allocation |
@@ -48,10 +48,10 @@ class Before:
 
     @property
     def final(self) -> RunResult | None:
-        """How the run ended for good."""
+        """The result with which the run ended; None if it was only suspended."""
         return self.result if self.result is not None and self.result.final else None
 
     def lost(self) -> list[AttemptEnded]:
-        """The attempts of which nobody saw the end."""
+        """The attempts whose end was not recorded."""
         over = self.last - (self.began or 0.0)
         return [replace(self.live[key], ended=over, exit=Exit(lost=True)) for key in sorted(self.live)]

@@ -1,4 +1,4 @@
-"""Blame: which of several failures is the cause, and which are collateral, are alike or repeat each other."""
+"""Blame: which of several failures is the cause, which are collateral, and which have the same error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def last_error(failure: Failure) -> str | None:
 
 
 def was_killed(exit_: Exit) -> bool:
-    """Whether a signal ended the attempt, or the command of a shell, that somebody else sent."""
+    """Whether a signal from another process ended the attempt, or the command that its shell ran."""
     signal = exit_.signal if exit_.code is None else exit_.code - _SHELL
     return signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
 
@@ -54,7 +54,7 @@ def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """
     exit_, said = failure.exit, last_error(failure)
     if exit_.ok:
-        return str(exit_)  # what it said last is no error
+        return str(exit_)  # its last output is not an error
     if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
         return None
     if exit_.preempted or was_killed(exit_):
@@ -67,7 +67,7 @@ def error_signature(failure: Failure, numbers: bool = False) -> str | None:
 
 SIGABRT = 6
 
-# TensorFlow's errors when a peer is gone. They are looked for in the exception; without one, in the end of the log.
+# TensorFlow's errors when a peer is gone. Without an exception they are searched for in the end of the log.
 _PEER_GONE = re.compile(
     r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError"
     r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"
@@ -92,7 +92,7 @@ def looks_collateral(failure: Failure) -> bool:
 
 
 def is_own(failure: Failure) -> bool:
-    """Whether nothing but its program explains how the attempt ended: no peer, whoever names it, and no signal."""
+    """Whether only the attempt's own program can explain how it ended, and neither a peer nor a signal."""
     exit_ = failure.exit
     if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
         return False
@@ -114,8 +114,8 @@ def blame(failures: Sequence[Failure]) -> Blame:
 
     The cause is the first failure that does not look as if a peer were gone. The first exit may be a peer's: a program
     that raises an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
-    raise the same exception; then none of them is collateral. One that left with code 0 is the cause of what looks like
-    that, and not of another's own error.
+    raise the same exception; then none of them is collateral. A task that left with code 0 is only the
+    cause of failures that look collateral.
     """
     in_time = sorted(failures, key=lambda failure: failure.at)
     own = sorted((one for one in in_time if not looks_collateral(one)), key=lambda failure: failure.exit.ok)
@@ -141,7 +141,7 @@ _MAY_PASS = re.compile(
 def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:
     """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
-    `numbers`: they count as well, since nothing else is known of how far the attempts came.
+    With `numbers` the numbers in their errors count too, since nothing else shows how far the attempts came.
     """
     if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
         return False

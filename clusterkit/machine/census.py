@@ -1,4 +1,4 @@
-"""The census: how many tasks are in what the rules ask of all of them, so that no event has to look at every task."""
+"""The census: sets of tasks in the states that rules ask for, so that no event has to go through every task."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Census:
             _keep(self.idle, task, not runs and not ended_well)
 
     def give_up(self, tasks: Iterable[Task]) -> None:
-        """These are not waited for any more; what still runs of them is."""
+        """Stop waiting for these tasks, except for their processes that still run."""
         self._gone.update(tasks)
         self.unready -= self._gone
         self.idle -= self._gone

@@ -20,23 +20,23 @@ SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds
 EDIT_GRACE = 1.0  # seconds, where something in the task handles SIGTERM: what it trains is replaced
 DEATH_WITHIN = 10.0  # seconds after SIGKILL
-HEAD_START = 0  # why the coordinator's start is held back where no fault does that
-BY_HAND = 0  # who paused a task that no fault stops; faults count from 1
+HEAD_START = 0  # a reason to hold back the coordinator's start; other reasons are the numbers of faults
+BY_HAND = 0  # the reason for pausing a task on request; faults count from 1
 
 
 @dataclass(slots=True)
 class TaskRecord:
-    """What is known of a task: of its present attempt, but for the attempt's number."""
+    """The state of a task; every field but the attempt's number is about the current attempt."""
 
     task: Task
     state: TaskState = TaskState.WAITING
     attempt: int = 0
     held_by: set[int] = field(default_factory=set)  # why the next start is held back: faults, and HEAD_START
-    held_reason: str = ""  # what CLUSTERKIT_RESTART_REASON says then
-    where: str = ""  # the backend's name for the process that it is
+    held_reason: str = ""  # the value of CLUSTERKIT_RESTART_REASON in the held-back start
+    where: str = ""  # the backend's name for the process
     forked: bool = False
     started: float = 0.0
-    stood: float = 0.0  # for how long, in all, tasks had been held in the debugger when it started
+    stood: float = 0.0  # the total time that tasks had spent in the debugger when the attempt started
     spawned: float | None = None  # when its process existed
     exit: Exit | None = None
     exited: float = 0.0
@@ -44,7 +44,7 @@ class TaskRecord:
     grace: float = 0.0
     terminated: float | None = None  # when SIGTERM was sent last
     reached: tuple[int, ...] = ()  # the signals that were sent before it exited
-    sigterm_handled: bool = True  # as long as nothing is known
+    sigterm_handled: bool = True  # assumed until the task reports it
     swept: bool = False
     drained: bool = False
     tail: tuple[str, ...] = ()
@@ -52,16 +52,16 @@ class TaskRecord:
     ready: bool = False
     ready_at: float | None = None
     listened: bool = False  # its port was open
-    trains_with: TrainsWith | None = None  # what its runtime has reported last
-    phases: dict[str, float] = field(default_factory=dict)  # what it does now that makes no steps, and since when
+    trains_with: TrainsWith | None = None  # the last report of its runtime
+    phases: dict[str, float] = field(default_factory=dict)  # current phases without steps, and when each began
     paused_by: set[int] = field(default_factory=set)  # the faults that stop it, and BY_HAND
     first_step: int | None = None
     last_step: int | None = None
     resumed_step: int | None = None
     resumed_from: str | None = None
     checkpoint_found: str | None = None
-    checkpoint_known: tuple[int, str] | None = None  # the newest one when the attempt began; others may save meanwhile
-    from_step: int | None = None  # where it began, as long as nothing is known of a checkpoint that was there
+    checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
+    from_step: int | None = None  # the step at which it began, until its checkpoint is known
 
     @property
     def alive(self) -> bool:
@@ -70,17 +70,17 @@ class TaskRecord:
 
     @property
     def is_untouched(self) -> bool:
-        """It runs, and was not asked to end."""
+        """Whether the task runs and was not asked to end."""
         return self.alive and self.asked is None
 
     @property
     def settled(self) -> bool:
-        """Nothing of the task runs, and nothing of it has to be waited for."""
+        """Whether no process of the task is left and nothing has to wait for the task."""
         return self.state in SETTLED
 
 
 class ClusterState:
-    """The mutable state, and the few moves that change it. Decides nothing."""
+    """The mutable state and the methods that change it, without any decisions."""
 
     def __init__(self, job: JobSpec, seed: int, before: Before) -> None:
         self.job = job
@@ -90,25 +90,25 @@ class ClusterState:
         self.began = before.began or 0.0
         self.records = {task: TaskRecord(task, attempt=before.newest.get(task, 0)) for task in job.tasks}
         self.census = Census(job)
-        self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # asked by `spawn` why to hold a start back
+        self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # return why to hold a start back
         self.placed: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_off: set[str] = set()  # hosts that may come back, or be lost
         self.kept_up: dict[Task, float] = {}  # see ending.py
-        self.slowed: set[Task] = set()  # tasks that are stopped for moments, again and again, on purpose
+        self.slowed: set[Task] = set()  # tasks that a slow fault stops again and again for moments
         self.timers = Timers()
         self.holds = Holds()
         self.out: list[Action] = []
-        self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(before.ended)  # those that are over
+        self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(before.ended)  # the attempts that are over
         self.progress_at: float | None = None
-        self.stepped_at: float | None = None  # when training last made a step that its attempt had not begun with
+        self.stepped_at: float | None = None  # when training last made a new step
         self.newest_checkpoint = before.checkpoint
-        self.problem = ""  # why the program can't run as it is now, by the looks of its files
+        self.problem = ""  # why the program's files can't run as they are now
         self.waiting = False  # the job failed, and waits for a change of its program: no task is alive for long
         self.known: tuple[Task, ...] = ()  # workers that were given up before the leader started
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:
-        """Put a decision among the actions."""
+        """Add an action that records this decision."""
         self.out.append(Record(event))
 
     def warn(self, text: str, task: Task | None = None) -> None:
@@ -116,7 +116,7 @@ class ClusterState:
         self.record(Warned(text, task))
 
     def current(self, task: Task, attempt: int) -> TaskRecord | None:
-        """The task's record, or None where the event is of an attempt that is over."""
+        """Return the task's record, or None if the event belongs to an attempt that is over."""
         record = self.records.get(task)
         return record if record and record.attempt == attempt else None
 
@@ -150,7 +150,7 @@ class ClusterState:
         return [record for task in (self.records if tasks is None else tasks) if (record := self.records[task]).alive]
 
     def move(self, record: TaskRecord, state: TaskState) -> None:
-        """Change a task's state, or raise with the task's story where the table forbids it."""
+        """Change a task's state. Raises an error with the task's history if the transition is not allowed."""
         story = self._story[record.task]
         story.append(f"{self.now:.3f} {record.state} -> {state} (attempt {record.attempt})")
         if state not in TRANSITIONS[record.state]:
@@ -162,7 +162,7 @@ class ClusterState:
         self.record(Changed(record.task, record.attempt, state, asked))
 
     def give_up(self, tasks: Collection[Task]) -> None:
-        """The job continues without these workers. Nothing of them is waited for but their end."""
+        """The job continues without these workers. Only the end of their processes is waited for."""
         self.drop_held(tasks)
         for record in [self.records[task] for task in sorted(tasks)]:
             if record.alive:
@@ -188,14 +188,14 @@ class ClusterState:
                 self.move(record, TaskState.HELD)
 
     def release(self, task: Task, *why: int) -> None:
-        """These do not hold the task's start back any more; it starts where nothing else does."""
+        """Remove these reasons for holding back the task's start, and start the task if none is left."""
         record = self.records[task]
         record.held_by.difference_update(why)
         if record.state is TaskState.HELD and not record.held_by:
             self._start(record)
 
     def drop_held(self, tasks: Iterable[Task]) -> None:
-        """Those of the tasks whose start is held back do not start any more."""
+        """Cancel the starts of these tasks that are held back."""
         for task in sorted(tasks):
             record = self.records[task]
             if record.state is TaskState.HELD:
@@ -223,19 +223,19 @@ class ClusterState:
             grace = min(grace, UNHANDLED_GRACE)
         again, record.asked = record.asked is not None, record.asked or asked
         if record.state is TaskState.STARTING:
-            # Where there is a process already, which the signal reaches, it is told once more.
+            # A process that exists already gets the signal again.
             record.grace = min(record.grace, grace) if again else grace
             self.out.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
         if record.state is TaskState.RUNNING:
             self.move(record, TaskState.STOPPING)
             if grace > 0:
                 self.signal(record, SIGTERM, grace)
-                self.unpause(record, *record.paused_by)  # a stopped process does not get to know of SIGTERM
+                self.unpause(record, *record.paused_by)  # a stopped process can't handle SIGTERM
                 self.timers.set(Timer.KILL, self.now + grace, record.task)
         if record.state is TaskState.STOPPING and grace <= 0:
             self.timers.clear(Timer.KILL, record.task)
             self.signal(record, SIGKILL)
-        elif record.state is TaskState.STOPPING:  # perhaps since a while, and with more time
+        elif record.state is TaskState.STOPPING:  # it may have been stopping for a while, with a longer grace period
             if late:
                 self.signal(record, SIGTERM)
             self.timers.hurry(Timer.KILL, self.now + grace, record.task)
@@ -249,7 +249,7 @@ class ClusterState:
                 self.end(record, Asked.EDIT, EDIT_GRACE if record.sigterm_handled else 0.0)
 
     def close(self, record: TaskRecord, fault: int | None = None) -> None:
-        """The present attempt is over, or is left behind; a fault with this number explains its failure."""
+        """Close the current attempt, which ended or was abandoned; the fault with this number explains its failure."""
         self.note(AttemptEnded(
             task=record.task,
             attempt=record.attempt,
@@ -264,21 +264,21 @@ class ClusterState:
         ))  # fmt: skip
 
     def note(self, attempt: AttemptEnded) -> None:
-        """Record what is decided of an attempt that is over, in place of what was decided before."""
+        """Replace the recorded decision about an attempt that is over."""
         key = attempt.task, attempt.attempt
         if self.attempts.get(key) != attempt:
             self.attempts[key] = attempt
             self.record(attempt)
 
     def pause(self, record: TaskRecord, by: int) -> None:
-        """Stop a task, until each that paused it has taken that back."""
+        """Stop a task until every fault or request that paused it has ended."""
         if not record.paused_by:
             self.signal(record, SIGSTOP)
             self.record(Paused(record.task, record.attempt, True))
         record.paused_by.add(by)
 
     def unpause(self, record: TaskRecord, *by: int) -> None:
-        """These do not pause the task any more; it continues where nobody else does."""
+        """Remove these reasons for pausing the task, and let the task continue if none is left."""
         if record.paused_by.intersection(by):
             record.paused_by.difference_update(by)
             if not record.paused_by:

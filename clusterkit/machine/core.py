@@ -1,4 +1,4 @@
-"""The machine's door: one event in, the actions it leads to out."""
+"""The machine's interface: takes one event and returns the actions that follow from it."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Machine:
         return self.state.out
 
     def deadline(self) -> float | None:
-        """When to send Ticked if nothing happens before."""
+        """When to send Ticked if no other event comes first."""
         times = (self.state.timers.next(), self.recoveries.next(), self.faults.next())
         return min((at for at in times if at is not None), default=None)
 
@@ -121,7 +121,7 @@ class Machine:
             case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost():
                 self.hosts.take(event)
             case ev.Noted() | ev.TensorBoardReady() | ev.DashboardReady():
-                pass  # the run is the same
+                pass  # nothing changes for the run
             case _:
                 self._of_attempt(event)
 
@@ -130,7 +130,7 @@ class Machine:
         self._start("resume" if self.state.job.resume else "")
 
     def _continue(self, event: ev.Continued) -> None:
-        """What the run was doing is lost, and every task starts again from the newest checkpoint."""
+        """The run's processes are lost, so every task starts again from the newest checkpoint."""
         before = self.state.before
         self.recoveries.restarts = before.restarts
         self.faults.injections.count, self.faults.step = before.injected, before.step

@@ -1,4 +1,4 @@
-"""Edits: the program changed under a run that watches it, or the job failed and waits for that."""
+"""Edits: what a run with --watch does when its program changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Edits:
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
-    saved: float | None = None  # when the change was saved that has not made a step yet
+    saved: float | None = None  # when the newest change was saved, until training makes a step with it
     seen: float = 0.0
 
     def __post_init__(self) -> None:
@@ -28,12 +28,12 @@ class Edits:
             self.ending.outlive = self.wait
 
     def changed(self, event: ProgramChanged) -> None:
-        """Files of the program changed. One that can't run is not started."""
+        """Files of the program changed; restart unless the new program can't run."""
         if self.ending.begun:
             return
         self.state.problem = event.problem
         if event.problem:
-            if any(one.edit is not None for one in self.recoveries.open):  # what ran before was ended already
+            if any(one.edit is not None for one in self.recoveries.open):  # the previous program was ended already
                 self.wait(event.problem)
             return
         if event.same and not self.state.waiting:

@@ -48,13 +48,13 @@ class Ending:
     verdict: Verdict | None = None
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
-    spoiled: list[Failure] = field(default_factory=list)  # of the leader's gang, beside its success
+    spoiled: list[Failure] = field(default_factory=list)  # failures of tasks in the gang of the leader, which succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
-    outlive: Callable[[str, Blame | None], None] | None = None  # what the run does when its job fails, if not end
+    outlive: Callable[[str, Blame | None], None] | None = None  # called when the job fails, if the run then continues
 
     @property
     def begun(self) -> bool:
-        """Whether it is decided how the run ends. No task is started after that."""
+        """Whether the verdict is decided, after which no task is started."""
         return self.verdict is not None
 
     @property
@@ -81,7 +81,7 @@ class Ending:
                 self.evaluator_reported(record)
 
     def spoil(self, failure: Failure) -> None:
-        """A task of the leader's gang failed on its own while the leader succeeded: the job did not."""
+        """A task of the leader's gang failed on its own, so the job failed although the leader succeeded."""
         self.spoiled.append(failure)
         if self.succeeded:
             self.verdict = None
@@ -101,7 +101,7 @@ class Ending:
         self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated), self.state.job.limits.grace)
 
     def lose(self, reason: str) -> None:
-        """The supervisor has lost what it can't run without; the run may continue with another one."""
+        """The supervisor lost something that it needs; another supervisor may continue the run."""
         self._stop(Verdict(RunState.FAILED, 1, reason, lost=True), self.state.job.limits.grace)
 
     def suspend(self, why: str, grace: float) -> None:
@@ -174,7 +174,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
-        """The verdict; a success gets an exit code of its own if a fault was never injected, as it proves nothing."""
+        """Return the verdict; a success has its own exit code if a fault was never injected."""
         count = len(self.not_injected())
         if verdict.state is not RunState.SUCCEEDED:
             return verdict
@@ -229,7 +229,7 @@ def end_in_order(state: ClusterState, records: Iterable[TaskRecord], asked: Aske
 
 
 def end_server(state: ClusterState, task: Task) -> None:
-    """End one that was kept up; it has the rest of the grace period."""
+    """End a server that was kept running, within the rest of the grace period."""
     until, record = state.kept_up[task], state.records[task]
     state.timers.set(Timer.KILL, until, task)
     state.end(record, record.asked or Asked.TEARDOWN, until - state.now)

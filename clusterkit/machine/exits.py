@@ -1,4 +1,4 @@
-"""Exits: those before the job is done, those that do not come, and failures beside the leader's success."""
+"""Exits: early ones, overdue ones, and failures of peers when the leader succeeds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import Failure
 
-SERVED = 5.0  # seconds without a step after which a coordinator is looked at whose parameter server has left
+SERVED = 5.0  # seconds without a step until a coordinator whose parameter server has exited is inspected
 PATIENCE = 10.0  # seconds; TensorFlow's coordinator needs some to remove its functions from its servers
 
 
@@ -38,12 +38,12 @@ class Exits:
     injections: Injections
     left: dict[Task, TaskRecord] = field(default_factory=dict)
     asked_at: float | None = None  # when the look that is not answered yet was asked for
-    patience: float = 1.0  # a factor: each look that found the others at work doubles the time until the next
+    patience: float = 1.0  # doubles the time until the next inspection whenever the others were at work
 
     def exited(self, record: TaskRecord) -> None:
         """A task exited with code 0, and the job is not done."""
         state, task = self.state, record.task
-        if state.is_leader_done:  # what is left of the leader is being swept
+        if state.is_leader_done:  # the leader's remaining processes are being killed
             return
         state.record(LeftEarly(task, record.attempt, record.last_step))
         if is_needed(state.job, task):
@@ -57,12 +57,12 @@ class Exits:
             self.recoveries.ended_well(record)
 
     def explain(self, record: TaskRecord) -> None:
-        """A task failed. If it looks as if a peer were gone, those that have left are the cause."""
+        """A task failed; if its error says that a peer is gone, the tasks that exited early are the cause."""
         if self.left and looks_collateral(self.state.failure(record)):
             self._fail([left for left in self._left() if record.task in restart_scope(self.state.job, left.task)])
 
     def due(self) -> None:
-        """The time for the next step is over: look whether the others wait."""
+        """No step came in time: inspect whether the other tasks wait."""
         left, now = self._left(), self.state.now
         if not left or self.ending.begun or self.state.waiting:
             return
@@ -76,14 +76,14 @@ class Exits:
             )
 
     def judged(self, vitals: Mapping[Task, Vitals]) -> bool:
-        """The answer to a look; return whether those that have left are the cause."""
+        """Judge an inspection; return whether the tasks that exited early are the cause."""
         asked, self.asked_at = self.asked_at, None
         if asked is None or self.ending.begun or (self.state.progress_at or 0.0) >= asked:
             return False
         seen = [vitals[record.task] for record in self._others() if record.task in vitals]
         waits = bool(seen) and all(one.doing and not one.own for one in seen)
         if waits:
-            self.stalls.asked_at = None  # what it waits for is known
+            self.stalls.asked_at = None  # it is known what the stalled tasks wait for
             self._fail(self._left())
         else:
             self.patience *= 2
@@ -98,16 +98,16 @@ class Exits:
             self.recoveries.failed(record)
 
     def _left(self) -> list[TaskRecord]:
-        """Those that have left and have not started again."""
+        """The tasks that exited early and have not started again."""
         self.left = {task: record for task, record in self.left.items() if self.state.records[task] is record}
         return [self.left[task] for task in sorted(self.left)]
 
     def _others(self) -> list[TaskRecord]:
-        """The tasks that make steps, and still run."""
+        """The running tasks that make steps."""
         return self.state.alive(self.state.job.steppers)
 
     def _limit(self) -> float:
-        """Seconds without a step, after which the others are looked at; 0 for never."""
+        """Seconds without a step after which the other tasks are inspected; 0 for never."""
         limits = self.state.job.limits
         if any(task.type is TaskType.PS for task in self.left):
             return SERVED * self.patience
@@ -116,40 +116,40 @@ class Exits:
         return self.patience * (stall if stepped else limits.startup or stall)
 
     def _wait(self, since: float) -> None:
-        # Nobody can see what a command does that is not Python's.
+        # A command that is not Python can't be inspected.
         if (limit := self._limit()) and self.state.job.program.kind is not ProgramKind.COMMAND:
             self.state.timers.set(Timer.LEFT, max(self.state.now, since + limit))
 
     def _is_excused(self) -> bool:
-        """Whether one of the others evaluates, or writes a checkpoint."""
+        """Whether another task is evaluating or writing a checkpoint."""
         return any(self.state.now < at + LONGEST_PHASE for one in self._others() for at in one.phases.values())
 
-    # Exits that do not come.
+    # Overdue exits.
 
     def program_ends(self, record: TaskRecord, event: ProgramEnds) -> None:
-        """The program has ended, so that its process should end soon, or continues."""
+        """The program ended, so its process should exit soon, or the program continues."""
         if not event.begun:
             self.state.timers.clear(Timer.EXIT, record.task)
         elif record.is_untouched and not self.state.timers.is_set(Timer.EXIT, record.task):
             self.state.timers.set(Timer.EXIT, self.state.now + PATIENCE, record.task)
 
     def overdue(self, record: TaskRecord) -> None:
-        """It should have exited by now. A coordinator waits for a worker that is down when its program ends."""
+        """The task should have exited by now; a coordinator may be waiting for a worker that is down."""
         down = tuple(task for task in sorted(self.state.job.cluster - {record.task}) if self._is_down(task))
         self.state.record(CannotExit(record.task, record.attempt, PATIENCE, down))
 
     def _is_down(self, task: Task) -> bool:
-        """Whether a task is of no use to others: it does not run, is stopped, or is on its way up again."""
+        """Whether a task can't serve its peers: it does not run, is stopped, or is restarting."""
         record = self.state.records[task]
         away = record.state is not TaskState.RUNNING or bool(record.paused_by)
         return away or (record.attempt > 1 and not record.ready)
 
     # Failures beside the leader's success. Its exit says nothing about its peers in a gang: each has its share of the
-    # work. What the end of the leader explains is no failure, and one that somebody killed is a warning.
+    # work. A failure that the leader's end explains does not count, and one that somebody killed is a warning.
 
     @property
     def peers(self) -> frozenset[Task]:
-        """Those whose failures count: they train, and restart with the leader. A server's work is the coordinator's."""
+        """The tasks whose failures count: they train, and restart with the leader."""
         job = self.state.job
         return restart_scope(job, job.leader) - {job.leader} if job.shape is Shape.MULTI_WORKER else frozenset()
 

@@ -1,4 +1,4 @@
-"""Faults: those that are asked for, each until its moment comes; everything random in them follows from the seed."""
+"""Faults that wait for their moment; everything random in them follows from the seed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, 
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import NotInjected
 
-LOOK_AGAIN = 1.0  # seconds between two looks at tasks that do not say that they are ready, while a fault waits for it
+LOOK_AGAIN = 1.0  # seconds between two checks whether silent tasks are ready, while a fault waits for that
 AT_THE_START = Trigger(Moment.TIME, 0)
 WHEN_READY = Trigger(Moment.READY)
-_EARLY = ON_NETWORK | ON_STORAGE | {FaultAction.HANG_START}  # they make sense before a task is ready
+_EARLY = ON_NETWORK | ON_STORAGE | {FaultAction.HANG_START}  # faults that make sense before a task is ready
 
 
 @dataclass(slots=True)
@@ -31,8 +31,8 @@ class Armed:
     at: float
     fired: int = 0
     over: bool = False
-    drawn: int = 0  # how often it was to be injected, and not left out by chance
-    gone: bool = False  # its targets were given up when its moment came
+    drawn: int = 0  # how often it was drawn for injection
+    gone: bool = False  # whether its targets were given up before its moment
     numbers: list[int] = field(default_factory=list)  # of its injections
 
 
@@ -48,7 +48,7 @@ class Due:
 
 @dataclass(slots=True)
 class FaultSchedule:
-    """Counts what faults wait for. Times in seconds of the machine's clock."""
+    """Tracks the times, steps and events that faults wait for. Times in seconds of the machine's clock."""
 
     state: ClusterState
     ending: Ending
@@ -70,7 +70,7 @@ class FaultSchedule:
         self.settle()
 
     def arm(self, fault: Fault, otherwise: Trigger = AT_THE_START) -> None:
-        """Wait for the fault's moment; `otherwise` is when it comes where the fault names none."""
+        """Wait for the fault's moment; `otherwise` is the moment of a fault that names none."""
         trigger = fault.trigger or otherwise
         at = trigger.at
         match trigger.moment:
@@ -92,7 +92,7 @@ class FaultSchedule:
         self.counts[Moment.CHECKPOINT] += 1
 
     def look(self) -> None:
-        """See whether tasks that report nothing have opened their ports; one alone has none, and just has to run."""
+        """Check whether silent tasks have opened their ports; a single task has no port and only has to run."""
         if len(self.state.job.cluster) > 1:
             self.state.out.append(Inspect())
         elif self.state.alive():
@@ -117,7 +117,7 @@ class FaultSchedule:
         self.injections.settle()
 
     def _inject(self, due: Due) -> None:
-        """Unless all that it targets, on one side of it, were given up meanwhile."""
+        """Inject the fault, unless all of its targets on one side were given up."""
         fault, lost = due.armed.fault, self.state.job.given_up
         near, far = (tuple(task for task in side if task not in lost) for side in (due.near, due.far))
         if (fault.targets and not near) or (fault.others and not far):
@@ -133,7 +133,7 @@ class FaultSchedule:
         return min(times if healed is None else [*times, healed], default=None)
 
     def not_injected(self) -> tuple[NotInjected, ...]:
-        """The faults of which nothing has come. One that chance left out each time was asked for like that."""
+        """The faults that were never injected, except those that their probability left out."""
         found = [(armed.fault, self._why_not(armed)) for armed in self.armed]
         return tuple(NotInjected(str(fault), why) for fault, why in found if why)
 

@@ -1,4 +1,4 @@
-"""Starts that are held back: by a fault, or until the workers have found a new parameter server."""
+"""Starts that are held back by a fault, or until the workers have connected to a new parameter server."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class DelayedStarts:
     came: set[int] = field(default_factory=set)  # the faults that have held a start back
 
     def expect(self, number: int, tasks: Iterable[Task], seconds: float) -> None:
-        """Hold the next start of these tasks back, for the fault with that number."""
+        """Hold back the next start of these tasks because of the fault with this number."""
         for task in tasks:
             self.expected.setdefault(task, {})[number] = seconds
 
     def reasons(self, task: Task) -> set[int]:
-        """The faults that hold this start back."""
+        """Return the faults that hold back this start."""
         if not (seconds := self.expected.pop(task, None)):
             return set()
         self.until[task] = {number: self.state.now + s for number, s in seconds.items()}
@@ -36,11 +36,11 @@ class DelayedStarts:
         return set(seconds)
 
     def is_late(self, number: int, task: Task) -> bool:
-        """Whether the fault holds the task's start back, or will."""
+        """Whether the fault holds back the task's current or next start."""
         return number in self.expected.get(task, ()) or number in self.state.records[task].held_by
 
     def hurry(self, number: int, tasks: Iterable[Task]) -> None:
-        """The fault holds no start of these tasks back any more."""
+        """Release the starts of these tasks that the fault holds back."""
         for task in tasks:
             self.expected.get(task, {}).pop(number, None)
             if number in self.state.records[task].held_by:
@@ -50,11 +50,11 @@ class DelayedStarts:
                     self.state.timers.set(Timer.LATE_START, max(until.values()), task)
 
     def due(self, task: Task) -> None:
-        """Start the task: its delays are over."""
+        """Start the task, whose delays are over."""
         self.state.release(task, *self.until.pop(task, ()))
 
 
-LONGEST = 0.5  # seconds after the last server has become a process; it may be a program that does not say Ready
+LONGEST = 0.5  # seconds after the last server has become a process; a program need not report that it is ready
 FOUND = 1.1  # seconds after a ps is up; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
 
 
@@ -70,11 +70,11 @@ class HeadStart:
     """
 
     state: ClusterState
-    unfound: bool = False  # whether old workers have yet to find a new ps
-    found_at: float | None = None  # when they will have, once it is up
+    unfound: bool = False  # whether surviving workers still have to connect to a new ps
+    found_at: float | None = None  # when they will be connected, once the ps is up
 
     def reasons(self, task: Task) -> set[int]:
-        """HEAD_START, where this is the coordinator's start, and a ps starts with it."""
+        """Return HEAD_START if this is the coordinator's start and a ps starts with it."""
         if self.state.job.shape is not Shape.PARAMETER_SERVER or task != self.state.job.leader:
             return set()
         self.state.timers.clear(Timer.HEAD_START)
@@ -82,7 +82,7 @@ class HeadStart:
         return {HEAD_START} if self._has_to_wait() else set()
 
     def settle(self) -> None:
-        """Let the coordinator go that does not have to wait any more."""
+        """Start the coordinator as soon as it no longer has to wait."""
         if HEAD_START in self.state.records[self.state.job.leader].held_by and not self._has_to_wait():
             self.due()
 
@@ -105,12 +105,12 @@ class HeadStart:
         return coming or (self.found_at is not None and now < self.found_at)
 
     def _is_unfound(self) -> bool:
-        """Whether a ps is on its way to which workers that are there may have lost their connection."""
+        """Whether a ps is starting to which running workers may have lost their connection."""
         census = self.state.census
         old = any(record.ready and record.task.type is TaskType.WORKER for record in self.state.alive())
         return old and any(task.type is TaskType.PS for task in (*census.starting, *census.forked, *census.cold))
 
     def _has_server(self, tasks: set[Task]) -> bool:
-        """Whether a server is among these, which start, or have just started: one that is held back is not."""
-        job, others = self.state.job, 2  # the coordinator and an evaluator
+        """Whether one of these tasks is a server that starts or has just started, and is not held back."""
+        job, others = self.state.job, 2  # the tasks besides workers: the coordinator and an evaluator
         return len(tasks) > others or (bool(tasks) and any(map(job.is_server, tasks)))

@@ -1,4 +1,4 @@
-"""Hosts: which task is on which, and on which of them attempts fail for reasons of the host's own."""
+"""Hosts: which task is on which host, and which hosts make attempts fail."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def hosts_of(placed: Mapping[Task, str]) -> dict[str, list[Task]]:
     return hosts
 
 
-TOO_OFTEN = 2  # failures of a host's own
+TOO_OFTEN = 2  # failures that a host caused
 
 
 @dataclass(frozen=True, slots=True)
 class HostFailure:
-    """A failure that counts against a host. `peers` are the hosts that did not answer there."""
+    """A failure that counts against a host. `peers` are the hosts that its tasks could not reach."""
 
     at: float
     peers: frozenset[str]
@@ -106,13 +106,13 @@ class HostFailure:
 
 @dataclass(slots=True)
 class HostRecords:
-    """What is known of each host. A job on one machine has none."""
+    """The state of each host; empty for a job on one machine."""
 
     state: ClusterState
     there: set[str] = field(default_factory=set)
     avoided: set[str] = field(default_factory=set)
     _marks: dict[str, list[HostFailure]] = field(default_factory=dict)
-    _stuck: set[str] = field(default_factory=set)  # to be avoided, if there were others
+    _stuck: set[str] = field(default_factory=set)  # hosts that would be avoided if there were others
 
     def take(self, event: OfHost) -> None:
         """A host came, went, or got tasks."""
@@ -154,12 +154,12 @@ class HostRecords:
         if not (failure.exit.unfit or failure.exit.out_of_memory):
             return False
         ended = self.state.attempts.get((failure.task, failure.attempt))
-        return ended is None or ended.fault is None  # what was done to it on purpose says nothing of its host
+        return ended is None or ended.fault is None  # an injected fault is not the host's failure
 
     def _count(self, host: str, failure: Failure) -> bool:
         peers = frozenset(self.state.placed[task] for task in failure.exit.unreached if task in self.state.placed)
         fine = self.there - self.state.cut_off - self.avoided
-        if host in self.avoided or not peers <= fine:  # it is the peer's host that does not answer
+        if host in self.avoided or not peers <= fine:  # the peer's host is at fault
             return False
         now, since = self.state.now, self.state.now - self.state.job.restart.forgive_after
         self._marks[host] = [mark for mark in self._marks.get(host, ()) if mark.at > since] + [HostFailure(now, peers)]
@@ -198,6 +198,6 @@ class HostRecords:
         self._marks.pop(host, None)
 
     def _excuse(self, peer: str) -> None:
-        """Drop the marks that other hosts got because this one did not answer."""
+        """Drop the failures of other hosts that this unreachable host explains."""
         for host, marks in self._marks.items():
             self._marks[host] = [mark for mark in marks if peer not in mark.peers]

@@ -1,4 +1,4 @@
-"""Injections: faults that have come about, each until it is healed."""
+"""Injections: the injected faults, each until it is healed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from clusterkit.words.events import FaultHealed, FaultInjected, FaultTook
 from clusterkit.words.faults import AT_ONCE, Fault, FaultAction
 from clusterkit.words.model import Task, TaskState
 
-# They need a process to act on, and last no longer than it.
+# These act on a process, and end with it.
 _ON_PROCESS = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.MEMORY})
 _SIGNALS = {FaultAction.KILL: SIGKILL, FaultAction.TERM: SIGTERM, FaultAction.STOP: SIGSTOP}
 
 
 @dataclass(slots=True)
 class Injection:
-    """One fault in its tasks. It goes into the next attempt of those in `missing`, which have no process now."""
+    """One fault in its tasks. Tasks in `missing` have no process now and get it with their next attempt."""
 
     number: int
     fault: Fault
@@ -31,16 +31,16 @@ class Injection:
 
 @dataclass(slots=True)
 class Injections:
-    """Acts by signals and late starts itself, by Inject for all else."""
+    """Injects faults by signals and delayed starts; requests all others from the backend with Inject."""
 
     state: ClusterState
     delayed_starts: DelayedStarts
     open: dict[int, Injection] = field(default_factory=dict)
     count: int = 0
-    suspects: dict[int, Suspect] = field(default_factory=dict)  # by number, for all that there were
+    suspects: dict[int, Suspect] = field(default_factory=dict)  # every injected fault by its number
 
     def inject(self, fault: Fault, near: tuple[Task, ...], far: tuple[Task, ...], step: int | None) -> int:
-        """Break something; return its number. `step` is the newest, for the record."""
+        """Inject a fault; return its number. `step` is the newest, for the record."""
         self.count += 1
         none = "did not start again" if fault.action is FaultAction.HANG_START else "had no process"
         event = FaultInjected(self.count, str(fault), fault.action, near, far, fault.seconds, step)
@@ -52,7 +52,7 @@ class Injections:
             one.missing = set(near)
             self._act_where_possible(one)
         elif fault.action is FaultAction.HANG_START:
-            one.until = None  # its time counts from when the task would start
+            one.until = None  # the fault's duration counts from the start of the task
             self.delayed_starts.expect(one.number, near, fault.seconds or 0.0)
         else:
             self.state.out.append(Inject(one.number, fault, near, far))
@@ -62,7 +62,7 @@ class Injections:
         return one.number
 
     def took(self, event: FaultTook) -> None:
-        """What the backend says has come of a fault."""
+        """Take in the backend's report on an injection."""
         if event.done:
             self._took(event.number)
         else:
@@ -73,7 +73,7 @@ class Injections:
         return explaining(list(self.suspects.values()), self.state.failure(record), record.spawned)
 
     def exited(self, record: TaskRecord) -> None:
-        """A signal of which the backend says that it did not reach the attempt was no injection."""
+        """Take back the injection if the backend reports that its signal did not reach the attempt."""
         attempt = record.task, record.attempt
         for suspect in self.suspects.values():
             signal = _SIGNALS.get(suspect.fault.action)
@@ -86,7 +86,7 @@ class Injections:
         self.suspects[number].why, self.suspects[number].done = "", True
 
     def _failed(self, number: int, why: str) -> None:
-        """It could not be injected after all; there is nothing to heal, unless others of its tasks were hit."""
+        """The injection failed; there is nothing to heal, unless other tasks of the fault were hit."""
         suspect = self.suspects.get(number)
         if suspect is not None and not suspect.done:
             suspect.why, suspect.done = suspect.why and why, False
@@ -97,7 +97,7 @@ class Injections:
             del self.open[number]
 
     def settle(self) -> None:
-        """Go on with what waits for a process, and heal what is over."""
+        """Inject faults that waited for a process, and heal those whose time is over."""
         for one in list(self.open.values()):
             self._act_where_possible(one)
             if one.until is not None and self.state.now >= one.until:
@@ -115,7 +115,7 @@ class Injections:
         return min((one.until for one in self.open.values() if one.until is not None), default=None)
 
     def heal_all(self, why: str) -> tuple[Task, ...]:
-        """Mend everything; return the tasks that were concerned."""
+        """Heal every fault; return the affected tasks."""
         healed = {task for one in self.open.values() for task in one.tasks}
         for one in list(self.open.values()):
             self._close(one, why)

@@ -1,4 +1,4 @@
-"""A recovery in progress: the edit that it may be due to, its restart budget, and why it can make the job fail."""
+"""A recovery in progress: the edit that caused it, its restart budget, and why it can make the job fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Failure
 
 QUIET = 0.1  # seconds without another save after which the tasks start with a changed program
-LONGEST = 1.0  # seconds after the first save for which more of them are waited for
+LONGEST = 1.0  # seconds after the first save for which further saves are awaited
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class Edit:
     since: float
 
     def ready_at(self, now: float) -> float:
-        """When the tasks may start, after a save `now`."""
+        """When the tasks may start if a file is saved `now`."""
         return min(now + QUIET, max(now, self.since + LONGEST))
 
 
@@ -39,12 +39,12 @@ class OpenRecovery:
     free: bool = False
     asked: bool = False  # a requested restart: no backoff, not charged
     shrinks: bool = False  # workers are given up: not charged
-    edit: Edit | None = None  # the change of the program that it was requested by
-    host: str | None = None  # the host that leaves, which it was requested for
+    edit: Edit | None = None  # the change of the program that requested the restart
+    host: str | None = None  # the leaving host that requested the restart
 
     @property
     def reason(self) -> str:
-        """What the restarted tasks find in CLUSTERKIT_RESTART_REASON."""
+        """The value of CLUSTERKIT_RESTART_REASON for the restarted tasks."""
         if self.edit is not None:
             return "edited"
         if self.asked and self.host is None:
@@ -95,7 +95,7 @@ def reason(blamed: Blame, now: float, repeated: bool, account: RestartBudget, ru
 
 
 def _left(blamed: Blame, now: float) -> tuple[str, str]:
-    """When a task left that others needed, and what is wrong with that."""
+    """Explain that a task that others needed exited too early."""
     cause = blamed.cause
     step = "" if cause.step is None else f" at step {cause.step}"
     if cause.task.type is TaskType.PS:

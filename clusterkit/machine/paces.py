@@ -1,4 +1,4 @@
-"""Paces: while training makes steps, looks at how the tasks spend their time, and decides which one is slower."""
+"""Paces: inspects how training tasks spend their time, and decides which of them are slower."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from clusterkit.words.events import KeepsUp, Look, Slowness, StepsTimed, StepTim
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 
-EVERY = 2.0  # seconds from a step after a look's answer to the next look, once a look has shown a difference
-CALM = 15.0  # and before: a look costs the supervisor some milliseconds for each task
-LOOKS = 5  # that have to agree
+EVERY = 2.0  # seconds between two inspections, once one has shown a difference
+CALM = 15.0  # the same before that: an inspection costs the supervisor some milliseconds per task
+LOOKS = 5  # inspections that have to agree
 SETTLING = 10.0  # seconds after a start in which a task is not compared: it connects, and compiles
-OVER = 10  # looks that decide whether a task keeps up again: more, since a busy machine hides what is still there
-QUIET = 60.0  # seconds after which a task is named again; twice as many each time
-UNANSWERED = 60.0  # seconds after which an answer is not waited for any more
-BRIEF = 0.2  # seconds of a look that phases may take: jobs that save every few seconds would else have none that counts
+OVER = 10  # inspections without a difference until a task keeps up again: a busy machine hides differences
+QUIET = 60.0  # seconds until a task may be named again, doubled each time
+UNANSWERED = 60.0  # seconds until an unanswered inspection is given up
+BRIEF = 0.2  # seconds of phases in an inspection that still counts, for jobs that save every few seconds
 
 
 @dataclass(slots=True)
 class Named:
-    """An attempt that is said to be slower than its peers, and since when by the machine's clock."""
+    """An attempt that was reported as slower than its peers, and when it became so."""
 
     attempt: int
     slowness: Slowness
@@ -46,21 +46,21 @@ class Paces:
     state: ClusterState
     ending: Ending
     sights: deque[Sight] = field(default_factory=lambda: deque(maxlen=OVER))
-    steps: dict[Task, StepTimes] = field(default_factory=dict)  # of a coordinator's workers since the last look
+    steps: dict[Task, StepTimes] = field(default_factory=dict)  # of a coordinator's workers since the last inspection
     named: dict[Task, Named] = field(default_factory=dict)
     times: dict[Task, int] = field(default_factory=dict)  # how often each was named
     quiet_until: dict[Task, float] = field(default_factory=dict)
-    asked_at: float | None = None  # when the look that is not answered yet was asked for
-    disturbed_at: float = 0.0  # when something was last seen that does not count as training
-    away: float = 0.0  # seconds that phases took since the last look was asked for, but for the one that goes on
+    asked_at: float | None = None  # when the pending inspection was requested
+    disturbed_at: float = 0.0  # when training was last interrupted
+    away: float = 0.0  # seconds of finished phases since the last inspection was requested
     away_since: float | None = None
-    closely: int = 0  # looks without a difference until there are fewer
+    closely: int = 0  # inspections at short intervals that are left
 
     _peers: tuple[JobSpec, Peers] | None = None
 
     @property
     def peers(self) -> Peers:
-        """The tasks that are compared, of those that the job has now."""
+        """The compared tasks among those that the job has now."""
         if self._peers is None or self._peers[0] is not self.state.job:
             self._peers = self.state.job, peers_of(self.state.job)
         return self._peers[1]
@@ -73,7 +73,7 @@ class Paces:
             timers.set(Timer.PACE, now + (EVERY if self.closely or self.named else CALM))
 
     def timed(self, event: StepsTimed) -> None:
-        """A coordinator tells how long its workers take for steps. It counts those that it has."""
+        """Take in how long a coordinator's workers took for their steps."""
         for task, times in ((true_name(task, self.state.known), times) for task, times in event.workers.items()):
             if task in self.state.records:
                 before = self.steps.get(task, StepTimes(0, 0.0))
@@ -95,7 +95,7 @@ class Paces:
         self.steps.clear()
 
     def phase_changed(self) -> None:
-        """A task has begun or ended what makes no steps. What was measured during a brief phase counts."""
+        """A task began or ended a phase without steps; measurements during a brief phase count."""
         if self._is_in_phase():
             self.away_since = self.state.now if self.away_since is None else self.away_since
         elif self.away_since is not None:
@@ -104,7 +104,7 @@ class Paces:
             self.away, self.away_since = self._away(), None
 
     def exited(self, record: TaskRecord) -> None:
-        """An attempt is over, and with it what was seen and said of it."""
+        """An attempt ended; forget its measurements and its report."""
         self.named.pop(record.task, None)
         for sight in self.sights:
             sight.paces.pop(record.task, None)
@@ -138,17 +138,17 @@ class Paces:
         self.state.record(Straggling(task, record.attempt, slowness, round(factor, 2), round(now - since, 1), why))
 
     def _since(self, task: Task, slowness: Slowness) -> float:
-        """When the first look showed it."""
+        """When an inspection first showed the slowness."""
         sights = self._newest()
         findings = ((sight.at, compared([sight], self.peers, slowness).finding(task)) for sight in sights)
         return next((at for at, found in findings if found and found.is_slow(PATIENCE)), sights[0].at)
 
     def _newest(self) -> list[Sight]:
-        """The looks that have to agree."""
+        """The newest inspections, which have to agree."""
         return [*self.sights][-LOOKS:]
 
     def _end(self) -> None:
-        """Say of those that were named, and are not slower any more, that they keep up."""
+        """Report that slow tasks keep up again if they are no longer slower."""
         recent, peers = [*self.sights], self.peers
         for task, named in list(self.named.items()):
             found = compared(recent, peers, named.slowness).finding(task)
@@ -158,21 +158,21 @@ class Paces:
                 self.state.record(KeepsUp(task, named.attempt, round(self.state.now - named.since, 1)))
 
     def _away(self) -> float:
-        """How many seconds phases took since the last look was asked for."""
+        """Seconds that phases took since the last inspection was requested."""
         return self.away + (0.0 if self.away_since is None else self.state.now - self.away_since)
 
     def _is_in_phase(self) -> bool:
-        """Whether a task that trains does something else now."""
+        """Whether a training task is in a phase without steps."""
         return any(self.state.records[task].phases for task in self.state.job.steppers)
 
     def _is_interrupted(self) -> bool:
-        """Whether a task is paused, or held in the debugger, or none has made a step."""
+        """Whether a task is paused, or held in the debugger, or no step was made yet."""
         if self.state.holds.tasks or self.state.records[self.state.job.leader].first_step is None:
             return True
         return any(self.state.records[task].paused_by for task in self.state.job.steppers)
 
     def _is_settled(self, record: TaskRecord) -> bool:
-        """Whether the task trains, or serves, since some time."""
+        """Whether the task has trained or served for long enough."""
         if record.state is not TaskState.RUNNING or record.paused_by or record.spawned is None:
             return False
         return self.state.now - record.spawned >= SETTLING

@@ -40,10 +40,10 @@ class Recoveries:
     accounts: dict[str, RestartBudget] = field(default_factory=dict)
     restarts: int = 0
     unrefreshed: set[str] = field(default_factory=set)  # files that have changed since tasks started
-    moved: frozenset[Task] = frozenset()  # lost with their host in the last recovery, and placed elsewhere
+    moved: frozenset[Task] = frozenset()  # tasks that moved off a lost host in the last recovery
 
     def failed(self, record: TaskRecord) -> None:
-        """An attempt failed; it had not been asked to end. One with code 0 left too early, as is known now."""
+        """An attempt failed without being asked to end; with exit code 0, it exited too early."""
         failure = self.state.failure(record)
         self.state.record(Failed(failure, self.state.now - failure.at if failure.exit.ok else 0.0))
         if self.state.waiting:
@@ -52,14 +52,14 @@ class Recoveries:
         self._open([failure], scope, patience(self.state, failure))
 
     def ended_well(self, record: TaskRecord) -> None:
-        """A task exited with code 0 and the policy restarts it; not one of a gang, whose peers still run."""
+        """A task exited with code 0 and the policy restarts it, unless it belongs to a gang whose peers still run."""
         if restart_scope(self.state.job, record.task) == {record.task}:
             self._open([self.state.failure(record)], scope_of(self.state.job, self.state.known, record.task), 0.0)
 
     def asked(self, tasks: set[Task], host: str | None = None) -> tuple[Task, ...]:
-        """A restart was requested: of these tasks, with those that have to restart with them. Return all of them.
+        """A restart was requested: of these tasks and of those that have to restart with them. Return all of them.
 
-        If that is since a `host` is about to leave, they move to others.
+        If a `host` is about to leave, its tasks move to other hosts.
         """
         moves = host is not None
         scopes = {scope_of(self.state.job, self.state.known, task, moves) for task in tasks}
@@ -81,7 +81,7 @@ class Recoveries:
     def settle(self) -> None:
         """Decide each recovery for which the decision is due; none once the leader is done, as then the job is."""
         for recovery in list(self.open):
-            if not any(recovery is one for one in self.open):  # it became a part of another one
+            if not any(recovery is one for one in self.open):  # it was merged into another recovery
                 continue
             undecided = recovery.respawn_at is None and not (self.ending.begun or self.state.is_leader_done)
             undecided = undecided and not self._in_doubt(recovery)
@@ -91,7 +91,7 @@ class Recoveries:
             self.open.clear()
 
     def respawn(self) -> None:
-        """Start the tasks of each recovery whose time has come, once nothing is left of them."""
+        """Start the tasks of each recovery whose time has come, once their old processes are gone."""
         for recovery in list(self.open):
             self._respawn_when_clear(recovery)
 
@@ -105,7 +105,7 @@ class Recoveries:
         return any(task in recovery.tasks for recovery in self.open)
 
     def is_doubtful(self, task: Task) -> bool:
-        """Whether tasks have failed that restart with this one, each as if another one were gone, and why is open."""
+        """Whether an undecided recovery of this task has only failures that look collateral."""
         undecided = (one for one in self.open if one.respawn_at is None and not one.asked)
         return any(task in one.tasks and one.doubtful for one in undecided)
 
@@ -123,13 +123,13 @@ class Recoveries:
             self.open.remove(other)
             other.failures.extend(failures)
             failures = other.failures
-            tasks = tasks if other.tasks is tasks else tasks | other.tasks  # a gang's is one set for all its failures
+            tasks = tasks if other.tasks is tasks else tasks | other.tasks  # share one set among all failures of a gang
             decide_at, asked = min(decide_at, other.decide_at), asked or other.asked
             doubtful, edit, host = doubtful and other.doubtful, edit or other.edit, host or other.host
         self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, asked=asked, edit=edit, host=host))
 
     def _in_doubt(self, recovery: OpenRecovery) -> bool:
-        """Whether the cause may be a host that is cut off, of which it will be known whether it is lost."""
+        """Whether the cause may be a host that is cut off and not yet known to be lost."""
         return bool(self.state.cut_off) and not recovery.asked and recovery.doubtful
 
     def _nobody_left(self) -> bool:
@@ -143,7 +143,7 @@ class Recoveries:
             return
         blamed = blamed_for(self.state, recovery.failures)
         cause = blamed.cause
-        if cause.task in self.state.job.given_up:  # that is decided; others failed before the restart
+        if cause.task in self.state.job.given_up:  # its workers were given up already
             self._continue(recovery, blamed)
             return
         rules = self.state.job.restart
@@ -189,7 +189,7 @@ class Recoveries:
         else:
             needless = all(failure.task in job.given_up for failure in recovery.failures)
             if recovery.tasks == {job.leader} and needless and state.records[job.leader].is_untouched:
-                recovery.tasks = frozenset()  # it was to restart for one that does not come back
+                recovery.tasks = frozenset()  # it waited for a worker that was given up
             if not recovery.tasks and self._is_coordinator_stuck():
                 recovery.tasks = frozenset({job.leader})
         newest = state.newest_checkpoint if recovery.tasks else None
@@ -202,7 +202,7 @@ class Recoveries:
             self.open.remove(recovery)
 
     def _continue(self, recovery: OpenRecovery, blamed: Blame) -> None:
-        """Restart those that are left. Their restart budget is a new one, to which this is not charged."""
+        """Restart the remaining tasks with a new restart budget, to which this restart is not charged."""
         job, cause = self.state.job, blamed.cause
         recovery.key, recovery.shrinks = budget_key(restart_scope(job, job.leader), job.leader), True
         self._plan(recovery, blamed, self.accounts.setdefault(recovery.key, RestartBudget(cause=cause)), 0)
@@ -214,7 +214,7 @@ class Recoveries:
         return stuck and leader.alive and not self.covers(leader.task)
 
     def _widen(self, recovery: OpenRecovery) -> None:
-        """Tasks move: all that know an endpoint restart, together with what else is restarting."""
+        """Tasks move to other hosts: restart every task that knows their endpoints, and merge other recoveries."""
         tasks = recovery.tasks | self.state.job.cluster
         for other in [one for one in self.open if one is not recovery and not one.tasks.isdisjoint(tasks)]:
             self.open.remove(other)
@@ -241,7 +241,7 @@ class Recoveries:
         self.state.record(planned)
 
     def _clear(self, recovery: OpenRecovery, asked: Asked, grace: float) -> None:
-        self.state.drop_held(recovery.tasks)  # they start with the others, not before
+        self.state.drop_held(recovery.tasks)  # they start together with the others
         for task in sorted(recovery.tasks):
             if self.state.records[task].alive:
                 self.state.end(self.state.records[task], asked, grace)
@@ -282,7 +282,7 @@ class Recoveries:
         self.state.spawn(recovery.tasks, recovery.reason)
 
     def _refresh(self) -> None:
-        """It is another program: what failed before says nothing about it."""
+        """The program changed, so forget its earlier failures."""
         self.accounts.clear()
         fresh = self.state.job.watch_fresh
         if fresh:
@@ -291,7 +291,7 @@ class Recoveries:
         self.unrefreshed.clear()
 
     def _is_unsettled(self, tasks: frozenset[Task]) -> bool:
-        """Whether something of one of them is still waited for. Mostly their number says it."""
+        """Whether one of these tasks is still unsettled; comparing their numbers mostly decides that."""
         unsettled = self.state.census.unsettled
         others = len(self.state.records) - len(tasks)
         return len(unsettled) > others or not tasks.isdisjoint(unsettled)

@@ -1,4 +1,4 @@
-"""Requests: what somebody asks of a live run, done by the same moves as everything else."""
+"""Requests: what users ask of a live run."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from clusterkit.words.outcome import RunState
 
 @dataclass(slots=True)
 class Requests:
-    """Every request is answered at once: with the tasks it is done to, or with the reason why not."""
+    """Answers every request at once: with the affected tasks, or with the reason for refusing it."""
 
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
     faults: FaultSchedule
-    _profiled: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers by request, while they are
+    _profiled: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers that are being profiled, by request
 
     def take(self, event: Requested) -> None:
         """Carry out a request, or refuse all of it."""
@@ -89,7 +89,7 @@ class Requests:
             self._answer(event, [record.task for record in able])
 
     def _continue(self, event: Requested, records: list[TaskRecord]) -> None:
-        """Take back what was paused by hand. A task that a fault stops too continues when the fault is healed."""
+        """Unpause tasks that a user paused; a task that a fault also stops continues when the fault is healed."""
         for record in records:
             if record.paused_by:
                 self.state.unpause(record, BY_HAND)
@@ -126,9 +126,9 @@ class Requests:
         self._answer(event, tasks)
 
     def _profile(self, event: Requested, records: list[TaskRecord]) -> None:
-        """A server's window is the coordinator's, so the coordinator is profiled along with it.
+        """Profile tasks, and with a server also the coordinator, since both profiles end together.
 
-        Where the coordinator gives no profile, a server's window lasts as long as was asked for at most.
+        If the coordinator gives no profile, a server's profile ends after the requested time.
         """
         able, job = [record.task for record in records if record.state is TaskState.RUNNING], self.state.job
         if self._refused(event, able, "running"):
@@ -145,7 +145,7 @@ class Requests:
         self._answer(event, sorted({*own, *servers}))
 
     def profiled(self, event: Profiled) -> None:
-        """A task has answered. With the coordinator's answer the servers' window is over."""
+        """A task has answered; the coordinator's answer ends the profiling of servers."""
         leads = event.task == self.state.job.leader and event.path is not None
         if leads and (servers := self._profiled.pop(event.request, ())):
             self.state.out.append(EndProfile(event.request, servers))

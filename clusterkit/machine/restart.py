@@ -1,4 +1,4 @@
-"""Which tasks restart together, how often, and after how long; and which are given up instead."""
+"""Which tasks restart together, how often and after what delay, and which are given up instead."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartSc
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Failure
 
-SEEN_CUT = 1.0  # seconds from half of a host's time-out until it counts as cut off
+SEEN_CUT = 1.0  # seconds after half of its timeout until a host counts as cut off
 
 
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
     """The tasks that start again when `task` failed: the table in docs/strategies.md, "When a task fails".
 
-    If it `moves` to another host, all that know its endpoint start again.
+    If it `moves` to another host, all tasks that know its endpoint start again.
     """
     if moves and task in job.cluster:
         return job.cluster
@@ -26,26 +26,26 @@ def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Ta
     if job.shape is Shape.MULTI_WORKER:
         return job.cluster  # a lone restart is refused by its peers: TensorFlow's "incarnation" error
     if task.type is TaskType.PS:
-        return frozenset({task, job.leader})  # its variables are gone, so the coordinator has to restore them
+        return frozenset({task, job.leader})  # the coordinator has to restore the variables that a ps held
     return frozenset({task})
 
 
 def is_needed(job: JobSpec, task: Task) -> bool:
-    """Whether others can't continue without the task, even if it exits with code 0: a ps, or one of a gang."""
+    """Whether the others need the task even if it exits with code 0: a ps, or a member of a gang."""
     if task.type is TaskType.PS:
         return True
     return task in job.cluster and len(restart_scope(job, task)) > 1
 
 
 def can_be_collateral(job: JobSpec, task: Task) -> bool:
-    """Whether the task could have failed because another one did, so that it is worth waiting for that one."""
+    """Whether the task may have failed because another task did, whose failure is worth waiting for."""
     if task.type is TaskType.EVALUATOR or job.shape is Shape.SINGLE or job.restart.scope is RestartScope.TASK:
         return False  # nothing restarts with it, so there is nothing to wait for
     return job.shape is Shape.MULTI_WORKER or task.type is TaskType.CHIEF
 
 
 def budget_key(scope: frozenset[Task], task: Task) -> str:
-    """Failures with the same key share one restart budget: a gang has one, a task that restarts alone its own."""
+    """The key of a restart budget: a gang shares one, and a task that restarts alone has its own."""
     with_chief = task.type is TaskType.PS and all(other.type is TaskType.CHIEF for other in scope - {task})
     return str(task) if scope <= {task} or with_chief else "+".join(map(str, sorted(scope)))
 
@@ -62,7 +62,7 @@ def backoff_delay(rules: RestartRules, nth: int, jitter: float) -> float:
 
 
 def window(job: JobSpec, failure: Failure) -> float:
-    """Seconds for which other failures are waited for, that may be the cause of this one or due to it."""
+    """Seconds to wait for other failures that may be the cause or the result of this one."""
     limits = job.limits
     if failure.exit.unreached:
         return _until_seen(job)
@@ -77,7 +77,7 @@ def window(job: JobSpec, failure: Failure) -> float:
 
 
 def _until_seen(job: JobSpec) -> float:
-    """Seconds within which a host that may be the cause is known to be cut off: after half of its time-out.
+    """Seconds until it is known whether a host that may be the cause is cut off.
 
     No time is lost: where one of its tasks was on such a host, it could not start again before.
     """
@@ -90,7 +90,7 @@ def workers_of(job: JobSpec) -> tuple[Task, ...]:
 
 
 def given_up(job: JobSpec, blamed: Blame, repeated: bool, moved: Collection[Task]) -> tuple[Task, ...]:
-    """The workers to give up for a failure that nothing is left to restart for; none where the job has to fail.
+    """The workers to give up when a restart can't help; empty if the job has to fail.
 
     `moved` are the tasks that were lost with their host in the last recovery, and wait for a place on another one. A
     chief and a parameter server are never given up. Nor is a worker where that would not help: the program fails the
@@ -104,7 +104,7 @@ def given_up(job: JobSpec, blamed: Blame, repeated: bool, moved: Collection[Task
 
 
 def _broken(job: JobSpec, blamed: Blame, moved: Collection[Task]) -> Iterable[Task]:
-    """The tasks whose own failure it is."""
+    """The tasks that failed on their own, or that have no host."""
     cause = blamed.cause
     if cause.exit.host is not None:
         return {failure.task for failure in (cause, *blamed.same, *blamed.collateral) if failure.exit.host is not None}
@@ -127,7 +127,7 @@ def needs_coordinator(job: JobSpec, started: dict[Task, float], stepped: bool) -
 
 
 def scope_of(job: JobSpec, known: Collection[Task], task: Task, moves: bool = False) -> frozenset[Task]:
-    """The tasks that restart with this one, of those that are left.
+    """The remaining tasks that restart with this one.
 
     `known` are the workers that were given up before the coordinator started. When a worker comes back, that waits for
     all others which it knows, so it has to restart if one of them never does.
@@ -138,7 +138,7 @@ def scope_of(job: JobSpec, known: Collection[Task], task: Task, moves: bool = Fa
 
 
 def true_name(task: Task, gone: Collection[Task]) -> Task:
-    """The name of the task that TensorFlow counts as `task`, where those that are `gone` have no number."""
+    """The task's name before the `gone` tasks were left out of TensorFlow's numbering, in which it is `task`."""
     index = task.index
     for one in sorted(gone):
         index += one.type is task.type and one.index <= index

@@ -1,4 +1,4 @@
-"""Roles: the part of each attempt in what failed together, and whether the restart before that was of any use."""
+"""Roles: whether each attempt was a cause or collateral, and whether the last restart was useful."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AT_WORK = 1.0  # seconds since its last step for which a job counts as making st
 def patience(state: ClusterState, failure: Failure) -> float:
     """Return the seconds to wait for related failures, which may be the cause of this one or due to it.
 
-    A job that makes steps is not about to finish, and the errors of a killed task's peers explain nothing. Waiting for
+    A job that makes steps is not about to finish, and a killed task needs no further explanation. Waiting for
     those costs each recovery of a gang 0.3 to 0.5 s.
     """
     at, usual = state.progress_at, window(state.job, failure)
@@ -42,7 +42,7 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 
 
 def was_useless(state: ClusterState, before: Failure | None, cause: Failure) -> bool:
-    """Whether a restart was useless: it failed as the attempt before it did, and training got no further."""
+    """Whether a restart was useless: the attempt failed like the previous one, and training got no further."""
     if before is None:
         return False
     is_evaluator = cause.task.type is TaskType.EVALUATOR
@@ -63,7 +63,7 @@ def _got_further(state: ClusterState, before: Failure, cause: Failure) -> bool:
 
 
 def made_steps(state: ClusterState, failure: Failure) -> bool:
-    """Whether training is known to have made steps during the attempt; of an evaluator, whether it evaluated one."""
+    """Whether training is known to have made steps during the attempt; for an evaluator, whether it evaluated a step."""
     record = state.records[failure.task]
     if failure.task.type is TaskType.EVALUATOR:
         return record.first_step is not None

@@ -1,4 +1,4 @@
-"""Stalls: training has made no step for long, and nothing excuses it; whom to blame, and what to do about it."""
+"""Stalls: detects that training makes no steps without an excuse, and which task is to blame."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import Asked
 
-LONGEST_PHASE = 600.0  # seconds; nothing that a program does without making steps excuses it for longer
+LONGEST_PHASE = 600.0  # seconds for which a phase without steps is an excuse
 
 
 @dataclass(slots=True)
@@ -30,7 +30,7 @@ class Stalls:
     ending: Ending
     warned: bool = False
     glancing: bool = False
-    asked_at: float | None = None  # when the look that is not answered yet was asked for
+    asked_at: float | None = None  # when the pending inspection was requested
     judged_at: float = 0.0
     phase_ended_at: float = 0.0
 
@@ -41,12 +41,12 @@ class Stalls:
             self._arm()
 
     def phase_ended(self) -> None:
-        """What made no steps is over; the time for the next step begins."""
+        """A phase without steps ended; wait for the next step from now on."""
         self.phase_ended_at = self.state.now
         self.expect_progress()
 
     def due(self) -> None:
-        """See how long training has been quiet, and whether that is in order."""
+        """Check for how long training has made no steps, and whether that is excused."""
         since, now = self._quiet_since(), self.state.now
         if since is None or self.ending.begun:
             return
@@ -61,14 +61,14 @@ class Stalls:
             self._arm()
 
     def glanced(self, vitals: Mapping[Task, Vitals]) -> None:
-        """The answer to a glance: look closely where there is something that no phase excuses."""
+        """Judge a quick inspection: request a close one if it shows something that no phase excuses."""
         since = self._quiet_since()
         if self.glancing and since is not None and self._is_overdue(since) and halted(self._steps(), vitals):
             self._look(self.state.now - since)
         self.glancing = False
 
     def judge(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
-        """The answer to a look: warn, or end the stuck task where its time is over."""
+        """Judge an inspection: warn of the stall, or end the stuck task if its time is over."""
         asked, self.asked_at = self.asked_at, None
         since, now = self._quiet_since(), self.state.now
         if asked is None or since is None or since >= asked or self.ending.begun:
@@ -103,7 +103,7 @@ class Stalls:
             self.state.out.append(Inspect(Look.STALL, f"no progress for {idle:.0f} s"))
 
     def _limits(self) -> list[float]:
-        """What is waited for, still: a warning is given once."""
+        """The limits that can still be exceeded; a warning is given only once."""
         limits = self.state.job.limits
         return [wait for wait in (0.0 if self.warned else limits.stall_warning, limits.stall) if wait]
 
@@ -121,7 +121,7 @@ class Stalls:
         return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
     def _quiet_since(self) -> float | None:
-        """Since when there should be progress: a recovery is not a stall, and a restarted task gets its full time."""
+        """Since when progress is expected: a recovery is no stall, and a restarted task gets its full time."""
         if self.state.holds.tasks:
             return self.state.now
         begun = self.state.progress_at
@@ -135,7 +135,7 @@ class Stalls:
         return max(begun, self.judged_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Until when a pause is acceptable: a past time if it is not, and without limit before the first report."""
+        """Until when a pause is acceptable: a time in the past if it is not acceptable; infinite before the first report."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)
@@ -145,7 +145,7 @@ class Stalls:
         return max(pauses + starts, default=-math.inf)
 
     def _pauses(self, record: TaskRecord) -> list[float]:
-        """When what makes no steps began: phases, and the first compilation, where nobody has made a step since."""
+        """When the phases without steps began, and the first compilation if no step has followed it."""
         assert self.state.progress_at is not None
         pauses = list(record.phases.values())
         if record.first_step is None and record.ready_at is not None and record.started >= self.state.progress_at:
@@ -153,7 +153,7 @@ class Stalls:
         return pauses
 
     def _is_starting(self, record: TaskRecord) -> bool:
-        """Whether the task is another deadline's concern; where there is none, a start is a time like any other."""
+        """Whether the task is starting and has a startup deadline."""
         if record.ready or record.task.type is TaskType.EVALUATOR or self.state.job.shape is Shape.SINGLE:
             return False
         return self.state.timers.is_set(Timer.STARTUP, record.task)
@@ -170,7 +170,7 @@ NAMED = 3  # of the tasks that do the same as the first; the others are counted
 
 
 def halted(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
-    """The first of the tasks that the kernel does not let run, and what is wrong with it."""
+    """The first task that is stopped or hangs in the kernel, and its state as text."""
     for letter, wrong in _HALTED.items():
         for task in sorted(tasks):
             if task in vitals and vitals[task].state == letter:
@@ -181,7 +181,7 @@ def halted(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task
 def stuck_task(
     job: JobSpec, steps: Mapping[Task, int | None], vitals: Mapping[Task, Vitals]
 ) -> tuple[Task, str] | None:
-    """The live task to blame for a stall, and what is wrong with it.
+    """The live task to blame for a stall, and the reason as text.
 
     A task that is stopped or hangs in the kernel is to blame before its peers, which only wait for it. Next comes a
     training task that is in its own code while another one waits in TensorFlow, then the reporting task that is

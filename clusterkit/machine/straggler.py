@@ -1,7 +1,7 @@
 """Which task is persistently slower than its peers, told apart from those that wait for it.
 
-The tasks are seen in several looks. What is said of a task holds for all of them together, and also without any one of
-them, and all but one of them show at least a part of it: a moment's disturbance names nobody.
+The tasks are seen in several looks. A task counts as slower if all looks together show it, also without
+any one of them, and all but one show at least a part of it: a short disturbance does not count.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ class Least(NamedTuple):
     amount: float
 
 
-LEAST = {  # in the order in which the reasons are looked for
-    Slowness.STOPPED: Least(1.25, 0.2),  # of the time; nothing stops a task of its own accord
+LEAST = {  # in the order in which reasons are checked
+    Slowness.STOPPED: Least(1.25, 0.2),  # of the time
     Slowness.STARVED: Least(3.0, 0.3),  # of the time, more than its peers
     Slowness.STEPS: Least(1.5, 0.0),
     Slowness.BUSY: Least(1.5, 0.3),  # of the time, more than its peers
 }
 LEAST_STEPS = 3  # of each worker
 LEAST_CPU = 0.3  # seconds in a second that a task has or waits for
-PATIENCE = 0.5  # the part of the least difference that a single look shows, or that is left until it is over
+PATIENCE = 0.5  # share of the least difference that a single look has to show, or that has to remain
 NAMED = 2  # peers; more are counted
 
 
@@ -55,7 +55,7 @@ class Peers:
 
 
 class Deviation(NamedTuple):
-    """In what respect a task differs from its peers, by what factor and amount; and for people, what was measured."""
+    """How a task differs from its peers, by what factor and amount, and a text with the measurements."""
 
     slowness: Slowness
     factor: float
@@ -63,14 +63,14 @@ class Deviation(NamedTuple):
     why: str
 
     def is_slow(self, patience: float = 1.0) -> bool:
-        """Whether the task is slower than its peers. `patience` below 1 asks for less of a difference."""
+        """Whether the task is slower than its peers. A `patience` below 1 lowers the required difference."""
         least = LEAST[self.slowness]
         return self.factor >= 1 + (least.factor - 1) * patience and self.amount >= least.amount * patience
 
 
 @dataclass(slots=True)
 class Comparison:
-    """A figure of each task. The least one that could be measured is `least`, which keeps factors finite."""
+    """One measured figure of each task; `least` is the smallest measurable one, which keeps factors finite."""
 
     slowness: Slowness
     values: Mapping[Task, float]
@@ -81,7 +81,7 @@ class Comparison:
         self.ranked = sorted(self.values.values())
 
     def finding(self, task: Task) -> Deviation | None:
-        """The task beside the median of its peers; None if one of them was not seen enough."""
+        """Compare the task with the median of its peers; None if one of them has too few samples."""
         if task not in self.values or len(self.values) < 2:
             return None
         own, usual = self.values[task], self._usual(self.values[task])
@@ -93,9 +93,9 @@ class Comparison:
         return Deviation(self.slowness, factor, own - usual, why)
 
     def _usual(self, own: float) -> float:
-        """The median of the figures but for one that is `own`. Of two in the middle, the one that names fewer tasks.
+        """The median of the figures without `own`; of two in the middle, the one that names fewer tasks.
 
-        Signals that stop tasks are never usual, so that there it is the one that names more.
+        For tasks stopped by signals, which is never usual, it is the one that names more.
         """
         others = len(self.ranked) - 1
         middle = (others - 1) // 2 if self.slowness is Slowness.STOPPED else others // 2
@@ -122,18 +122,18 @@ def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Deviation]:
 
 
 def hints(sight: Sight, peers: Peers) -> bool:
-    """Whether a single look shows a task that is slower than its peers, as those do that will agree."""
+    """Whether a single look shows a task that is slower than its peers."""
     return any(_slow([sight], peers, slowness) for slowness in LEAST)
 
 
 def _lasts(sights: Sequence[Sight], task: Task, peers: Peers, slowness: Slowness) -> bool:
-    """Whether no more than one of the looks contradicts it; one that showed too little does not."""
+    """Whether at most one of the looks contradicts the difference; a look with too few samples does not."""
     findings = (compared([sight], peers, slowness).finding(task) for sight in sights)
     return sum(found is not None and not found.is_slow(PATIENCE) for found in findings) <= 1
 
 
 def compared(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> Comparison:
-    """The figures of all tasks of which enough was seen in all looks together."""
+    """Compare all tasks that have enough samples in all looks together."""
     return _MEASURES[slowness](sights, peers)
 
 
@@ -153,7 +153,7 @@ def _stopped(sights: Sequence[Sight], peers: Peers) -> Comparison:
 
 
 def _starved(sights: Sequence[Sight], peers: Peers) -> Comparison:
-    """How much of the CPU time that a task could use it has to wait."""
+    """The share of time for which a task waits for a CPU."""
     paces = _paces(sights, peers.alike)
     wanted = {task: pace.cpu + pace.delayed for task, pace in paces.items()}
     shares = {
@@ -165,14 +165,14 @@ def _starved(sights: Sequence[Sight], peers: Peers) -> Comparison:
 
 
 def _busy(sights: Sequence[Sight], peers: Peers) -> Comparison:
-    """How much of the time a task of a gang does not wait. What is stopped does not wait for others, either."""
+    """The share of time for which a task of a gang does not wait for its peers."""
     paces = _paces(sights, peers.alike) if peers.gang else {}
     shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.BUSY, shares, _resolution(paces))
 
 
 def _steps(sights: Sequence[Sight], peers: Peers) -> Comparison:
-    """How long a worker takes for a coordinator's step."""
+    """The seconds that each worker takes for a coordinator's step."""
     count, seconds = dict.fromkeys(peers.alike, 0), dict.fromkeys(peers.alike, 0.0)
     for task, times in ((task, times) for sight in sights for task, times in sight.steps.items() if task in count):
         count[task] += times.count
@@ -196,7 +196,7 @@ _WHAT = {
 
 
 def _paces(sights: Sequence[Sight], tasks: Collection[Task]) -> dict[Task, Pace]:
-    """The paces of all looks together, of the tasks that were seen in each of them."""
+    """The combined paces of the tasks that every look has seen."""
     found = {}
     for task in tasks:
         seen = [sight.paces[task] for sight in sights if task in sight.paces]

@@ -1,4 +1,4 @@
-"""Named deadlines, and the times in which tasks are held in the debugger, which do not count."""
+"""Named deadlines, which can be suspended while tasks are held in the debugger."""
 
 from __future__ import annotations
 
@@ -30,28 +30,28 @@ class Timer(enum.Enum):
     LATE_START = "the start of a task that is held back"
 
 
-# They stand still while a task is held in the debugger.
+# Deadlines that are suspended while a task is held in the debugger.
 STANDING_STILL = frozenset(
     {Timer.STARTUP, Timer.STALL, Timer.LEFT, Timer.SILENCE, Timer.JOB, Timer.FINISH, Timer.EVALUATOR}
 )
 
 Key = tuple[Timer, Task | None]
-Deadline = tuple[float, int]  # when, and a number that no other has, so that the heap never compares keys
+Deadline = tuple[float, int]  # the time, and a unique number so that the heap never compares keys
 
 
 class Timers:
     """At most one deadline for each key, in seconds of the monotonic clock.
 
-    The heap holds every deadline that was ever set and has not come; what was moved or cleared meanwhile is passed
-    over when its turn comes. So each move costs the same, however many tasks there are.
+    The heap holds every deadline that was ever set and has not come; moved and cleared deadlines are skipped
+    when their turn comes. So each move costs the same, however many tasks there are.
     """
 
     def __init__(self) -> None:
         self._set: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
         self._count = 0
-        self._stood: dict[Key, float] = {}  # how long they had stood still when the deadline was set
-        self.stood = 0.0  # for how long, in all, those that can have stood still
+        self._stood: dict[Key, float] = {}  # the value of `stood` when each deadline was set
+        self.stood = 0.0  # the total time for which deadlines were suspended
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
         """Set or move a deadline."""
@@ -62,16 +62,16 @@ class Timers:
             self._stood[timer, task] = self.stood
 
     def hurry(self, timer: Timer, at: float, task: Task) -> None:
-        """Move a deadline that is there, and comes later."""
+        """Bring a deadline forward, if it is set and later."""
         if (deadline := self._set.get((timer, task))) is not None and at < deadline[0]:
             self.set(timer, at, task)
 
     def is_set(self, timer: Timer, task: Task | None = None) -> bool:
-        """Whether there is such a deadline, which has not come yet."""
+        """Whether the deadline is set and has not come yet."""
         return (timer, task) in self._set
 
     def clear(self, timer: Timer, task: Task | None = None) -> None:
-        """Forget a deadline, if there is one."""
+        """Remove the deadline, if it is set."""
         self._set.pop((timer, task), None)
 
     def next(self) -> float | None:
@@ -83,7 +83,7 @@ class Timers:
         return None
 
     def due(self, now: float) -> list[Key]:
-        """Take out the deadlines that have come, earliest first. One that has stood still meanwhile comes later."""
+        """Take out the deadlines that have come, earliest first. Suspended deadlines come later."""
         keys = []
         while (at := self.next()) is not None and at <= now:
             _, key = heappop(self._heap)
@@ -100,8 +100,8 @@ class Holds:
     """While a task is held, its peers wait for it, and nobody can expect progress."""
 
     tasks: set[Task] = field(default_factory=set)
-    since: float = 0.0  # when the first of them was
-    before: float = 0.0  # seconds of the times before that
+    since: float = 0.0  # when the first task was held
+    before: float = 0.0  # total seconds of earlier holds
 
     def enter(self, task: Task, now: float) -> None:
         if not self.tasks:
@@ -109,7 +109,7 @@ class Holds:
         self.tasks.add(task)
 
     def leave(self, task: Task, now: float) -> bool:
-        """The task is not held any more; return whether it was the last one."""
+        """Release the task; return whether it was the last one held."""
         if task not in self.tasks:
             return False
         self.tasks.discard(task)
@@ -118,5 +118,5 @@ class Holds:
         return not self.tasks
 
     def seconds(self, now: float) -> float:
-        """For how long, in all, at least one task has been held."""
+        """The total time for which at least one task has been held."""
         return self.before + (now - self.since if self.tasks else 0.0)

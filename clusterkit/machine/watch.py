@@ -1,4 +1,4 @@
-"""Watching: is every task up, does training continue, did a restarted program resume where it should."""
+"""Watches whether every task is up, training continues, and restarted programs resume where they should."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class Watch:
     stalls: Stalls = field(init=False)
     paces: Paces = field(init=False)
     startup_overdue: bool = False
-    left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # asked before a stall is
+    left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # called before a stall is judged
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
         self.paces = Paces(self.state, self.ending)
 
     def spawned(self, record: TaskRecord, event: Spawned) -> None:
-        """The startup deadline of a task that has peers to connect to."""
+        """Set the startup deadline of a task that has peers to connect to."""
         record.checkpoint_found, record.checkpoint_known = event.checkpoint, self.state.newest_checkpoint
         limit = self.state.job.limits.startup
         if limit and self.state.job.shape is not Shape.SINGLE and record.task.type is not TaskType.EVALUATOR:
@@ -53,13 +53,13 @@ class Watch:
             self.stalls.expect_progress()
 
     def checkpoint_found(self, record: TaskRecord, event: CheckpointFound) -> None:
-        """There was a checkpoint when the attempt began; where it began may be known already."""
+        """Take in the checkpoint that existed when the attempt began, perhaps after its first step is known."""
         record.checkpoint_found = event.path
         if record.from_step is not None:
             self._warn_of_lost_steps(record, event.path, record.from_step)
 
     def ready(self, record: TaskRecord) -> None:
-        """The task is connected; what it does until its first step counts as its first compilation."""
+        """The task is connected; the time until its first step counts as the first compilation."""
         if not record.ready:
             record.ready, record.ready_at = True, self.state.now
             self.state.census.connected(record.task)
@@ -73,7 +73,7 @@ class Watch:
             self.stalls.expect_progress()
 
     def phase_changed(self, record: TaskRecord, event: PhaseChanged) -> None:
-        """The program began, or has ended, what makes no steps."""
+        """The program began or ended a phase without steps."""
         self.ready(record)
         if event.begun:
             record.phases[event.phase] = self.state.now
@@ -82,7 +82,7 @@ class Watch:
         self.paces.phase_changed()
 
     def held(self, record: TaskRecord) -> None:
-        """The task is held in the debugger. Until it is released nobody can expect progress."""
+        """The task is held in the debugger. Until its release no progress is expected."""
         if record.alive:
             self.state.holds.enter(record.task, self.state.now)
             self.paces.disturb()
@@ -103,7 +103,7 @@ class Watch:
         if record.task.type is TaskType.EVALUATOR:  # it continues while training stands still
             self.ending.evaluator_reported(record)
             return
-        if event.step == said_before:  # it reports, and makes no progress
+        if event.step == said_before:  # it reports the same step again
             return
         self.state.progress_at = self.state.now
         if event.step > (record.resumed_step or 0):
@@ -117,7 +117,7 @@ class Watch:
         self.state.newest_checkpoint = (event.step, event.path)
 
     def resumed(self, record: TaskRecord, event: Resumed) -> None:
-        """The program has said from which step it continues."""
+        """The program reported the step from which it continues."""
         self.said_ready(record)
         record.resumed_step, record.resumed_from = event.step, event.path
         self._check_resumption(record, event.step)
@@ -125,13 +125,13 @@ class Watch:
             self.state.newest_checkpoint = (event.step, event.path)
 
     def startup_due(self) -> None:
-        """A task's startup deadline has come; look whether its server is there all the same."""
-        if not self.startup_overdue:  # the answer is about every task whose deadline has come by then
+        """A task's startup deadline has come; inspect whether its server listens nevertheless."""
+        if not self.startup_overdue:  # one inspection covers all overdue tasks
             self.startup_overdue = True
             self.state.out.append(Inspect())
 
     def inspected(self, event: Inspected) -> None:
-        """The answer to a look. It may be late: what it says of one attempt says nothing of the next one."""
+        """Take in an inspection; a late one about an old attempt does not apply to the next attempt."""
         records = self.state.records
         known = {task: seen for task, seen in event.vitals.items() if task in records}
         found = {task: seen for task, seen in known.items() if seen.attempt == records[task].attempt}
@@ -140,10 +140,10 @@ class Watch:
             return
         for task, seen in found.items():
             records[task].listened |= seen.listening
-            if seen.listening and event.look is not Look.STALL:  # there, it may have been so for long
+            if seen.listening and event.look is not Look.STALL:  # at a stall, the port may have been open for long
                 self.ready(records[task])
         halted = {task for task in self.state.slowed & found.keys() if found[task].state == "T"}
-        vitals = found | {task: replace(found[task], state="S") for task in halted}  # they continue in a moment
+        vitals = found | {task: replace(found[task], state="S") for task in halted}  # it is stopped only for a moment
         if event.look is Look.STARTUP:
             self._judge_startup(vitals, event.report)
         elif event.look is Look.STALL:
@@ -215,12 +215,12 @@ class Watch:
 # Seconds for which all tasks that train have run. Imports, connections and the first compilation mostly take less, so
 # that a program that does report steps has done so by then.
 PATIENCE = 60.0
-STALL_TIMEOUT = -1  # its place among the faults, which count from 0
+STALL_TIMEOUT = -1  # its key among the faults, which count from 0
 
 
 @dataclass(slots=True)
 class Silence:
-    """Warns once of each thing that waits for steps that do not come. Otherwise no timer runs."""
+    """Warns once of each option or fault that waits for steps while no task reports any."""
 
     state: ClusterState
     ending: Ending
@@ -236,7 +236,7 @@ class Silence:
             timers.set(Timer.SILENCE, self.state.now + PATIENCE)
 
     def due(self) -> None:
-        """The time for the first step is over."""
+        """No step came in time: warn."""
         waiting = self._waiting()
         names = {armed.index: f"the fault '{armed.fault}'" for armed in self.faults.armed}
         names[STALL_TIMEOUT] = "--stall-timeout"
@@ -253,7 +253,7 @@ class Silence:
 
 
 def silence(job: JobSpec, waiting: Sequence[str], seconds: float) -> str:
-    """The warning. `waiting` are the options and faults that do nothing without steps, `seconds` how long it was."""
+    """The warning that no step came for `seconds`; the options and faults in `waiting` need steps."""
     names, verb = " and ".join(waiting), "have" if len(waiting) > 1 else "has"
     return (
         f"No task has reported a step, {seconds:g} s after all of them started. Until one does, {names} {verb} "
@@ -262,7 +262,7 @@ def silence(job: JobSpec, waiting: Sequence[str], seconds: float) -> str:
 
 
 def advice(job: JobSpec) -> str:
-    """How a program gets to report its steps."""
+    """How to make a program report its steps."""
     report = "clusterkit.training.report(step=…) or, in Keras, the callback clusterkit.training.ReportProgress()"
     if job.progress_regex is not None:
         return f"No line in the logs matched --progress-regex '{job.progress_regex}'. Change it, or call {report}."

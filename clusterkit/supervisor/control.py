@@ -102,7 +102,7 @@ class ControlServer:
         self._unlink()
 
     def _resume_accepting(self) -> float | None:
-        """Accept clients again when the rest is over; until then return the seconds that are left of it."""
+        """Accept clients again after a pause of REST seconds; until then return the seconds that remain."""
         if self._resumes_at is None:
             return None
         if (left := self._resumes_at - time.monotonic()) > 0:

@@ -17,7 +17,7 @@ from clusterkit.words.job import JobSpec
 STEP = 50  # milliseconds without another change after which changes are read
 BURST = 300  # milliseconds after which changes are read in any case
 LOOK_EVERY = 1.0  # seconds between two checks of the known files, for changes that NFS, for example, does not report
-POLL_EVERY = 0.25  # the same if the system reports no changes at all
+POLL_EVERY = 0.25  # seconds between two checks if the system reports no changes at all
 EMPTY_FOR = 0.3  # seconds that an editor has to fill a file that it has emptied or created
 LONGEST_AGO = 5.0  # seconds; an older file was renamed and not saved, or its server's clock differs
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
@@ -86,7 +86,7 @@ class EditWatcher:
             self._tell(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
-        """Whether a file is empty that was not at the last look; if it was gone then, in the last good program."""
+        """Whether a file became empty since the last look, or since the last good program if it was missing then."""
         seen, good = self._seen.texts, self._good.texts
         return any(not text and seen.get(path, good.get(path)) for path, text in now.texts.items())
 

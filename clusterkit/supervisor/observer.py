@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Opens the run's journal. `past` are the events before a continuation, which are told to nobody again."""
+    """Opens the run's journal. `past` are the events before a continuation, which are not shown again."""
 
     def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: Past) -> None:
         self._job, self._level = run.prepared.job, run.display.level

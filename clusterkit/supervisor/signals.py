@@ -1,4 +1,4 @@
-"""Signals to the supervisor: which announce the end of the allocation, and how the run continues in the next one."""
+"""Signals to the supervisor: which of them announce the end of the allocation, and how to request the next one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from clusterkit.words.outcome import SUSPENDED
 if TYPE_CHECKING:  # only runs on hosts need it
     from clusterkit.backends.hosts.allocation import Allocation
 
-WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # the first ends no process that has not begun to listen
+WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG does not end a process without a handler
 HEEDED = (*ENDING, *WARNINGS)
 GRACE = 60.0  # seconds that tasks have where only the signal says that the allocation ends
 
@@ -76,7 +76,7 @@ class SignalMeaning:
 
 
 def is_ending(allocation: Allocation | None, inbox: Inbox) -> bool:
-    """Whether the allocation ends. For a run whose hosts are missing: only they may have been told so far."""
+    """Whether the allocation ends; for a run that lost its hosts, which alone may have got the signal."""
     if allocation is None:
         return False
     return inbox.is_moving or isinstance(allocation.ending(signal.SIGTERM, elsewhere=True), AllocationEnding)

@@ -18,7 +18,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.job import Limits
 
 REACTS_WITHIN = 5.0  # seconds for a supervisor to record a signal in its journal
-DYING = 10.0  # further seconds for a supervisor that has: tasks may take that long to die of SIGKILL
+DYING = 10.0  # seconds after its last reaction: tasks may take that long to die of SIGKILL
 SIGINT = 2
 
 
@@ -35,8 +35,7 @@ class Patience:
     """Judges the supervisor by whether the run's journal grows. Times in monotonic seconds.
 
     If the journal does not grow for REACTS_WITHIN, the tasks get SIGTERM, and after `grace` seconds more the supervisor
-    is killed. One that reacted and is stuck later has DYING seconds more. A second Ctrl-C removes the grace period.
-    Once the result is written, only a second Ctrl-C has the supervisor killed.
+    is killed. A supervisor that hangs later gets DYING seconds more. A second Ctrl-C removes the grace period. Once the result is written, only a second Ctrl-C has the supervisor killed.
     """
 
     grace: float

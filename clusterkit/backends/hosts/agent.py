@@ -34,11 +34,11 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import CRASHED, SUSPENDED
 
-LOOK_EVERY = 0.05  # seconds between two looks for what tasks write into files on request
-LOOK_FOR = 5.0  # seconds for which they are looked for
+LOOK_EVERY = 0.05  # seconds between two checks for files that tasks write on request
+LOOK_FOR = 5.0  # seconds for which these files are expected
 FAREWELL_WITHIN = 2.0  # seconds for the supervisor to learn why an agent ends
 TOO_EARLY = "The supervisor gave an order before it opened the run."
-DONE, LOST = 0, 1  # how it exits, beside SUSPENDED and CRASHED: told to end; on its own
+DONE, LOST = 0, 1  # exit codes beside SUSPENDED and CRASHED
 
 
 class Agent:
@@ -57,7 +57,7 @@ class Agent:
         self._endpoints: Mapping[Task, str] = {}
         self._ended: tuple[int, str] | None = None
         self._connection: Connection | None = None
-        self.is_orphan = False  # the supervisor was not heard of any more
+        self.is_orphan = False  # whether the supervisor stopped answering
         self._exit_code: int | None = None  # to end, with this exit code
         self._departure = Departure(self._send, self._do, partial(self._finish, LOST))
         self._lost = threading.Event()  # the session is over
@@ -258,6 +258,6 @@ class Agent:
 
 
 def _print(text: str) -> None:
-    """Print for whoever started the agent, if its output still leads anywhere: a connection may be gone by now."""
+    """Print a line, unless the agent's output is closed."""
     with suppress(OSError):
         sys.stderr.write(text)

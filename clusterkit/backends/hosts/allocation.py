@@ -1,4 +1,4 @@
-"""An allocation: the hosts that one run has of its engine."""
+"""An allocation: the hosts that an engine gives to a run."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import AllocationEnding, Interrupted
 
-KILLED_WITHIN = 5.0  # seconds for a process that was killed; SIGKILL does not end one that waits for a disk
-TAIL = 2000  # bytes of what agents print that are looked at for the reason of a failure
+KILLED_WITHIN = 5.0  # seconds to wait for a killed process; one that waits for a disk does not end
+TAIL = 2000  # bytes at the end of an agent's output in which to find the reason of a failure
 LOOK_EVERY = 0.25  # seconds between two looks whether the engine has given up
 
 
 class Allocation(Protocol):
-    """The hosts that one run has of its engine, and the agents there. Its methods are for the thread of the loop."""
+    """The hosts that an engine gives to a run, and their agents. Its methods are for the thread of the loop."""
 
     @property
     def address(self) -> str:
@@ -44,7 +44,7 @@ class Allocation(Protocol):
         return None
 
     def again(self) -> str | None:
-        """Have the suspended run continue in another allocation, the last thing that is done in this one.
+        """Let the suspended run continue in another allocation, as the last action in this one.
 
         Return a sentence about why that failed; None if it did not, or if whoever started the run continues it.
         """
@@ -55,7 +55,7 @@ class Allocation(Protocol):
 
 
 def end_all(processes: Collection[subprocess.Popen[bytes]], within: float) -> None:
-    """Wait so many seconds for processes that were told to end, and kill those that do not."""
+    """Wait this many seconds for processes to end, and kill the rest."""
     until = time.monotonic() + within
     for one in processes:
         try:
@@ -68,7 +68,7 @@ def end_all(processes: Collection[subprocess.Popen[bytes]], within: float) -> No
 
 
 def last_line(file: Path) -> str:
-    """Return the last line that is not empty of what agents have printed; empty if there is none."""
+    """Return the last non-empty line of the agents' output, or an empty string."""
     try:
         lines = file.read_bytes()[-TAIL:].decode(errors="replace").strip().splitlines()
     except OSError:

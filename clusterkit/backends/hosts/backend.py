@@ -1,4 +1,4 @@
-"""Tasks on hosts: orders go to the agent of the host on which a task is placed, and events come from there."""
+"""Tasks on hosts: sends orders to the agent on each task's host, and receives its events."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class AgentsBackend:
         self._starts = Starts(job, self._hosts, allocation, self._tell, inbox.put)
         self._placements = self._starts.placements
         self._aggregation = Aggregation(inbox.put, joined)
-        self._ending: set[Host] = set()  # they were told that the run is over, and have not answered
+        self._ending: set[Host] = set()  # hosts that have not confirmed the end of the run
         self._over = True
         self._stack = ExitStack()
 
@@ -114,7 +114,7 @@ class AgentsBackend:
     def arrived(self, connection: Connection, name: str) -> None:
         """Open the run on the agent's host. Turn a second agent away if the first one with its name is alive."""
         if (before := self._hosts.named(name)) is not None:
-            if not before.cut:  # its agent lives: in its place, this one would start tasks that run there already
+            if not before.cut:  # the host's first agent lives, so a second one would start its tasks twice
                 self._inbox.put(ev.Noted(f"A second agent with the name {name} was turned away."))
                 connection.close(f"The run has an agent with the name {name} already. Choose another one with --host.")
                 return
@@ -157,7 +157,7 @@ class AgentsBackend:
             case ev.StorageFailed(error):
                 self._inbox.put(ev.StorageFailed(f"on {host.name}, {error}"))
             case ms.Output() | ms.Written():
-                pass  # see `message`
+                pass  # handled in `message`
             case _:
                 host.note(said)
                 self._inbox.put(said)
@@ -207,9 +207,9 @@ class AgentsBackend:
             self._lose(host, why)
 
     def _lose(self, host: Host, why: str) -> None:
-        """Give up a host and its attempts. Their output is complete with what has arrived."""
+        """Give up a host and its attempts, and close their output."""
         self._hosts.lose(host)
-        host.connection.close(why)  # should its agent come back after all, it ends its tasks
+        host.connection.close(why)  # an agent that reconnects later ends its tasks
         self._ending.discard(host)
         self._aggregation.lost(host)
         for event in host.last_events():
@@ -245,7 +245,7 @@ class AgentsBackend:
         return name and str(self._directory.path / self._collected.name_of(host.name, name))
 
     def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
-        """Wait until it is `done`. Raises NoHosts with all problems as soon as there is one."""
+        """Wait until `done` returns true. Raises NoHosts with all problems as soon as a host has one."""
         limit, problems = self._job.limits.startup or math.inf, self._starts.problems
         until = time.monotonic() + limit
         while not done() and not problems and time.monotonic() < until:

@@ -31,7 +31,7 @@ class Departure:
         self._alone = False
         self._live: set[tuple[Task, int]] = set()
         self.is_over = False  # the supervisor has seen the end of every task
-        self.due: float | None = None  # when it goes on without an answer
+        self.due: float | None = None  # when the agent continues without an answer
         self.grace: float | None = None  # of the run's tasks; None before there is a run
 
     def signalled(self, signal: int, now: float) -> None:

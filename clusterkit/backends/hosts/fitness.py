@@ -62,7 +62,7 @@ class Needs:
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
-    """Return one task of each other host, from the next host on, so that in a large job each is asked by some."""
+    """Return one task of each other host, starting after this host, so that large jobs spread the checks."""
     hosts: dict[str, tuple[Task, str]] = {}
     for task, end in sorted(endpoints.items()):
         hosts.setdefault(split(end)[0], (task, end))
@@ -77,7 +77,7 @@ def _of_memory() -> str | None:
 
 
 def _of_disks(directories: Sequence[Path], post: Post) -> str | None:
-    """Check in a thread of its own: a network file system whose server is gone blocks whoever looks at it."""
+    """Check in a thread of its own: a network file system without its server blocks every caller."""
     found: list[str] = []
     seen = list[Path]()
 
@@ -126,7 +126,7 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
         until = time.monotonic() + ANSWER_WITHIN
         late = False
         while waiting and not late:
-            late = (left := until - time.monotonic()) <= 0  # whoever has answered by now was only not looked at
+            late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now still counts
             for key, _ in selector.select(max(0.0, left)):
                 ready = key.fileobj
                 assert isinstance(ready, socket.socket)

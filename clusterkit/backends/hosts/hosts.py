@@ -33,7 +33,7 @@ class Host:
     address: str | None = None  # as the other hosts reach it; None until its agent is ready
     cut: bool = False
     lost: bool = False
-    leaving: bool = False  # its agent was told to end: it gets no new task, and goes when it has none
+    leaving: bool = False  # its agent is ending: the host gets no new task, and leaves when its tasks have ended
     ports: dict[Task, int | None] = field(default_factory=dict)  # held for tasks; an evaluator has none
     attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)  # ordered ones that are not over
 
@@ -59,11 +59,11 @@ class Host:
                 continue
             if not attempt.ended:
                 yield ev.Exited(task, number, Exit(host=self.name))
-            if not attempt.swept:  # without being asked, so that all of it is over when the host's loss is known
+            if not attempt.swept:  # without a request: the attempt is over once its host is lost
                 yield ev.Swept(task, number)
 
     def note(self, event: ev.Happened) -> None:
-        """Update an attempt by what is reported of it."""
+        """Update an attempt from an event."""
         match event:
             case ev.Spawned(task, number):
                 self._change(task, number, started=True)
@@ -88,7 +88,7 @@ class Hosts:
 
     def __init__(self) -> None:
         self._all: list[Host] = []
-        self._by_name: dict[str, Host] = {}  # these two without those that are lost
+        self._by_name: dict[str, Host] = {}  # this and the next one without lost hosts
         self._by_connection: dict[Connection, Host] = {}
         self._last: dict[Task, Host] = {}  # where each task's last attempt was ordered
         self.ready_count = 0
@@ -121,7 +121,7 @@ class Hosts:
         return host if host is not None and not host.lost and (task, number) in host.attempts else None
 
     def settle(self) -> None:
-        """Sort the hosts that have come so far by name."""
+        """Sort the hosts that have joined so far by name."""
         self._all.sort(key=lambda host: in_order(host.name))
 
     @property
@@ -217,7 +217,7 @@ class Aggregation:
         self._settle()
 
     def cut(self) -> None:
-        """Look without the hosts that are cut off. A fault waits for them: they inject it, at the latest when back."""
+        """Stop waiting for cut-off hosts in inspections. Injections wait: such hosts inject when they return."""
         self._settle()
 
     def lost(self, host: Host) -> None:

@@ -24,7 +24,7 @@ from clusterkit.words.model import Task
 if TYPE_CHECKING:
     from clusterkit.backends.hosts.backend import AgentsBackend
 
-# What an agent may send: stack dumps and reports, and what functions returned.
+# The files that an agent may send: stack dumps, reports, and the values that functions returned.
 _STACKS = re.compile(r"stacks/((?:chief|worker|ps|evaluator):\d+\.attempt-\d+\.txt)")
 _REPORT = re.compile(r"stacks/([a-z]+-\d+\.txt)")
 _RETURNED = re.compile(r"tasks/((?:chief|worker|ps|evaluator):\d+)/return-\d+\.pkl")
@@ -40,7 +40,7 @@ class Collected:
     def __init__(self, directory: RunDirectory, post: Post, viewer: Viewer) -> None:
         self._directory, self._post, self._viewer = directory, post, viewer
         self._arrivals = ArrivalsWriter(directory.arrivals)
-        self._logs: dict[tuple[Task, int], BinaryIO] = {}  # the one that was written last is the last one
+        self._logs: dict[tuple[Task, int], BinaryIO] = {}  # in the order of their last writes
         self._full = False
 
     def output(self, part: Output, data: bytes) -> None:
@@ -89,7 +89,7 @@ class Collected:
                 words = last_words(log.fileno(), os.fstat(log.fileno()).st_size)
             self.ended(Drained(task, attempt, *words))
             return
-        self.ended(Drained(task, attempt))  # it wrote nothing that came
+        self.ended(Drained(task, attempt))  # none of its output arrived
 
     def stop(self) -> None:
         for log in self._logs.values():
@@ -101,7 +101,7 @@ class Collected:
         if log is None:
             if len(self._logs) >= MOST_OPEN:
                 self._logs.pop(next(iter(self._logs))).close()
-            # Without a buffer: who follows the log sees at once what has come.
+            # Unbuffered, so that followers of the log see output at once.
             log = self._directory.log(task, attempt).open("ab", buffering=0)
         self._logs[task, attempt] = log  # the last one now
         return log

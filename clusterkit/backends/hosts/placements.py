@@ -36,19 +36,19 @@ class Placements:
     ) -> None:
         self._job, self._hosts, self._tell, self._settled, self._failed = job, hosts, tell, settled, failed
         self._rules = [Rule.parse(text) for text in job.hosts.place]
-        self._seats: set[Host] = set()  # those that have tasks
-        self._asked: dict[Host, frozenset[Task]] = {}  # those of them that have not answered, and for which tasks
+        self._seats: set[Host] = set()  # hosts that have tasks
+        self._asked: dict[Host, frozenset[Task]] = {}  # by hosts that have not answered
         self._problems: list[str] = []
-        self._avoided: frozenset[str] = frozenset()  # as the machine ordered last
-        self._readmits = False  # those have to take tasks this time, since the others can't
-        self._is_outdated = False  # the tasks have to be placed once more, when all have answered
+        self._avoided: frozenset[str] = frozenset()  # by the machine's last order
+        self._readmits = False  # whether avoided hosts take tasks this time
+        self._is_outdated = False  # whether the tasks have to be placed again after all answers
         self.placed: dict[Task, Host] = {}
         self.endpoints: dict[Task, str] = {}
         self.is_open = False  # hosts are asked
         self.is_settled = False  # tasks can start
 
     def begin(self) -> None:
-        """Place every task anew. Not while it is open: hosts would still answer the request before."""
+        """Place every task anew; not while a placement is open, as hosts still have to answer it."""
         ready = self._hosts.usable
         connected = [host for host in ready if not host.cut] or ready
         names = {host.name: host for host in connected}
@@ -110,7 +110,7 @@ class Placements:
 
     @property
     def readmitted(self) -> tuple[str, ...]:
-        """The avoided hosts that have tasks all the same."""
+        """The avoided hosts that have tasks nevertheless."""
         return tuple(sorted(self._avoided.intersection(host.name for host in self.placed.values())))
 
     @property
@@ -173,7 +173,7 @@ class Starts:
         return bool(found)
 
     def joined(self) -> None:
-        """Place the tasks that wait for a host, now that one has come."""
+        """A host joined: place the tasks that wait for one."""
         if self._found is not None:
             self.stop()
             if self._waiting:

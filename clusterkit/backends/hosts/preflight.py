@@ -22,7 +22,7 @@ LONGEST_ENDPOINT = len('"255.255.255.255:65535", ')
 
 
 def preflight(job: JobSpec) -> Preflight:
-    """Check a job that runs on several hosts. Each host's resources are checked when its agent has come."""
+    """Check a job that runs on several hosts. Each host's resources are checked when its agent joins."""
     return Preflight(job, list(_problems(job)), list(_warnings(job)))
 
 

@@ -126,7 +126,7 @@ class Tls:
         self.is_open = False
 
     def receive(self, data: bytes) -> bytes:
-        """Decrypt bytes from the network, at first for the handshake; a client starts with none. Raises Untrusted."""
+        """Decrypt bytes from the network, first the handshake's; a client starts with none. Raises Untrusted."""
         self._incoming.write(data)
         try:
             if not self.is_open:

@@ -31,7 +31,7 @@ class Connection(Protocol):
         """
 
     def send_text(self, text: bytes) -> None:
-        """Send a message that `message_text` made: one for several connections, which keep it together."""
+        """Send a message that `message_text` made: several connections can send and store the same text."""
 
     def close(self, why: str) -> None:
         """End the session after everything that was sent; `why` is a sentence, which both sides get with `lost`.
@@ -55,7 +55,7 @@ class AgentEvents(Protocol):
         """The session has begun."""
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
-        """The other side sent this; in order, exactly once."""
+        """The other side sent a message; each arrives exactly once and in order."""
 
     def cut(self, connection: Connection, why: str) -> None:
         """There is no connection at present, for a reason given as a clause. It may come back."""
@@ -64,7 +64,7 @@ class AgentEvents(Protocol):
         """The connection is back. Nothing was lost."""
 
     def unreadable(self, connection: Connection, why: str) -> None:
-        """A message is left out, since its file can't be read; `why` is a clause. Others follow."""
+        """A message was skipped because its file can't be read; `why` is a clause."""
 
     def lost(self, connection: Connection, why: str) -> None:
         """The session is over, for a reason given as a sentence: timed out, closed by either side, or refused."""
@@ -129,7 +129,7 @@ class Peer:
         return self._link is not None
 
     def cut(self, why: str) -> None:
-        """Give the link up; the other side may come back with another one."""
+        """Give up the link; the other side may reconnect."""
         if self._link is not None:
             self._link.fail(why)
 
@@ -139,7 +139,7 @@ class Peer:
             self._link.close()
 
     def opened(self, link: Link) -> None:
-        """A link is open before it is a session's."""
+        """A link opened, which does not belong to a session yet."""
 
     def received(self, link: Link, frame: Frame) -> None:
         delivered = self._session.receive(frame, self._clock())

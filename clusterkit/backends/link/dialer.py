@@ -22,7 +22,7 @@ from clusterkit.text.endpoints import endpoint_of
 from clusterkit.words.events import Crashed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
-CONNECT_WITHIN = 2.0  # seconds; TCP itself would ask less and less often, and miss the end of a cut
+CONNECT_WITHIN = 2.0  # seconds per attempt: TCP alone would retry too rarely to notice the end of a cut
 WELCOME_WITHIN = 2.0  # seconds at least, from the start of the attempt; a third of the timeout where that is more
 
 
@@ -39,8 +39,8 @@ class Dialer:
         events: AgentEvents,
     ) -> None:
         self._context, self._certificate = client_context(pem), pinned(pem)
-        self._addresses = deque[Address]()  # those to be tried before the name is resolved anew
-        self.address = address  # from the welcome on the very one of the supervisor: its name may have others
+        self._addresses = deque[Address]()  # addresses to try before the name is resolved again
+        self.address = address  # after the welcome, the supervisor's own address: its name may have others
         self._name = endpoint_of(*address)
         self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
         self._poller = Poller("dialer", post, self._turn)
@@ -70,7 +70,7 @@ class Dialer:
         self._pause = FIRST_PAUSE
         host, port, *_ = self._addresses[0].where
         self.address = str(host), int(port)
-        self._addresses.clear()  # the supervisor may have another one when it is looked for again
+        self._addresses.clear()  # the supervisor may have another address by then
         self._peer.begin(link)
 
     def next_frame(self) -> bytes | None:

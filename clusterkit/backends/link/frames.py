@@ -1,4 +1,4 @@
-"""Frames: what travels between an agent and the supervisor. Each is a line of JSON, and the bytes that it announces."""
+"""Frames: the protocol between agent and supervisor, in lines of JSON, each followed by the bytes that it announces."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class FrameParser:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._searched = 0  # bytes of _data that have no end of a line
+        self._searched = 0  # bytes of _data in which no newline was found
         self._header: Mapping[str, JSON] | None = None
         self._header_length = self._size = 0  # bytes
 
@@ -160,7 +160,7 @@ class Hello:
     welcomed: bool  # whether the supervisor has answered in this session
     attempt: int  # counts the agent's connections, so that an old one that arrives late is recognized
     received: int  # the number of the last message received
-    time: float  # the agent's, as in a heartbeat
+    time: float  # the agent's clock, as in a heartbeat
     protocol: int = PROTOCOL
     version: str = __version__
 
@@ -173,8 +173,8 @@ class Welcome:
     """The supervisor's answer."""
 
     received: int
-    time: float  # that of the hello
-    timeout: float  # seconds, the supervisor's, so that both sides have the same
+    time: float  # the time in the hello that this answers
+    timeout: float  # the supervisor's timeout in seconds, for both sides
 
     def encode(self) -> bytes:
         return frame({"kind": "welcome", **dataclasses.asdict(self)})

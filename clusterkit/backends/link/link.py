@@ -36,7 +36,7 @@ class Link:
     def __init__(self, poller: Poller, sock: socket.socket, tls: Tls, user: User, clock: Callable[[], float]) -> None:
         """Take over a socket that does not block, and may still be connecting."""
         self.user = user
-        self.heard = clock()  # when something was received
+        self.heard = clock()  # when bytes were last received
         self.is_connected = False  # as far as TCP goes
         self.is_closed = False
         self._poller, self._socket, self._tls, self._clock = poller, sock, tls, clock

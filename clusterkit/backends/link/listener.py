@@ -22,7 +22,7 @@ from clusterkit.words.events import Crashed
 
 WELCOME_WITHIN = 10.0  # seconds from the start of a connection
 MOST_STRANGERS = 64  # connections without a welcome; the one that has been silent the longest makes room for a new one
-DEAF = 0.5  # seconds without new connections, when this process has no more descriptors
+DEAF = 0.5  # seconds to pause accepting when no descriptor is free
 BACKLOG = 1024
 EVERYWHERE = "::"  # all addresses of this host, also those of IPv4
 
@@ -47,7 +47,7 @@ class Listener:
         self._socket.setblocking(False)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the connections inherit it
         self.port: int = self._socket.getsockname()[1]
-        self.refused = 0  # connections of those who have no key, say no hello, or are refused
+        self.refused = 0  # connections without the key or a hello, or that were refused
         self._agents: dict[str, ConnectedAgent] = {}
         self._strangers: dict[Link, float] = {}  # until when each has to be welcomed
         self._deaf_until = math.inf

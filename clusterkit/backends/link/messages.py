@@ -15,13 +15,13 @@ from clusterkit.words.model import Task
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Make ready for a run, whose directory, checkpoints and working directory all hosts share; answered by Opened."""
+    """Prepare for a run, whose directory, checkpoints and working directory all hosts share; answered by Opened."""
 
     run_id: str
     run_directory: str
     checkpoints: str
     cwd: str
-    token: str  # of the file by which an agent recognizes the directories: see fitness.py
+    token: str  # in the file by which an agent recognizes the shared directories: see fitness.py
     seed: int
     job: JobSpec
 
@@ -50,7 +50,7 @@ class Shut:
 
 @dataclass(frozen=True, slots=True)
 class KeepRunning:
-    """Wait for what else is ordered: the signal is for the whole run, and the supervisor deals with it."""
+    """Continue and wait for orders: the signal is for the whole run, and the supervisor handles it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class StopAgent:
-    """End: nothing of the run is here any more."""
+    """End the agent: nothing of the run is left on its host."""
 
 
 # From an agent to the supervisor.
@@ -71,7 +71,7 @@ class Opened:
     """The host is ready, or has problems."""
 
     problems: tuple[str, ...]
-    address: str = ""  # its own on the way to the supervisor
+    address: str = ""  # the address from which it reaches the supervisor
     delay: float = 0.0  # seconds until it saw a file of the supervisor's
 
 

@@ -43,7 +43,7 @@ class Spool:
             own.symlink_to(shared)
 
     def view(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Send what an attempt wrote, as far as it is in its log: a full disk has taken only a part."""
+        """Send an attempt's output as far as it is in the log, which may lack a part on a full disk."""
         log = self.directory.log(task, attempt)
         try:
             size = log.stat().st_size

@@ -8,9 +8,9 @@ from pathlib import PurePath
 
 from clusterkit.backends.link.frames import BadFrame
 
-WINDOW = 1 << 20  # bytes on their way without acknowledgment, beyond which no further message is sent
+WINDOW = 1 << 20  # unacknowledged bytes beyond which no further message is sent
 LONGEST_PART = 1 << 19  # bytes of a file in one message
-LINED_UP = 1024  # messages that wait, from which on what a file has more to send joins what waits of it already
+LINED_UP = 1024  # waiting messages from which on new parts of a file are merged with its waiting parts
 ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer are acknowledged together with what is sent anyway
 
 
@@ -29,7 +29,7 @@ class Kept:
     """A message that the other side has not acknowledged."""
 
     number: int
-    text: bytes  # its header, without what the stream adds
+    text: bytes  # the header, without the fields that the stream adds
     body: bytes | FileRange  # a range may grow until it is sent for the first time
 
     @property
@@ -95,7 +95,7 @@ class Stream:
         self._acknowledged = number
 
     def resume(self, number: int) -> None:
-        """Begin a connection to one who has received the messages up to this one. Raises BadFrame."""
+        """Begin a connection to a peer that has received the messages up to this number. Raises BadFrame."""
         if not self._acknowledged <= number <= self._highest_sent:
             raise BadFrame(f"a resumption after message {number}, not {self._acknowledged} to {self._highest_sent}")
         self._unsent.extendleft(reversed(self._sent))
@@ -111,7 +111,7 @@ class Stream:
         self._growing.clear()
 
     def take(self, number: int, size: int) -> bool:
-        """Whether a message is new, and so to be delivered. Raises BadFrame if one before it is missing."""
+        """Whether a message is new and has to be delivered. Raises BadFrame if one before it is missing."""
         if number > self.received + 1:
             raise BadFrame(f"message {number} after message {self.received}")
         if number <= self.received:

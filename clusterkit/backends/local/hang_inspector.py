@@ -25,7 +25,7 @@ from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
 APART = 0.5  # seconds between two samples: enough to see which task uses the CPU, and that a disk wait lasts
-LONGEST_PROGRAM = 4 << 20  # bytes of a file of code
+LONGEST_PROGRAM = 4 << 20  # bytes of a source file
 PATIENCE = 3.0  # seconds for the tasks to write their stacks; a stopped task writes none
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
 Post = Callable[[Inspected | Crashed], None]
@@ -148,7 +148,7 @@ def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mappin
 
 
 def _listens(subject: InspectedAttempt, places: Mapping[str, Task]) -> str:
-    """Return where its process listens, such as `worker:0, port 2222`: whose endpoint it is, or which other port."""
+    """Return whose endpoint, or which other port, the process listens on, such as `worker:0, port 2222`."""
     host = (subject.endpoint or "").rpartition(":")[0]
     return ", ".join(str(places.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.listens))
 

@@ -106,7 +106,7 @@ class LogPump:
         self._poller.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
-        """End the thread, and save the rest of the pipes, in case the thread has failed. No task writes any more."""
+        """End the thread, and save the rest of the pipes, in case the thread has failed. For when no task is left."""
         self._poller.stop()
         for stream in self._streams.values():
             with suppress(OSError):
@@ -225,7 +225,7 @@ class StepReader:
         for line in lines:
             if (step := step_in(self._regex, line)) is not None:
                 self._pending[key] = step
-            # A search can't be interrupted, but no further one is begun.
+            # A running search can't be interrupted, but no further search is started.
             if (took := time.thread_time() - began) > SLOW:
                 self._given_up = True
                 self._post(Impaired(_GIVEN_UP.format(key[0], took)))

@@ -106,7 +106,7 @@ def visible(named: str) -> tuple[str, ...]:
 
 
 def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> list[str]:
-    """Return a sentence if the limit of open files is too low for the tasks `here`, None: for all tasks."""
+    """Return a sentence if the limit of open files is too low for the tasks `here`, or for all if None."""
     tasks = len(job.tasks) if here is None else len(here)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= tasks * LEAST_DESCRIPTORS + LEAST_OWN:

@@ -33,7 +33,7 @@ OF_HOST = frozenset({
 AT_ONCE = 4  # attempts that may be starting at a time
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
 Started = Callable[[Spawn, float, Child], None]
-Starting = tuple[Spawn, float, StartedSpawn]  # an attempt that has begun to start at that wall time
+Starting = tuple[Spawn, float, StartedSpawn]  # a starting attempt, the wall time, and its process
 
 
 class Plans:
@@ -76,7 +76,7 @@ class Spawner:
         self._started = started
         self._environ = dict(os.environ)
         self._begun = deque[Starting]()
-        self._waiting: dict[Task, Spawn] = {}  # attempts that start when there is a fork server
+        self._waiting: dict[Task, Spawn] = {}  # attempts that wait for the fork server
         self.plans: Plans
 
     def spawn(self, order: Spawn) -> None:
@@ -110,7 +110,7 @@ class Spawner:
         return True
 
     def _begin(self, order: Spawn) -> Starting | None:
-        """Begin to start an attempt; None if it waits for a fork server, or can't start, which is posted."""
+        """Begin to start an attempt; None if it waits for a fork server, or failed to start, which is posted."""
         plan, task, attempt, means = self.plans.of(order), order.task, order.attempt, self._means
         env = attempt_environment(self._environ, plan, attempt, order.reason, order.restore or "")
         if means.servers.has_to_wait(plan, env):

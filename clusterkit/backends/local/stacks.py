@@ -53,7 +53,7 @@ class Dump:
 
     @property
     def silence(self) -> str:
-        """Why there is no text, as a clause with the task as its subject."""
+        """The reason for a missing dump, as a clause with the task as its subject."""
         if self.asked:
             return "does not answer. Is it paused?"
         if self.remote:
@@ -68,7 +68,7 @@ def dumps_of(run: RunDirectory, attempts: Iterable[tuple[Task, int]], request: i
 
 
 def dump_for(run: RunDirectory, task: Task, attempt: int, why: str, remote: bool = False) -> Dump:
-    """Return the dump that `ask` requests, with its file and header; `why` is in the header."""
+    """Return a description of the dump to request with `ask`; its header contains `why`."""
     header = f"--- {task}, attempt {attempt}: {why}\n".encode()
     return Dump(run.stacks(task, attempt), header, remote)
 

@@ -23,7 +23,7 @@ GRACE_REST = 0.0625  # seconds between two looks at a process group in its grace
 FULL = 1 << 13  # bytes in one read after which the pipe rests shortly, before it fills up
 EVERY = 1.0  # seconds between posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
-MOST_CHUNKS = 16  # of one look at a pipe, as much as it can hold, since a task may write without end
+MOST_CHUNKS = 16  # to read from a pipe at once, since a task may write without end
 HURRIED = 0.0078125  # seconds that a pipe rests while a fault waits for a step
 Post = Callable[[Happened], None]
 
@@ -141,7 +141,7 @@ class Watcher:
         if data:
             *lines, half = (channel.half + data).split(b"\n")
             channel.half = half[: LONGEST + 1]  # enough to recognize an over-long line
-            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # without a whole line: none
+            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # no iteration without a whole line
                 if not _is_overtaken(channel, line, following):
                     self._message(channel, line, now)
         if channel.pending and now - channel.passed_at >= self._every:
@@ -167,6 +167,6 @@ class Watcher:
 
 
 def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
-    """Whether a line can be skipped: it and the following line report steps, but not the attempt's first."""
+    """Whether a line can be skipped: both it and the next line report steps, and it is not the attempt's first."""
     ordinary = channel.ordinary
     return ordinary is not None and line.startswith(ordinary) and following.startswith(ordinary)
