@@ -143,7 +143,7 @@ class Recoveries:
             return
         blamed = blamed_for(self.state, recovery.failures)
         cause = blamed.cause
-        if cause.task in self.state.job.given_up:  # its workers were given up already
+        if cause.task in self.state.job.given_up:  # the cause was given up already
             self._continue(recovery, blamed)
             return
         rules = self.state.job.restart

@@ -63,7 +63,7 @@ def _got_further(state: ClusterState, before: Failure, cause: Failure) -> bool:
 
 
 def made_steps(state: ClusterState, failure: Failure) -> bool:
-    """Whether training is known to have made steps during the attempt; for an evaluator, whether it evaluated a step."""
+    """Whether the attempt is known to have made steps or, as an evaluator, to have evaluated one."""
     record = state.records[failure.task]
     if failure.task.type is TaskType.EVALUATOR:
         return record.first_step is not None

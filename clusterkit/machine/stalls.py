@@ -135,7 +135,7 @@ class Stalls:
         return max(begun, self.judged_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Until when a pause is acceptable: a time in the past if it is not acceptable; infinite before the first report."""
+        """Until when a pause is acceptable: a past time if it is not; infinite before the first report."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)

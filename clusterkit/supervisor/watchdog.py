@@ -35,7 +35,8 @@ class Patience:
     """Judges the supervisor by whether the run's journal grows. Times in monotonic seconds.
 
     If the journal does not grow for REACTS_WITHIN, the tasks get SIGTERM, and after `grace` seconds more the supervisor
-    is killed. A supervisor that hangs later gets DYING seconds more. A second Ctrl-C removes the grace period. Once the result is written, only a second Ctrl-C has the supervisor killed.
+    is killed. If it hangs later, it gets DYING seconds more. A second Ctrl-C removes the grace period. Once the result
+    is written, only a second Ctrl-C has the supervisor killed.
     """
 
     grace: float

@@ -181,7 +181,7 @@ class Welcome:
 
 
 def parse_hello(greeting: Frame) -> Hello:
-    """Read an agent's greeting. Raises BadFrame, and Refused if the agent speaks another protocol."""
+    """Read an agent's greeting. Raises BadFrame, and AgentRefused if the agent speaks another protocol."""
     if greeting.kind != "hello":
         raise BadFrame(f"{greeting.kind!r:.40} instead of a hello")
     protocol, version = greeting.number("protocol"), greeting.text("version")
@@ -201,7 +201,7 @@ def parse_hello(greeting: Frame) -> Hello:
 
 
 def parse_welcome(answer: Frame) -> Welcome:
-    """Raises BadFrame, and Refused."""
+    """Raises BadFrame, and AgentRefused."""
     if answer.kind == "refused":
         raise AgentRefused(answer.text("why"))
     if answer.kind != "welcome":

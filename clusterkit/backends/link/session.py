@@ -124,7 +124,7 @@ class AgentSession(Session):
         return frames.Hello(self._host, self._session, self._welcomed, self._attempts, received, now).encode()
 
     def welcome(self, answer: Frame) -> None:
-        """Raises BadFrame, Refused."""
+        """Raises BadFrame, AgentRefused."""
         welcome = frames.parse_welcome(answer)
         self._begin(welcome.received)
         if not self._welcomed:  # until now, the lease was the time to find the supervisor

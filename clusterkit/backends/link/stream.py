@@ -53,9 +53,9 @@ class Stream:
         self._owed = 0  # bytes received that were not acknowledged
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
-        """Add a message. What follows in a file that grows joins its message that waits, so that a backlog stays short.
+        """Add a message. A new part of a growing file joins its waiting message, which keeps a backlog short.
 
-        As long as few wait, that has to be the last one, which keeps the order of several files.
+        While few messages wait, only the last one is extended, which keeps the order of several files.
         """
         if isinstance(body, FileRange) and body.grows and self._joins(body):
             return
