@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from clusterkit.chaos.model import Baseline, Timed
-from clusterkit.ledger.ledger import ledger_of
-from clusterkit.words.account import RecoveryReport
 from clusterkit.words.events import (
+    AttemptEnded,
     Checkpointed,
     CheckpointFound,
     FaultInjected,
     FaultTook,
     Progressed,
+    RestartPlanned,
     Resumed,
     Spawned,
 )
@@ -105,7 +105,7 @@ def violations(
             found.append(f"The job ended at step {result.last_step}; {ends}.")
         found += _metric(baseline, events, measure)
     found += _together(_lost(job, events))
-    found += _together(_causes(ledger_of(job, events).account()))
+    found += _together(_causes(events))
     return [*found, *left]
 
 
@@ -216,15 +216,15 @@ def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[
             yield task, attempt, _NOT_RESTORED
 
 
-def _causes(report: RecoveryReport) -> Iterator[_Said]:
+def _causes(events: Timed) -> Iterator[_Said]:
     """Attempts that were named as the cause of a restart although no fault explains their failure."""
-    injected = {task for fault in report.faults for task in (*fault.tasks, *fault.others)}
+    faults = [event for _, event in events if isinstance(event, FaultInjected)]
+    injected = {task for fault in faults for task in (*fault.tasks, *fault.others)}
     where = ", ".join(map(str, sorted(injected))) or "no task"
-    for recovery in report.recoveries:
-        cause = recovery.cause
-        if cause is None or recovery.planned is None or recovery.asked or recovery.allocation is not None:
-            continue
-        if not cause.exit.ok and cause.fault is None:
+    ended = {(event.task, event.attempt): event for _, event in events if isinstance(event, AttemptEnded)}
+    causes = [event.cause for _, event in events if isinstance(event, RestartPlanned) and event.cause is not None]
+    for cause in {(cause.task, cause.attempt): cause for cause in causes if not cause.exit.ok}.values():
+        if ended[cause.task, cause.attempt].fault is None:
             what = f"{cause.exit} and was named as the cause of a restart, but no fault accounts for that: "
             yield cause.task, cause.attempt, f"{what}they were injected into {where}."
 

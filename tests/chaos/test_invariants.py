@@ -216,6 +216,13 @@ GONE = failed(W0, how=UNAVAILABLE, exception="UnavailableError: worker:1")
 BLAMED = "{} and was named as the cause of a restart, but no fault accounts for that: they were injected into {}."
 
 
+def test_a_requested_restart_does_not_hide_an_unexplained_cause() -> None:
+    """It is planned before the task of the first restart has a process, so that both are one incident."""
+    requested = RestartPlanned((CHIEF,), None, (), 0.0, 0, 3)
+    events = [killed(W0), *restart(failed(CHIEF), fault=None), requested, Spawned(CHIEF, 2, "pid 7"), done()]
+    assert said(events) == [f"chief:0 (attempt 1) {BLAMED.format('was killed by SIGKILL', W0)}"]
+
+
 @pytest.mark.parametrize(
     ("events", "sentences"),
     [
