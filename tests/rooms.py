@@ -41,9 +41,11 @@ ROOMS = {
     "api": {"text", "words", "system", "store", "ledger", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
     "chaos": {"text", "words", "store", "job", "machine", "ledger", "views", "api"},
+    # An exam is a campaign whose runs are compared with each other.
+    "exam": {"text", "words", "store", "job", "ledger", "views", "chaos"},
     "cli": {
         *("text", "words", "system", "store", "network", "faults", "ledger", "job", "warm", "backends", "views"),
-        *("tensorboard", "page", "supervisor", "chaos", "check", "explain", "doctor", "engines", "examples"),
+        *("tensorboard", "page", "supervisor", "chaos", "exam", "check", "explain", "doctor", "engines", "examples"),
         "__init__",
     },
     "pytest_plugin": {"text", "words", "store", "views", "api"},
@@ -63,6 +65,7 @@ PURE = (
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
     *(f"ledger/{name}" for name in ("startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
+    *(f"exam/{name}" for name in ("equality", "model", "resume", "survival", "text")),
     *("check/findings", "check/misplaced", "check/rules", "check/source"),
     *(f"explain/{name}" for name in ("data", "environment", "frames", "gangs", "keras", "loops", "matching", "peers")),
     *(f"explain/{name}" for name in ("program", "resolvers", "row", "servers", "table")),

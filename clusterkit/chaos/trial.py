@@ -51,9 +51,9 @@ class JobTemplate:
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)
 
-    def command(self) -> str:
-        """Return the command to type. Secrets are left out: they come from the environment of the shell."""
-        return shlex.join(map(without_credentials, ["clusterkit", "up", *self.words()]))
+    def command(self, name: str = "up", *own: str) -> str:
+        """Return the command to type, with options of its own. Secrets come from the environment of the shell."""
+        return shlex.join(map(without_credentials, ["clusterkit", name, *own, *self.words()]))
 
     def words(self) -> list[str]:
         """Return the options, the program and its arguments as words of a command."""
@@ -97,12 +97,12 @@ class Trials:
 
     def baseline(self) -> FinishedRun:
         """Do the run without faults."""
-        return self._up(f"{self.campaign}-baseline", {"fault": [NEVER]})
+        return self.up(f"{self.campaign}-baseline", {"fault": [NEVER]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
         """Do a run and check it. With a `name` it is a candidate of shrinking, whose files are not kept."""
         run_id = f"{self.campaign}-{trial.number}{name}"
-        ended = self._up(run_id, self._broken(trial))
+        ended = self.up(run_id, self._broken(trial))
         job, events = replace(self.template.job, faults=trial.faults), ended.events
         stopped = self.stopped
         left = () if stopped else find_leaks(self.store, run_id).sentences
@@ -149,7 +149,8 @@ class Trials:
         for thread in ending:
             thread.join()
 
-    def _up(self, run_id: str, changes: Options) -> FinishedRun:
+    def up(self, run_id: str, changes: Options) -> FinishedRun:
+        """Do a run of the job with changed options, to its end."""
         try:
             return self._run_to_end(run_id, changes)
         except OSError as error:  # a full disk for temporary files, too many open files

@@ -109,8 +109,8 @@ def command(
     from clusterkit.cli.campaign import run_campaign
 
     with exit_on_error():
-        asked = _asked(given(values))
-        name = _name(asked)
+        asked = template_of(given(values))
+        name = name_of(asked, "chaos")
         seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
         terms = Terms(
             name, runs, seed, _actions(asked.job, actions), rate, parallel or _side_by_side(asked.job), shrunk,
@@ -119,7 +119,7 @@ def command(
         sys.exit(run_campaign(asked, terms, as_json))
 
 
-def _asked(options: Gathered) -> JobTemplate:
+def template_of(options: Gathered) -> JobTemplate:
     """The job, checked as `up` checks it. Raises BadJob."""
     from clusterkit.chaos.trial import JobTemplate
     from clusterkit.supervisor.prepare import prepare
@@ -127,20 +127,20 @@ def _asked(options: Gathered) -> JobTemplate:
 
     prepared = prepare(options)
     if prepared.job.watches:
-        raise BadJob(["--watch is not for campaigns: a run that fails would wait for a change of its program."])
+        raise BadJob(["--watch is not for series of runs: one that fails would wait for a change of its program."])
     for warning in prepared.warnings:
         say(warning)
     return JobTemplate(prepared.job, options.options)
 
 
-def _name(asked: JobTemplate) -> str:
-    """The campaign's, with which the ids of its runs begin. Raises BadJob."""
+def name_of(asked: JobTemplate, kind: str) -> str:
+    """The name of a campaign or an exam, with which the ids of its runs begin. Raises BadJob."""
     from clusterkit.store.store import new_run_id
     from clusterkit.words.errors import BadJob
 
-    name = str(asked.options.get("run_id") or f"chaos-{new_run_id()}")
+    name = str(asked.options.get("run_id") or f"{kind}-{new_run_id()}")
     if len(name) > LONGEST_NAME:
-        raise BadJob([f"--run-id has {len(name)} letters; the runs of a campaign need some more. Use {LONGEST_NAME}."])
+        raise BadJob([f"--run-id has {len(name)} letters; the names of its runs need some more. Use {LONGEST_NAME}."])
     return name
 
 
