@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterkit.exam.model import Finding
-from clusterkit.exam.recordings import Recording, State, Values, Variable, distance
+from clusterkit.exam.recording import Recording, State, Values, Variable, distance
 from clusterkit.words.model import Task, number_of
 
 # How far apart two updates may be, as a share of the update: sums of float32 in another order differ by some 1e-5 of it
@@ -69,7 +69,7 @@ def agreement(several: Sequence[Recording]) -> Iterator[Finding]:
 def _disagreement(a: State, b: State) -> str | None:
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)
-        if theirs is None or mine.on_read or mine.kind not in COMPARED or not mine.is_number:
+        if theirs is None or mine.on_read or mine.kind not in COMPARED or not (mine.is_number and theirs.is_number):
             continue
         if distance(mine.values, theirs.values, _norm(mine)) > AGREEMENT:
             return name
@@ -152,14 +152,13 @@ def _differences(one: Recording, several: Recording, a: State, b: State) -> list
     found = []
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)
-        if theirs is None or mine.kind not in COMPARED or not mine.is_number:
+        if theirs is None or mine.kind not in COMPARED or not (mine.is_number and theirs.is_number):
             continue
-        before = _initial(one, name, mine), _initial(several, name, theirs)
-        updates = (None, None) if None in before else (_update(mine, before[0]), _update(theirs, before[1]))
-        scale = _scale(mine, updates[0])
-        apart = distance(mine.values, theirs.values, scale)
+        update = _update(mine, _initial(one, name, mine))
+        apart = distance(mine.values, theirs.values, _scale(mine, update))
         if apart > tolerance(a.step):
-            found.append(Difference(name, mine.kind, a.step, apart, _factor(*updates)))
+            factor = _factor(update, _update(theirs, _initial(several, name, theirs)))
+            found.append(Difference(name, mine.kind, a.step, apart, factor))
     return sorted(found, key=lambda difference: -difference.apart)
 
 
@@ -173,7 +172,8 @@ def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
 def _update(now: Variable, before: Values | None) -> Values | None:
     if before is None or before.shape != now.values.shape:
         return None
-    update: Values = now.values.astype(np.float64) - before
+    with np.errstate(invalid="ignore"):
+        update: Values = now.values.astype(np.float64) - before
     return update
 
 
@@ -235,13 +235,15 @@ def explained(differing: Sequence[Difference], workers: int) -> Finding:
 
 
 def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:
-    """N or 1/N, if all updates differ by that; squares of gradients, as in Adam's second slot, by its square."""
-    for factor in (float(workers), 1 / workers):
-        allowed = (factor, factor**2)
-        factors = [one.factor for one in differing]
-        if all(each is not None and any(abs(each / one - 1) < CONSTANT for one in allowed) for each in factors):
-            return factor
-    return None
+    """N or 1/N, if all updates differ by that; slots with squares of gradients, as Adam's second, by its square."""
+    return next(
+        (factor for factor in (float(workers), 1 / workers) if all(_fits(one, factor) for one in differing)), None
+    )
+
+
+def _fits(one: Difference, factor: float) -> bool:
+    allowed = (factor, factor**2) if one.kind == "optimizer" else (factor,)
+    return one.factor is not None and any(abs(one.factor / each - 1) < CONSTANT for each in allowed)
 
 
 def by_task(recorded: Mapping[tuple[Task, int], Recording]) -> list[Recording]:

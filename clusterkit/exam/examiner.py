@@ -12,7 +12,8 @@ from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.trial import NEVER, FinishedRun, Trials
 from clusterkit.exam.equality import by_task, equality
 from clusterkit.exam.model import Cell, CellResult, Chapter, Finding, Report, judged, not_reached
-from clusterkit.exam.recordings import Recording, recordings
+from clusterkit.exam.recording import Recording
+from clusterkit.exam.recordings import recordings
 from clusterkit.exam.resume import differing_kinds, resumption
 from clusterkit.exam.survival import SurvivalCell, compares_exactly, middle_step, survival_cells, survived
 from clusterkit.job.options import Options

@@ -1,4 +1,4 @@
-"""Reads what the tasks of a run have recorded: their state after some steps, and digests of the rows of each step.
+"""Reads what the tasks of a run have recorded.
 
 The tasks write the files and may be killed at any moment: what can't be read is left out.
 """
@@ -6,75 +6,17 @@ The tasks write the files and may be killed at any moment: what can't be read is
 from __future__ import annotations
 
 import json
-import math
-import zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeGuard
 
 import numpy as np
-import numpy.typing as npt
 
+from clusterkit.exam.recording import KINDS, Recording, State, Variable
 from clusterkit.words.model import Task
 
 LONGEST = 1 << 24  # bytes of a line that is read
 LARGEST = 1 << 30  # bytes of a file with values that is read
-Values = npt.NDArray[Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Variable:
-    """A variable of a task: `kind` is one of KINDS; `on_read` variables differ from worker to worker by design."""
-
-    kind: str
-    on_read: bool
-    values: Values
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it can be compared with a tolerance."""
-        return bool(np.issubdtype(self.values.dtype, np.floating))
-
-
-KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """The variables of a task, by name, after a step."""
-
-    step: int
-    variables: Mapping[str, Variable]
-
-
-@dataclass(slots=True)
-class Recording:
-    """What an attempt of a task has recorded. `begin` is its state before its own first step.
-
-    `rows` has, for each step, the digests of the rows that the task trained on. `logs` has the metrics of each epoch.
-    """
-
-    task: Task
-    attempt: int
-    states: dict[int, State] = field(default_factory=dict)
-    begin: State | None = None
-    end: State | None = None
-    rows: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    callbacks: dict[str, float] = field(default_factory=dict)
-    logs: dict[int, dict[str, float]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)
-
-    @property
-    def last_step(self) -> int | None:
-        """The last step that was made."""
-        steps = [*self.rows, *self.states, *([] if self.end is None else [self.end.step])]
-        return max(steps, default=None)
-
-    def counted_rows(self) -> Counter[str]:
-        """How often the task trained on each row."""
-        return Counter(row for rows in self.rows.values() for row in rows)
 
 
 def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
@@ -154,20 +96,5 @@ def _variables(line: Mapping[str, Any], directory: Path) -> dict[str, Variable] 
                 )
                 for number, one in enumerate(line["variables"])
             }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, EOFError, zipfile.BadZipFile):
+    except Exception:  # a damaged archive may raise anything
         return None
-
-
-def is_same(a: Values, b: Values) -> bool:
-    """Whether two values are equal bit by bit; NaN is equal to NaN."""
-    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
-
-
-def distance(a: Values, b: Values, scale: float) -> float:
-    """How far two arrays are apart, in Euclidean norm, as a multiple of `scale`."""
-    if a.shape != b.shape:
-        return math.inf
-    apart = float(np.linalg.norm(a.astype(np.float64) - b.astype(np.float64)))
-    if math.isnan(apart):
-        return 0.0 if np.array_equal(a, b, equal_nan=True) else math.inf
-    return 0.0 if apart == 0 else apart / scale if scale > 0 else math.inf

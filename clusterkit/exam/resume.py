@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from clusterkit.exam.model import Finding
-from clusterkit.exam.recordings import Recording, State, is_same
+from clusterkit.exam.recording import Recording, State, is_same
 
 # What each kind of variable is called, and what restores it. The first kind that differs is said; later ones follow.
 _FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
