@@ -227,7 +227,7 @@ class Examiner:
             mine, theirs = self._leader(self._again), self._leader(broken)
             if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
                 differing = next(iter(differing_kinds(mine.end, theirs.end).values()), "")
-        found = judged(one.cell, survived(result, said, differing, self._baseline), broken.run_id)
+        found = judged(one.cell, survived(result, said, differing), broken.run_id)
         recoveries = ledger_of(job, events).incidents.report().recoveries
         seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
         lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]

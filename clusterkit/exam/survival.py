@@ -87,7 +87,7 @@ def middle_step(baseline: Baseline) -> int | None:
     return min(last - 1, newest + max(1, (following - newest) // 2))
 
 
-def survived(result: RunResult | None, said: Sequence[str], differing: str, baseline: Baseline) -> Iterator[Finding]:
+def survived(result: RunResult | None, said: Sequence[str], differing: str) -> Iterator[Finding]:
     """What did not hold after a fault. `said` are violated invariants, `differing` a variable of another value."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
