@@ -10,7 +10,7 @@ from clusterkit.check.case import HidingFile
 from clusterkit.check.findings import Severity
 from clusterkit.check.rules import RULES
 from tests.check.checks import findings, line_of, told
-from tests.check.programs import ROWS, TF, TWO, Row
+from tests.check.programs import MADE, ROWS, TF, TWO, Row
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)
