@@ -40,15 +40,15 @@ ROOMS = {
     },
     "api": {"text", "words", "system", "store", "ledger", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
-    "chaos": {"text", "words", "store", "job", "machine", "ledger", "views", "api"},
+    "chaos": {"text", "words", "store", "job", "machine", "ledger", "views", "api", "supervisor"},
     # An exam is a campaign whose runs are compared with each other.
-    "exam": {"text", "words", "store", "job", "ledger", "views", "chaos"},
+    "exam": {"text", "words", "store", "network", "job", "ledger", "views", "api", "chaos"},
     "cli": {
         *("text", "words", "system", "store", "network", "faults", "ledger", "job", "warm", "backends", "views"),
         *("tensorboard", "page", "supervisor", "chaos", "exam", "check", "explain", "doctor", "engines", "examples"),
         "__init__",
     },
-    "pytest_plugin": {"text", "words", "store", "views", "api"},
+    "pytest_plugin": {"text", "words", "store", "views", "api", "exam"},
     "patches": {"words", "job", "task"},
     "examples": set[str](),
     "__init__": {"words", "store", "api"},

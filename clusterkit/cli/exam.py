@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import re
-import secrets
 import sys
 import time
 from typing import TYPE_CHECKING
 
 import click
 
-from clusterkit.cli.chaos import name_of, template_of
 from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import given, job_options, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error
+from clusterkit.cli.terminal import echo, exit_on_error, say
 from clusterkit.text import durations
 
 if TYPE_CHECKING:
-    from clusterkit.chaos.trial import JobTemplate
     from clusterkit.exam.examiner import Examiner
-
-BUDGET = "6m"
-QUICK_BUDGET = 60.0
 
 
 class Duration(click.ParamType[float]):
@@ -61,7 +55,13 @@ class CellName(click.ParamType[str]):
     ),
 )
 @option("--quick", is_flag=True, help="One fault a phase, in about a minute.")
-@option("--budget", type=Duration(), metavar="TIME", help="Begin no other cell after this time.", show_default=BUDGET)
+@option(
+    "--budget",
+    type=Duration(),
+    metavar="TIME",
+    help="Begin no other cell after this time.",
+    show_default="6m, or 1m with --quick",
+)
 @option("--cell", "cells", type=CellName(), multiple=True, metavar="CELL", help="Examine this cell alone.")
 @option("--keep", is_flag=True, help="Keep the directories of all runs, also of those that passed.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
@@ -77,29 +77,12 @@ def command(
     examined passed, 1 if not, 4 if the program could not be examined.
     """
     with exit_on_error():
-        asked = template_of(given(values))
-        name = name_of(asked, "exam")
-        seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
-        seconds = budget or (QUICK_BUDGET if quick else durations.seconds(BUDGET))
-        examiner = _examiner(asked, name, seed, seconds)
-        examiner.chosen = frozenset(cells)
-        examiner.trials.keep = keep
-        if quick:
-            from clusterkit.exam.survival import QUICK
+        from clusterkit.exam.asked import examiner_of
 
-            examiner.phases = QUICK
+        examiner, warnings = examiner_of(given(values), quick, budget, cells, keep)
+        for warning in warnings:
+            say(warning)
         sys.exit(_run(examiner, as_json))
-
-
-def _examiner(asked: JobTemplate, name: str, seed: int, seconds: float) -> Examiner:
-    from clusterkit.chaos.trial import Trials
-    from clusterkit.exam.examiner import Examiner
-    from clusterkit.exam.model import Report
-    from clusterkit.network.virtual import why_not
-
-    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name)
-    can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
-    return Examiner(trials, Report(name, seed), time.monotonic() + seconds, disk=can_fill)
 
 
 def _run(examiner: Examiner, as_json: bool) -> int:
