@@ -187,6 +187,8 @@ class Examiner:
         if broken.run.result is not None and broken.run.result.not_injected:
             return not_reached(cell, broken.run.result.not_injected[0].why, *runs)
         last = broken
+        if broken.run.has_succeeded and all(recording.attempt == 1 for recording in broken.tasks()):
+            return not_reached(cell, "the training ended before it was stopped", *runs)
         if not broken.run.has_succeeded and changes.get("restart") == "never":
             last = self._up(f"{cell.name}-resumed", {"resume": broken.run_id, "fault": [NEVER], **record})
             runs.append(last.run_id)
