@@ -29,6 +29,7 @@ SERVER = "tensorflow.python.training.server_lib"
 DISTRIBUTE = "tensorflow.python.distribute"
 COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
 STRATEGIES = f"{DISTRIBUTE}.distribute_lib"
+FUNCTIONS = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 MULTI_WORKER = f"{DISTRIBUTE}.collective_all_reduce_strategy"
 # By the name that a plan uses: the modules to patch, each with the file and function that do it.
 PATCHES = {
@@ -90,6 +91,25 @@ PATCHES = {
     "breakpoints": {"pdb": ("breakpoints", "hold")},
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},
+    "recorder": {
+        "random": ("recorder_seeds", "seed"),
+        "numpy.random": ("recorder_seeds", "seed"),
+        "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),
+        "tensorflow": ("recorder_seeds", "seed_tensorflow"),
+        TRAINER: ("recorder_seeds", "build_from_specs"),
+        **dict.fromkeys(
+            (
+                *("tensorflow.python.ops.resource_variable_ops", f"{DISTRIBUTE}.values"),
+                f"{DISTRIBUTE}.cross_device_utils",
+                *("keras.src.backend.tensorflow.core", "keras.src.metrics.metric", "tf_keras.src.metrics.base_metric"),
+            ),
+            ("recorder_state", "watch"),
+        ),
+        **dict.fromkeys((STRATEGIES, "tensorflow.python.eager.backprop"), ("recorder_rows", "watch")),
+        **dict.fromkeys(
+            (*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS, "clusterkit.training.progress"), ("recorder", "watch")
+        ),
+    },
     "step-times": {COORDINATOR: ("closures", "watch")},
 }
 

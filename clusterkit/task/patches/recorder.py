@@ -1,0 +1,246 @@
+"""Records what a task computes, for `clusterkit exam`: variables after chosen steps, rows, callbacks' state and logs.
+
+Loaded by path: standard library only. The program does not notice: it computes what it would compute with the same
+seeds, and every failure of the recorder is a note in its own file. Steps are counted in three ways: the batches of
+Keras's `fit`; the `iterations` of optimizers, after each outermost call of a function of TensorFlow, of `Strategy.run`
+or of an optimizer; and without any optimizer, the steps that the program reports. A coordinator's variables are read
+when it has joined its workers, and at the end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
+TRIES = 20  # calls before the first step for which the variables are read, in case that one of them is the first step
+
+
+class Recorder:
+    """Counts the steps of this process, and records at those that were asked for."""
+
+    def __init__(self, load: Any, steps: str) -> None:
+        files = ("output", "rows", "state", "callbacks")
+        self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder_{f}") for f in files)
+        self.output, self.registry = self.output_file.output, self.state.registry
+        self.due = self.output_file.steps_of(steps)
+        self.counter = load("task/patches/steps").Steps()  # of its own, which reports nothing
+        self.counter.path = None
+        self.step = 0  # the newest
+        self.has_begun = False  # whether a step has been made
+        self.tries = TRIES
+        self.depth = 0  # of calls of TensorFlow in the main thread
+        self.fits = False  # whether a list of Keras's callbacks counts the steps
+        self.kept: list[Any] = []  # the variables of the newest step, which the program may drop before its end
+        self.is_done = False
+
+    @property
+    def coordinates(self) -> bool:
+        """Whether the program has a coordinator, whose steps are made by others."""
+        return bool(self.counter.coordinates)
+
+    def outermost(self, call: Callable[[], Any]) -> Any:
+        """Call a function of TensorFlow; if it is called by the program's main thread, see whether it made a step."""
+        if self.depth or self.fits or self.coordinates or not self.registry.optimizers or not is_eager_main():
+            return call()
+        before, values = self.output.guarded("Steps are not counted", self.look) or ([], None)
+        self.depth += 1
+        try:
+            result = call()
+        finally:
+            self.depth -= 1
+        self.output.guarded("A step is not recorded", partial(self.compare, before, values))
+        return result
+
+    def look(self) -> tuple[list[int], Any]:
+        """Return the optimizers' counts, and the variables if this may be the first step."""
+        counts = self.registry.iterations()
+        if self.has_begun or 0 not in self.due or self.tries <= 0:
+            return counts, None
+        self.tries -= 1
+        return counts, self.registry.snapshot(lambda text: None)
+
+    def compare(self, before: list[int], values: Any) -> None:
+        """Record the step if the optimizers' counts have changed."""
+        after = self.registry.iterations()
+        if sum(after) == sum(before):
+            return
+        begin, now = max(before, default=0), max(after)
+        if not self.has_begun:
+            self.step = begin
+            if values:
+                self.output.write_state("step", begin, values)
+            elif 0 in self.due:
+                self.output.note("The variables before the first step are not recorded: they did not exist before it.")
+        self.advance(now)
+
+    def advance(self, now: int) -> None:
+        """Record what has been done since the newest step, up to this one."""
+        before, self.step = self.step, now
+        if not self.has_begun:
+            self.begin()
+        for step, rows in self.rows.take(before, now) if now > before else ():
+            self.output.write_rows(step, rows)
+        if any(before < step <= now for step in self.due):
+            self.record("step")
+
+    def begin(self) -> None:
+        """At the first step: be the first of the exit handlers, since TensorFlow's tear it down."""
+        self.has_begun = True
+        self.keep()
+        atexit.unregister(self.end)
+        atexit.register(self.end)
+
+    def keep(self) -> None:
+        """Keep the variables that exist now until the end, since a program's main function may drop them."""
+        self.kept = []
+        self.kept = [variable for _, variable in self.registry.living()]
+
+    def record(self, moment: str) -> None:
+        """Record the variables."""
+        if self.output.is_open:
+            self.output.write_state(moment, self.step, self.registry.snapshot(self.output.note))
+            self.keep()
+
+    def record_callbacks(self, callbacks: Any) -> None:
+        """Record what the callbacks of `fit` keep."""
+        if values := self.callbacks.values_of(getattr(callbacks, "callbacks", ())):
+            self.output.write("callbacks", step=self.step, values=values)
+
+    def begin_fit(self, callbacks: Any) -> None:
+        """Start to count batches, after what has been restored."""
+        self.fits = True
+        if self.coordinates:
+            return
+        self.counter.step = self.step
+        self.counter.begin_fit(callbacks.model)
+        if not self.has_begun:
+            self.step = self.counter.step or 0
+            self.begin()
+            if 0 in self.due:
+                self.record("step")
+        self.step = self.counter.step or 0
+        self.keep()
+
+    def begin_epoch(self, callbacks: Any, epoch: int) -> None:
+        """Start to count the batches of an epoch."""
+        self.counter.begin_epoch(epoch, getattr(callbacks, "params", None))
+
+    def end_batch(self, callbacks: Any, batch: int) -> None:
+        """Record a step of `fit`, or several if it executes several at once."""
+        if self.coordinates:
+            return
+        before = self.step
+        self.counter.end_batch(batch)
+        self.advance(self.counter.step)
+        if any(before < step <= self.step for step in self.due):
+            self.record_callbacks(callbacks)
+
+    def end_epoch(self, epoch: int, logs: Any) -> None:
+        """Record an epoch's numbers."""
+        self.output.write("logs", epoch=epoch, step=self.step, values=self.callbacks.numbers(dict(logs or {})))
+
+    def end_fit(self, callbacks: Any) -> None:
+        """Record what the callbacks keep at the end of `fit`."""
+        self.fits = False
+        self.record_callbacks(callbacks)
+
+    def report(self, step: int) -> None:
+        """Record a step that the program reports, unless optimizers count."""
+        if not self.fits and not self.coordinates and not any(self.registry.iterations()):
+            self.advance(int(step))
+
+    def join(self) -> None:
+        """Record a coordinator's variables when it has waited for its workers."""
+        before, self.step = self.step, max(self.registry.iterations(), default=0)
+        if not self.has_begun:
+            self.begin()
+        if self.step > before:
+            self.record("step") if any(before < step <= self.step for step in self.due) else self.keep()
+
+    def end(self) -> None:
+        """Record the end, while TensorFlow still exists."""
+        if self.is_done or not self.output.is_open:
+            return
+        self.is_done = True
+        self.output.guarded("The end is not recorded", self.record_end)
+        self.kept = []
+
+    def record_end(self) -> None:
+        """Record the last rows and the variables; not those on servers, which hang, after an exception."""
+        for step, rows in self.rows.take(self.step, self.step + 1):
+            self.output.write_rows(step, rows)
+        if self.has_begun and not self.output.rows and not self.coordinates:
+            self.output.note("No rows are recorded: no training step was computed by Strategy.run.")
+        if self.coordinates and getattr(sys, "last_value", None) is not None:
+            self.output.note("The end is not recorded: the coordinator has ended by an exception.")
+            return
+        if self.coordinates:
+            self.step = max(self.registry.iterations(), default=0)
+        elif not self.fits and not self.has_begun:
+            self.step = max(self.registry.iterations(), default=self.step)
+        self.record("end")
+
+
+def is_eager_main() -> bool:
+    """Whether this is the main thread, outside any graph."""
+    threading, context = sys.modules["threading"], sys.modules["tensorflow.python.eager.context"]
+    return bool(threading.get_ident() == threading.main_thread().ident and context.executing_eagerly())
+
+
+_made: list[Recorder] = []
+
+
+def recorder_of(load: Any) -> Recorder:
+    """Return the recorder of this process, which is made when the first module is patched."""
+    if not _made:
+        _made.append(Recorder(load, os.environ.get("CLUSTERKIT_RECORD_STEPS", "")))
+        atexit.register(_made[0].end)
+    return _made[0]
+
+
+def watch(module: Any, load: Any) -> None:
+    """Patch a module to count the steps that are made with it."""
+    hook, made = load("task/patches/hook"), recorder_of(load)
+
+    def guarded(call: Callable[..., object]) -> Callable[..., None]:
+        return lambda *args, **kwargs: made.output.guarded("A moment is not recorded", partial(call, *args, **kwargs))
+
+    after: dict[str, Callable[..., object]] = {
+        "CallbackList.on_train_begin": lambda self, logs=None: made.begin_fit(self),
+        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: made.begin_epoch(self, epoch),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: made.end_batch(self, batch),
+        "CallbackList.on_epoch_end": lambda self, epoch, logs=None: made.end_epoch(epoch, logs),
+        "CallbackList.on_train_end": lambda self, logs=None: made.end_fit(self),
+        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: setattr(made.counter, "coordinates", True),
+        "ClusterCoordinator.join": lambda self: made.join(),
+        **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
+    }
+    hook.watch(module, {path: guarded(call) for path, call in after.items()}, {})
+    if hasattr(module, "ProgressChannel"):
+        hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
+    for path in (
+        "Function.__call__",
+        "BaseOptimizer.apply",
+        "Optimizer.apply_gradients",
+        "OptimizerV2.apply_gradients",
+    ):
+        kind, _, method = path.partition(".")
+        if hasattr(module, kind) and method in vars(getattr(module, kind)):
+            count_calls(hook, made, getattr(module, kind), method)
+
+
+def count_calls(hook: Any, made: Recorder, kind: Any, method: str) -> None:
+    """Patch a method whose outermost calls may be steps."""
+    plain = getattr(kind, method)
+    hook.replace(kind, method, lambda *args, **kwargs: made.outermost(partial(plain, *args, **kwargs)))
+
+
+def register(made: Recorder, optimizer: Any, *args: object, **kwargs: object) -> None:
+    """Keep a weak reference to an optimizer that the program creates."""
+    if not any(known is optimizer for known in made.state.alive(made.registry.optimizers)):
+        made.registry.optimizers.append(made.state.ref(optimizer))
