@@ -20,10 +20,10 @@ from clusterkit.chaos.shrinking import pinned
 from clusterkit.job.options import Gathered, JobOptions, Options, env_flags, job_flags
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import JournalReader
+from clusterkit.store.journal import LOOK_EVERY, JournalReader
 from clusterkit.store.store import RunStore
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.events import Event, FaultInjected
+from clusterkit.words.events import Event, FaultInjected, Progressed
 from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
@@ -149,14 +149,14 @@ class Trials:
         for thread in ending:
             thread.join()
 
-    def up(self, run_id: str, changes: Options) -> FinishedRun:
-        """Do a run of the job with changed options, to its end."""
+    def up(self, run_id: str, changes: Options, stop_at: int | None = None) -> FinishedRun:
+        """Do a run of the job with changed options to its end, or stop it as `down` does when it makes this step."""
         try:
-            return self._run_to_end(run_id, changes)
+            return self._run_to_end(run_id, changes, stop_at)
         except OSError as error:  # a full disk for temporary files, too many open files
             raise CannotRun(f"The run {run_id} can't be started: {error.strerror or error}.") from None
 
-    def _run_to_end(self, run_id: str, changes: Options) -> FinishedRun:
+    def _run_to_end(self, run_id: str, changes: Options, stop_at: int | None) -> FinishedRun:
         run = self.store.run(run_id)
         invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
@@ -165,6 +165,8 @@ class Trials:
                     return FinishedRun(run, None, [], [])
                 supervisor = Supervisor(invoked, run_id, self.store.home, Path(temporary, "console"))
                 self._live.add(supervisor)
+            if stop_at is not None:
+                self._stop_at(supervisor, run, stop_at)
             supervisor.wait(LONG)
             with self._lock:
                 self._live.discard(supervisor)
@@ -174,6 +176,14 @@ class Trials:
         stamped = JournalReader(run).events()
         events = [(at - stamped[0][0], event) for at, event in stamped]
         return FinishedRun(run, result, events, problems)
+
+    def _stop_at(self, supervisor: Supervisor, run: RunDirectory, step: int) -> None:
+        """Wait until a task reports the step, or the run ends; then end the run."""
+        reader = JournalReader(run)
+        while not supervisor.wait(LOOK_EVERY):
+            if any(isinstance(event, Progressed) and event.step >= step for _, event in reader.events()):
+                supervisor.end(self.template.job.limits.grace + PUSH)
+                return
 
     def _broken(self, trial: Trial) -> Options:
         """Return the options of a trial, with a sufficient restart budget unless the user set one."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from clusterkit.exam.model import Finding
-from clusterkit.exam.recording import Recording, State, Values, Variable, distance
+from clusterkit.exam.recording import Recording, State, Values, Variable, distance, is_same
 from clusterkit.words.model import Task, number_of
 
 # How far apart two updates may be, as a share of the update: sums of float32 in another order differ by some 1e-5 of it
@@ -44,6 +44,16 @@ def equality(one: Recording, several: Sequence[Recording]) -> list[Finding]:
         return found  # the two compute something else; their weights say nothing more
     differing = first_differences(one, several[0])
     return found + ([explained(differing, len(several))] if differing else [])
+
+
+def draws(several: Sequence[Recording]) -> bool:
+    """Whether the program draws random numbers while it trains: the state of a generator has changed."""
+    for recording in several:
+        for name, before in ({} if recording.begin is None else recording.begin.variables).items():
+            after = {} if recording.end is None else recording.end.variables
+            if before.kind == "random" and name in after and not is_same(before.values, after[name].values):
+                return True
+    return False
 
 
 def agreement(several: Sequence[Recording]) -> Iterator[Finding]:

@@ -10,7 +10,7 @@ from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics, viol
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.trial import NEVER, FinishedRun, Trials
-from clusterkit.exam.equality import by_task, equality
+from clusterkit.exam.equality import by_task, draws, equality
 from clusterkit.exam.model import Cell, CellResult, Chapter, Finding, Report, judged, not_reached
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import recordings
@@ -145,32 +145,37 @@ class Examiner:
             return
         self.begun(cell)
         counts: Options = {"workers": 1} if job.counts.get(TaskType.PS) else {"workers": 1, "chief": False}
-        alone = self._up("one-worker", {**counts, "fault": [NEVER], "record": self._steps()})
         assert self._again is not None
-        runs = alone.run_id, self._again.run_id
-        if not alone.run.has_succeeded:
+        again, steps, notes = self._again, self._steps(), list[str]()
+        if draws(again.tasks()):
+            steps = f"{steps},no-dropout"
+            again = self._up("without-dropout", {"fault": [NEVER], "record": steps})
+            notes.append("dropout was switched off, since several workers drop something else than one does")
+        alone = self._up("one-worker", {**counts, "fault": [NEVER], "record": steps})
+        runs = alone.run_id, again.run_id
+        if not (alone.run.has_succeeded and again.run.has_succeeded):
             yield self.report.add(not_reached(cell, f"with one worker the job fails: {alone.why}", *runs))
             return
-        one, several = self._leader(alone), self._again.tasks()
+        one, several = self._leader(alone), again.tasks()
         if not compares_exactly(job):
             yield self.report.add(judged(cell, self._metric(alone.run), *runs))
         elif one is None or len(several) < workers:
             yield self.report.add(not_reached(cell, "no variables were seen in every worker", *runs))
         else:
-            notes = [] if one.rows else ["rows were not counted"]
+            notes += [] if one.rows else ["rows were not counted"]
             yield self.report.add(judged(cell, equality(one, several), *runs, notes=notes))
 
     def _resume(self) -> Iterator[CellResult]:
         """Stopped and continued, or killed and restarted, against unbroken."""
         middle = middle_step(self._baseline)
         leader = self.trials.template.job.leader
-        ways: dict[str, Options] = {}
+        ways: dict[str, tuple[int, Options]] = {}
         if middle is not None:
-            ways["stopped-between-checkpoints"] = {"restart": "never", "fault": [f"term all @ step={middle}"]}
-            ways["killed-between-checkpoints"] = {"fault": [f"kill {leader} @ step={middle}"]}
+            ways["stopped-between-checkpoints"] = middle, {}
+            ways["killed-between-checkpoints"] = middle, {"fault": [f"kill {leader} @ step={middle}"]}
             if saved := self._newest_before(middle):
-                ways["stopped-after-a-checkpoint"] = {"restart": "never", "fault": [f"term all @ step={saved + 1}"]}
-        for name, changes in ways.items():
+                ways["stopped-after-a-checkpoint"] = saved, {}
+        for name, (step, changes) in ways.items():
             cell = Cell(Chapter.RESUME, name)
             if not self._is_wanted(cell):
                 continue
@@ -178,18 +183,21 @@ class Examiner:
                 yield self.report.add(not_reached(cell, SAVES_NOTHING))
                 continue
             self.begun(cell)
-            yield self.report.add(self._resumed(cell, changes))
+            yield self.report.add(self._resumed(cell, step, changes))
 
-    def _resumed(self, cell: Cell, changes: Options) -> CellResult:
+    def _resumed(self, cell: Cell, step: int, changes: Options) -> CellResult:
         record: Options = {"record": self._steps()}
-        broken = self._up(cell.name, {**changes, **record})
+        stops = not changes
+        waiting: Options = changes or {"fault": [NEVER]}  # so that each step is reported at once
+        hold: Options = {"record": f"{self._steps()},hold={step}"}
+        broken = self._up(cell.name, {**waiting, **hold}, step if stops else None)
         runs = [broken.run_id]
-        if broken.run.result is not None and broken.run.result.not_injected:
+        if not stops and broken.run.result is not None and broken.run.result.not_injected:
             return not_reached(cell, broken.run.result.not_injected[0].why, *runs)
         last = broken
         if broken.run.has_succeeded and all(recording.attempt == 1 for recording in broken.tasks()):
             return not_reached(cell, "the training ended before it was stopped", *runs)
-        if not broken.run.has_succeeded and changes.get("restart") == "never":
+        if stops and not broken.run.has_succeeded:
             last = self._up(f"{cell.name}-resumed", {"resume": broken.run_id, "fault": [NEVER], **record})
             runs.append(last.run_id)
         if not last.run.has_succeeded:
@@ -237,9 +245,9 @@ class Examiner:
 
     # --- runs
 
-    def _up(self, name: str, changes: Options) -> Examined:
+    def _up(self, name: str, changes: Options, stop_at: int | None = None) -> Examined:
         record: Options = {"record": ",".join(map(str, STEPS)), "seed": self.report.seed}
-        run = self.trials.up(f"{self.report.name}-{name}", {**record, **changes})
+        run = self.trials.up(f"{self.report.name}-{name}", {**record, **changes}, stop_at)
         return Examined(run, dict(recordings(run.run.recorded)))
 
     def _leader(self, examined: Examined) -> Recording | None:
@@ -248,8 +256,7 @@ class Examiner:
 
     def _steps(self) -> str:
         """The steps after which the state is recorded: also at each checkpoint from which a run may continue."""
-        steps = {*STEPS, *self._baseline.checkpoints[:20]}
-        return ",".join(map(str, sorted(steps)))
+        return ",".join(map(str, sorted({*STEPS, *self._baseline.checkpoints[:20]})))
 
     def _newest_before(self, step: int) -> int | None:
         return max((saved for saved in self._baseline.checkpoints if saved < step), default=None)

@@ -183,7 +183,9 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
         yield "--watch is for a job on this machine: agents' hosts may have other files. Leave out --watch or --hosts."
     if job.pcap is not None and "network" not in wrong and job.network is not Network.VIRTUAL:
         yield "--pcap writes what crosses the virtual network. Add --network virtual."
-    if job.record is not None and not re.fullmatch(r"\d+(,\d+)*", job.record):
+    if job.record is not None and not re.fullmatch(
+        r"(\d+|hold=\d+|no-dropout)(,(\d+|hold=\d+|no-dropout))*", job.record
+    ):
         yield f"--record {job.record!r} has to be numbers of steps, such as 0,1,50."
     if job.progress_regex is not None and (problem := problem_of(job.progress_regex)):
         yield problem

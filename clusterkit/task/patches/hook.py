@@ -97,6 +97,7 @@ PATCHES = {
         "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),
         "tensorflow": ("recorder_seeds", "seed_tensorflow"),
         TRAINER: ("recorder_seeds", "build_from_specs"),
+        "keras.src.backend.tensorflow.random": ("recorder_seeds", "leave_out_dropout"),
         **dict.fromkeys(
             (
                 *("tensorflow.python.ops.resource_variable_ops", f"{DISTRIBUTE}.values"),

@@ -12,11 +12,13 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
+HOLD = 1.0  # seconds; a signal that ends the task ends them
 TRIES = 20  # calls before the first step for which the variables are read, in case that one of them is the first step
 
 
@@ -27,7 +29,7 @@ class Recorder:
         files = ("output", "rows", "state", "callbacks")
         self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder_{f}") for f in files)
         self.output, self.registry = self.output_file.output, self.state.registry
-        self.due = self.output_file.steps_of(steps)
+        self.due, self.holds = self.output_file.steps_of(steps), self.output_file.holds_of(steps)
         self.counter = load("task/patches/steps").Steps()  # of its own, which reports nothing
         self.counter.path = None
         self.step = 0  # the newest
@@ -47,6 +49,7 @@ class Recorder:
         """Call a function of TensorFlow; if it is called by the program's main thread, see whether it made a step."""
         if self.depth or self.fits or self.coordinates or not self.registry.optimizers or not is_eager_main():
             return call()
+        self.hold()
         before, values = self.output.guarded("Steps are not counted", self.look) or ([], None)
         self.depth += 1
         try:
@@ -73,7 +76,7 @@ class Recorder:
         if not self.has_begun:
             self.step = begin
             if values:
-                self.output.write_state("step", begin, values)
+                self.output.write_state("begin", begin, values)
             elif 0 in self.due:
                 self.output.note("The variables before the first step are not recorded: they did not exist before it.")
         self.advance(now)
@@ -87,6 +90,12 @@ class Recorder:
             self.output.write_rows(step, rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
+
+    def hold(self) -> None:
+        """Before the step after one that is to be held: wait for the fault that comes then."""
+        if self.step in self.holds:
+            self.holds -= {self.step}
+            time.sleep(HOLD)
 
     def begin(self) -> None:
         """At the first step: be the first of the exit handlers, since TensorFlow's tear it down."""
@@ -122,7 +131,7 @@ class Recorder:
             self.step = self.counter.step or 0
             self.begin()
             if 0 in self.due:
-                self.record("step")
+                self.record("begin")
         self.step = self.counter.step or 0
         self.keep()
 
@@ -136,7 +145,8 @@ class Recorder:
             return
         before = self.step
         self.counter.end_batch(batch)
-        self.advance(self.counter.step)
+        counted = self.registry.iterations()
+        self.advance(max(counted) if any(counted) else self.counter.step)  # batches that are skipped are no steps
         if any(before < step <= self.step for step in self.due):
             self.record_callbacks(callbacks)
 
@@ -220,7 +230,8 @@ def watch(module: Any, load: Any) -> None:
         "ClusterCoordinator.join": lambda self: made.join(),
         **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
     }
-    hook.watch(module, {path: guarded(call) for path, call in after.items()}, {})
+    holds = {"CallbackList.on_train_batch_begin": lambda self, *args, **kwargs: made.hold()}
+    hook.watch(module, {path: guarded(call) for path, call in after.items()}, holds)
     if hasattr(module, "ProgressChannel"):
         hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
     for path in (

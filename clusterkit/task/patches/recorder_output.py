@@ -18,8 +18,13 @@ MOST_ROWS = 200_000
 
 
 def steps_of(text: str) -> frozenset[int]:
-    """Return the steps in `0,1,50`."""
+    """Return the steps in `0,1,50`; words among them are for others."""
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
+
+
+def holds_of(text: str) -> frozenset[int]:
+    """Return the steps in `0,hold=50`, after which the task waits for a fault."""
+    return steps_of(text.replace("hold=", "")) - steps_of(text)
 
 
 class Output:

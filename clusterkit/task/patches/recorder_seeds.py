@@ -29,6 +29,12 @@ def seed_tensorflow(module: Any, load: Any) -> None:
         module.config.experimental.enable_op_determinism()
 
 
+def leave_out_dropout(module: Any, load: Any) -> None:
+    """Have dropout keep everything, if that is asked for: each worker of several drops something else than one does."""
+    if "no-dropout" in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(","):
+        module.dropout = lambda inputs, *args, **kwargs: inputs
+
+
 def has_servers(tf_config: str) -> bool:
     """Whether the cluster has parameter servers."""
     try:
