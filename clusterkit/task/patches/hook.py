@@ -92,10 +92,12 @@ PATCHES = {
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},
     "recorder": {
+        "sys": ("recorder_seeds", "keep_states"),
         "random": ("recorder_seeds", "seed"),
         "numpy.random": ("recorder_seeds", "seed"),
         "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),
         "tensorflow": ("recorder_seeds", "seed_tensorflow"),
+        **dict.fromkeys(("keras", "tf_keras"), ("recorder_seeds", "restore_states")),
         TRAINER: ("recorder_seeds", "build_from_specs"),
         **dict.fromkeys(
             (
