@@ -129,12 +129,15 @@ class Recorder:
         self.keep()
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
-        """Record a step of `fit`, or several if it executes several at once: by the optimizer's count, if it counts."""
+        """Record a step of `fit`, or several if it executes several at once.
+
+        They are the optimizer's, since a batch may have been skipped; of an optimizer that does not count, the batches.
+        """
         made, self.batch = max(batch - self.batch, 1), batch
         if self.coordinates:
             return
-        before, now = self.step, self.base + self.state.count_of(getattr(callbacks.model, "optimizer", None))
-        self.advance(now if now > before else before + made)
+        before, count = self.step, self.state.count_of(getattr(callbacks.model, "optimizer", None))
+        self.advance(self.base + count if count else before + made)
         if any(before < step <= self.step for step in self.due):
             self.record_callbacks(callbacks)
 
