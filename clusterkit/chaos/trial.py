@@ -6,6 +6,7 @@ import shlex
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,10 +21,10 @@ from clusterkit.chaos.shrinking import pinned
 from clusterkit.job.options import Gathered, JobOptions, Options, env_flags, job_flags
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import LOOK_EVERY, JournalReader
+from clusterkit.store.journal import JournalReader
 from clusterkit.store.store import RunStore
 from clusterkit.words.errors import ClusterkitError
-from clusterkit.words.events import Event, FaultInjected, Progressed
+from clusterkit.words.events import Event, FaultInjected
 from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
@@ -33,6 +34,13 @@ LONG = 1e9  # seconds: the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
 # the baseline shows how long after the report of its step a checkpoint is written, and deaths can be aimed at that.
 NEVER = "stop any for=1s @ step=99999999999"
+
+
+During = Callable[[Supervisor, RunDirectory], None]
+
+
+def _nothing(supervisor: Supervisor, run: RunDirectory) -> None:
+    """Leave the run alone."""
 
 
 class CannotRun(ClusterkitError):
@@ -149,14 +157,14 @@ class Trials:
         for thread in ending:
             thread.join()
 
-    def up(self, run_id: str, changes: Options, stop_at: int | None = None) -> FinishedRun:
-        """Do a run of the job with changed options to its end, or stop it as `down` does when it makes this step."""
+    def up(self, run_id: str, changes: Options, during: During = _nothing) -> FinishedRun:
+        """Do a run of the job with changed options to its end; `during` is called when it has been started."""
         try:
-            return self._run_to_end(run_id, changes, stop_at)
+            return self._run_to_end(run_id, changes, during)
         except OSError as error:  # a full disk for temporary files, too many open files
             raise CannotRun(f"The run {run_id} can't be started: {error.strerror or error}.") from None
 
-    def _run_to_end(self, run_id: str, changes: Options, stop_at: int | None) -> FinishedRun:
+    def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
         run = self.store.run(run_id)
         invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
@@ -165,8 +173,7 @@ class Trials:
                     return FinishedRun(run, None, [], [])
                 supervisor = Supervisor(invoked, run_id, self.store.home, Path(temporary, "console"))
                 self._live.add(supervisor)
-            if stop_at is not None:
-                self._stop_at(supervisor, run, stop_at)
+            during(supervisor, run)
             supervisor.wait(LONG)
             with self._lock:
                 self._live.discard(supervisor)
@@ -176,14 +183,6 @@ class Trials:
         stamped = JournalReader(run).events()
         events = [(at - stamped[0][0], event) for at, event in stamped]
         return FinishedRun(run, result, events, problems)
-
-    def _stop_at(self, supervisor: Supervisor, run: RunDirectory, step: int) -> None:
-        """Wait until a task reports the step, or the run ends; then end the run."""
-        reader = JournalReader(run)
-        while not supervisor.wait(LOOK_EVERY):
-            if any(isinstance(event, Progressed) and event.step >= step for _, event in reader.events()):
-                supervisor.end(self.template.job.limits.grace + PUSH)
-                return
 
     def _broken(self, trial: Trial) -> Options:
         """Return the options of a trial, with a sufficient restart budget unless the user set one."""

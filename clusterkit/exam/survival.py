@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import Baseline
+from clusterkit.exam.breaking import STEP, Break
 from clusterkit.exam.model import Cell, Chapter, Finding
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape, Task
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 
 FROZEN = 4  # seconds for which a task is stopped: longer than a peer waits for a packet
@@ -21,33 +22,30 @@ PHASES = (
     *("restoring", "evaluating", "exporting", "last-step", "ending"),
 )
 QUICK = ("starting", "step", "saving-rename", "saved", "restoring", "ending")
-_SAVING = frozenset(phase for phase in PHASES if phase.startswith("saving"))
+_AT_SERVERS = ("step", "last-step")
 
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCell:
-    """A fault for one task in one phase; `faults` are in the grammar of `--fault`."""
+    """A fault for one task in one phase: what is broken, in this order."""
 
     cell: Cell
     phase: str
-    faults: tuple[str, ...]
+    breaks: tuple[Break, ...]
 
 
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
     """All cells, those that tell most first. `disk`: this machine can fill up a checkpoint directory."""
-    victims = list(_victims(job))
     found = []
     for action in (FaultAction.KILL, FaultAction.TERM, FaultAction.STOP):
-        for task in victims:
-            for phase in PHASES:
-                if job.is_server(task) and phase not in ("importing", "step", "last-step"):
-                    continue  # a server makes no steps of its own, and saves nothing
+        for task in _victims(job):
+            for phase in _AT_SERVERS if job.is_server(task) else PHASES:
                 found.append(_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
-        name = f"{FaultAction.DISK_FULL}/{job.leader}/saving-open"
-        fault = f"{FaultAction.DISK_FULL} for={FULL}s @ phase=saving-open"
-        found.append(SurvivalCell(Cell(Chapter.SURVIVAL, name), "saving-open", (fault,)))
-    return [cell for cell in found if cell.faults]
+        cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/saving-open")
+        full = Break(job.leader, "saving-open", f"{FaultAction.DISK_FULL} for={FULL}s")
+        found.append(SurvivalCell(cell, "saving-open", (full,)))
+    return [cell for cell in found if cell.breaks]
 
 
 def _victims(job: JobSpec) -> Iterator[Task]:
@@ -59,19 +57,20 @@ def _victims(job: JobSpec) -> Iterator[Task]:
 
 
 def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, phase: str) -> SurvivalCell:
-    lasting = f" for={FROZEN}s" if action is FaultAction.STOP else ""
-    fault = f"{action} {task}{lasting}"
-    middle = middle_step(baseline)
-    faults: tuple[str, ...] = (f"{fault} @ phase={phase}",)
+    fault = f"{action} {task}" + (f" for={FROZEN}s" if action is FaultAction.STOP else "")
+    middle, last = middle_step(baseline), baseline.last_step
+    watched = job.leader if job.is_server(task) else task  # a server makes no steps of its own
+    breaks: tuple[Break, ...] = (Break(task, phase, fault),)
     match phase:
         case "step":
-            faults = () if middle is None else (f"{fault} @ step={middle}",)
+            breaks = () if middle is None else (Break(watched, f"{STEP}{middle}", fault),)
         case "last-step":
-            faults = () if not baseline.last_step else (f"{fault} @ step={baseline.last_step}",)
+            breaks = () if not last else (Break(watched, f"{STEP}{last}", fault),)
         case "restoring":
             # Nothing is restored before something has died.
-            faults = () if middle is None else (f"kill {job.leader} @ step={middle}", faults[0])
-    return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), phase, faults)
+            dead = () if middle is None else (Break(job.leader, f"{STEP}{middle}", f"{FaultAction.KILL} {job.leader}"),)
+            breaks = (*dead, *breaks) if dead else ()
+    return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), phase, breaks)
 
 
 def middle_step(baseline: Baseline) -> int | None:
@@ -102,8 +101,3 @@ def survived(result: RunResult | None, said: Sequence[str], differing: str) -> I
             "result-differs",
             f"Training recovered to something else: at the end {differing} is not that of the unbroken run.",
         )
-
-
-def compares_exactly(job: JobSpec) -> bool:
-    """Whether two runs of the job can end in the same bits: parameter servers take updates as they come."""
-    return job.shape is not Shape.PARAMETER_SERVER

@@ -92,12 +92,22 @@ PATCHES = {
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},
     "recorder": {
+        "sys": ("recorder_seeds", "keep_states"),
         "random": ("recorder_seeds", "seed"),
         "numpy.random": ("recorder_seeds", "seed"),
         "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),
         "tensorflow": ("recorder_seeds", "seed_tensorflow"),
+        **dict.fromkeys(("keras", "tf_keras"), ("recorder_seeds", "restore_states")),
         TRAINER: ("recorder_seeds", "build_from_specs"),
         "keras.src.backend.tensorflow.random": ("recorder_seeds", "leave_out_dropout"),
+        **dict.fromkeys(
+            (
+                "tensorflow.python.ops.gen_io_ops",
+                *("tensorflow.python.checkpoint.checkpoint", "tensorflow.python.checkpoint.checkpoint_management"),
+                *("keras.src.saving.saving_api", "keras.src.export.saved_model", "tensorflow.python.saved_model.save"),
+            ),
+            ("recorder_phases", "watch"),
+        ),
         **dict.fromkeys(
             (
                 *("tensorflow.python.ops.resource_variable_ops", f"{DISTRIBUTE}.values"),

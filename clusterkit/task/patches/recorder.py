@@ -12,13 +12,11 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
-HOLD = 1.0  # seconds; a signal that ends the task ends them
 TRIES = 20  # calls before the first step for which the variables are read, in case that one of them is the first step
 
 
@@ -29,28 +27,28 @@ class Recorder:
         files = ("output", "rows", "state", "callbacks")
         self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder_{f}") for f in files)
         self.output, self.registry = self.output_file.output, self.state.registry
-        self.due, self.holds = self.output_file.steps_of(steps), self.output_file.holds_of(steps)
-        self.counter = load("task/patches/steps").Steps()  # of its own, which reports nothing
-        self.counter.path = None
+        self.due = self.output_file.steps_of(steps)
+        self.phases = load("task/patches/recorder_phases").phases_of(load)
         self.step = 0  # the newest
+        self.joined = 0  # that of the coordinator's last `join`
         self.has_begun = False  # whether a step has been made
         self.tries = TRIES
         self.depth = 0  # of calls of TensorFlow in the main thread
         self.fits = False  # whether a list of Keras's callbacks counts the steps
+        self.fitted: list[Any] = []  # weak references to the optimizers that `fit` has used
+        self.base = 0  # the step at which the count of the optimizer of `fit` was 0
+        self.batch = -1  # the last one of this epoch
+        self.coordinates = False  # whether the program has a coordinator, whose steps are made by others
         self.kept: list[Any] = []  # the variables of the newest step, which the program may drop before its end
         self.is_done = False
 
-    @property
-    def coordinates(self) -> bool:
-        """Whether the program has a coordinator, whose steps are made by others."""
-        return bool(self.counter.coordinates)
-
     def outermost(self, call: Callable[[], Any]) -> Any:
         """Call a function of TensorFlow; if it is called by the program's main thread, see whether it made a step."""
-        if self.depth or self.fits or self.coordinates or not self.registry.optimizers or not is_eager_main():
+        if self.depth or self.fits or self.coordinates or not is_eager_main():
             return call()
-        self.hold()
         before, values = self.output.guarded("Steps are not counted", self.look) or ([], None)
+        if before:
+            self.phases.reach("starting")
         self.depth += 1
         try:
             result = call()
@@ -62,7 +60,7 @@ class Recorder:
     def look(self) -> tuple[list[int], Any]:
         """Return the optimizers' counts, and the variables if this may be the first step."""
         counts = self.registry.iterations()
-        if self.has_begun or 0 not in self.due or self.tries <= 0:
+        if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
             return counts, None
         self.tries -= 1
         return counts, self.registry.snapshot(lambda text: None)
@@ -71,6 +69,8 @@ class Recorder:
         """Record the step if the optimizers' counts have changed."""
         after = self.registry.iterations()
         if sum(after) == sum(before):
+            if not self.has_begun and len(self.registry.entries) != len(self.kept):
+                self.keep()  # the program may count its steps in another way
             return
         begin, now = max(before, default=0), max(after)
         if not self.has_begun:
@@ -90,12 +90,7 @@ class Recorder:
             self.output.write_rows(step, rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
-
-    def hold(self) -> None:
-        """Before the step after one that is to be held: wait for the fault that comes then."""
-        if self.step in self.holds:
-            self.holds -= {self.step}
-            time.sleep(HOLD)
+        self.phases.reach(f"step-{now}")
 
     def begin(self) -> None:
         """At the first step: be the first of the exit handlers, since TensorFlow's tear it down."""
@@ -121,32 +116,33 @@ class Recorder:
             self.output.write("callbacks", step=self.step, values=values)
 
     def begin_fit(self, callbacks: Any) -> None:
-        """Start to count batches, after what has been restored."""
+        """Start to count the steps of a `fit` after those before it, and after those of a restored optimizer."""
         self.fits = True
         if self.coordinates:
             return
-        self.counter.step = self.step
-        self.counter.begin_fit(callbacks.model)
+        optimizer = getattr(callbacks.model, "optimizer", None)
+        made = self.state.count_of(optimizer)
+        if optimizer is not None and not any(known is optimizer for known in self.state.alive(self.fitted)):
+            self.fitted.append(self.state.ref(optimizer))
+            self.step += made
+        self.base = self.step - made
         if not self.has_begun:
-            self.step = self.counter.step or 0
             self.begin()
             if 0 in self.due:
                 self.record("begin")
-        self.step = self.counter.step or 0
         self.keep()
-
-    def begin_epoch(self, callbacks: Any, epoch: int) -> None:
-        """Start to count the batches of an epoch."""
-        self.counter.begin_epoch(epoch, getattr(callbacks, "params", None))
+        self.phases.reach("starting")
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
-        """Record a step of `fit`, or several if it executes several at once."""
+        """Record a step of `fit`, or several if it executes several at once.
+
+        They are the optimizer's, since a batch may have been skipped; of an optimizer that does not count, the batches.
+        """
+        made, self.batch = max(batch - self.batch, 1), batch
         if self.coordinates:
             return
-        before = self.step
-        self.counter.end_batch(batch)
-        counted = self.registry.iterations()
-        self.advance(max(counted) if any(counted) else self.counter.step)  # batches that are skipped are no steps
+        before, count = self.step, self.state.count_of(getattr(callbacks.model, "optimizer", None))
+        self.advance(self.base + count if count else before + made)
         if any(before < step <= self.step for step in self.due):
             self.record_callbacks(callbacks)
 
@@ -161,22 +157,28 @@ class Recorder:
 
     def report(self, step: int) -> None:
         """Record a step that the program reports, unless optimizers count."""
-        if not self.fits and not self.coordinates and not any(self.registry.iterations()):
+        if self.coordinates:
+            self.step = int(step)  # of the optimizers that count, `join` and the end read the steps
+        elif not self.fits and not any(self.registry.iterations()):
             self.advance(int(step))
 
     def join(self) -> None:
         """Record a coordinator's variables when it has waited for its workers."""
-        before, self.step = self.step, max(self.registry.iterations(), default=0)
+        self.step = max([0, *self.registry.iterations()]) or self.step
+        before, self.joined = self.joined, self.step
         if not self.has_begun:
             self.begin()
-        if self.step > before:
-            self.record("step") if any(before < step <= self.step for step in self.due) else self.keep()
+        if any(before < step <= self.step for step in self.due):
+            self.record("step")
+        elif self.step > before:
+            self.keep()
 
     def end(self) -> None:
         """Record the end, while TensorFlow still exists."""
         if self.is_done or not self.output.is_open:
             return
         self.is_done = True
+        self.phases.reach("ending")
         self.output.guarded("The end is not recorded", self.record_end)
         self.kept = []
 
@@ -189,10 +191,8 @@ class Recorder:
         if self.coordinates and getattr(sys, "last_value", None) is not None:
             self.output.note("The end is not recorded: the coordinator has ended by an exception.")
             return
-        if self.coordinates:
-            self.step = max(self.registry.iterations(), default=0)
-        elif not self.fits and not self.has_begun:
-            self.step = max(self.registry.iterations(), default=self.step)
+        if self.coordinates or not self.has_begun:
+            self.step = max([0, *self.registry.iterations()]) or self.step
         self.record("end")
 
 
@@ -222,16 +222,15 @@ def watch(module: Any, load: Any) -> None:
 
     after: dict[str, Callable[..., object]] = {
         "CallbackList.on_train_begin": lambda self, logs=None: made.begin_fit(self),
-        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: made.begin_epoch(self, epoch),
+        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(made, "batch", -1),
         "CallbackList.on_train_batch_end": lambda self, batch, logs=None: made.end_batch(self, batch),
         "CallbackList.on_epoch_end": lambda self, epoch, logs=None: made.end_epoch(epoch, logs),
         "CallbackList.on_train_end": lambda self, logs=None: made.end_fit(self),
-        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: setattr(made.counter, "coordinates", True),
+        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: setattr(made, "coordinates", True),
         "ClusterCoordinator.join": lambda self: made.join(),
         **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
     }
-    holds = {"CallbackList.on_train_batch_begin": lambda self, *args, **kwargs: made.hold()}
-    hook.watch(module, {path: guarded(call) for path, call in after.items()}, holds)
+    hook.watch(module, {path: guarded(call) for path, call in after.items()}, {})
     if hasattr(module, "ProgressChannel"):
         hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
     for path in (

@@ -22,11 +22,6 @@ def steps_of(text: str) -> frozenset[int]:
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
 
 
-def holds_of(text: str) -> frozenset[int]:
-    """Return the steps in `0,hold=50`, after which the task waits for a fault."""
-    return steps_of(text.replace("hold=", "")) - steps_of(text)
-
-
 class Output:
     """Writes the records of this attempt of this task; nothing in a child process."""
 

@@ -77,8 +77,8 @@ class Registry:
         roles = dict(self.roles())
         values = []
         for entry, variable in self.living():
-            entry.role = roles.get(id(variable), entry.role)
             leaf = leaf_of(variable)
+            entry.role = roles.get(id(leaf), entry.role)
             try:
                 array = read(leaf)
             except Exception as error:  # it has no value yet, or its server is gone
@@ -94,17 +94,17 @@ class Registry:
         return values
 
     def roles(self) -> Iterator[tuple[int, str]]:
-        """Yield the ids of the variables of metrics and optimizers, with their roles; the most special ones last."""
+        """Yield the ids of the leaves of metrics and optimizers, with their roles; the most special ones last."""
         for metric in alive(self.metrics):
-            yield from ((id(variable), "metric") for variable in variables_of(metric))
+            yield from ((id(leaf_of(variable)), "metric") for variable in variables_of(metric))
         optimizers = alive(self.optimizers)
         for optimizer in optimizers:
-            yield from ((id(variable), "optimizer") for variable in variables_of(optimizer))
+            yield from ((id(leaf_of(variable)), "optimizer") for variable in variables_of(optimizer))
         for optimizer in optimizers:
             hyper = getattr(optimizer, "_hyper", {})
             rate = getattr(optimizer, "_learning_rate", None)
-            yield id(hyper.get("learning_rate") if rate is None else rate), "learning-rate"
-            yield id(getattr(optimizer, "_iterations", None)), "counter"
+            yield id(leaf_of(hyper.get("learning_rate") if rate is None else rate)), "learning-rate"
+            yield id(leaf_of(getattr(optimizer, "_iterations", None))), "counter"
 
 
 def alive(made: Iterable[Callable[[], Any]]) -> list[Any]:
@@ -124,9 +124,10 @@ def variables_of(owner: Any) -> list[Any]:
 def count_of(optimizer: Any) -> int:
     """Return how many steps an optimizer has made; 0 if it does not count them."""
     try:  # why not `iterations`: Keras 2's older optimizers create that variable when it is first read
-        return int(read(leaf_of(optimizer._iterations)))
+        own = int(read(leaf_of(optimizer._iterations)))
     except Exception:  # a subclass of the program's may raise anything
         return 0
+    return own or count_of(getattr(optimizer, "inner_optimizer", None))  # of one that scales losses
 
 
 def parts_of(variable: Any) -> tuple[Any, ...]:
@@ -155,9 +156,10 @@ def read(leaf: Any) -> Any:
     with record.stop_recording():
         operations = sys.modules["tensorflow.python.ops.gen_resource_variable_ops"]
         array = operations.read_variable_op(leaf.handle, leaf.dtype).numpy()
-    if array.dtype.kind == "V":
+    kind = getattr(getattr(array, "dtype", None), "kind", "")
+    if kind == "V":
         return array.astype("float32")  # bfloat16 and the like, which NumPy's files do not have
-    return array if array.dtype.kind in "biufc" else None
+    return array if kind and kind in "biufc" else None
 
 
 def sampled(array: Any, largest: int) -> Any:

@@ -1,0 +1,145 @@
+"""The phases of a program at which `clusterkit exam` breaks something, and the wait for that.
+
+Loaded by path: standard library only. When a task reaches a phase, it records that; at one that it is to be held at it
+waits, at exactly this place, for the signal that ends or stops it. A hook that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import wraps
+from typing import Any
+
+HOLD = 1.5  # seconds that a task waits at a phase; a signal that ends it ends them
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+SAVES = {"save": "saved", "write": "saved"}
+LOADS = ("restore", "read")
+
+
+class Phases:
+    """The phases that this process has reached, and those at which it is to wait: `hold=worker-1/saving-rename`."""
+
+    def __init__(self, output: Any, words: Iterable[str]) -> None:
+        self.output = output
+        task = output.name.rpartition(".")[0]
+        held = [word.removeprefix("hold=") for word in words if word.startswith("hold=")]
+        self.held = {phase for name, _, phase in (each.partition("/") for each in held) if name in (task, "all")}
+        self.reached: set[str] = set()
+        self.saves = 0  # how many saves are in progress
+        self.directory = os.path.realpath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
+
+    def reach(self, phase: str) -> None:
+        """Record that a phase is reached for the first time, and wait if the task is to be held there."""
+        if phase in self.reached or not self.output.is_open:
+            return
+        self.reached.add(phase)
+        self.output.write("phase", phase=phase)
+        if phase in self.held:
+            time.sleep(HOLD)
+
+    def holds(self, name: str, *args: Any) -> None:
+        """Take an audit event: a call of the system on a file of a checkpoint that is being written."""
+        if name == "open" and len(args) == 3 and isinstance(args[2], int) and args[2] & WRITES:
+            path, phase = args[0], "saving-open"
+        elif name == "os.rename":
+            path, phase = args[1], "saving-rename"
+        else:
+            return
+        if phase not in self.reached and self.is_saved(path):
+            self.reach(phase)
+
+    def is_saved(self, path: Any) -> bool:
+        """Whether a file belongs to a checkpoint: below the run's directory, or opened by a function that saves."""
+        with suppress(TypeError, ValueError):
+            text = os.path.realpath(os.fsdecode(path))
+            is_own = text.startswith(self.output.directory)
+            return not is_own and (self.saves > 0 or text.startswith(self.directory + os.sep))
+        return False
+
+    def sync(self, fd: Any) -> None:
+        """Take a call of `os.fsync`."""
+        with suppress(OSError, TypeError):
+            if self.is_saved(os.readlink(f"/proc/self/fd/{fd if isinstance(fd, int) else fd.fileno()}")):
+                self.reach("saving-sync")
+
+
+_made: list[Phases] = []  # of this process
+
+
+def phases_of(load: Any) -> Phases:
+    """Return the phases of this process, and watch its files from the first call on."""
+    if not _made:
+        words = os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(",")
+        _made.append(made := Phases(load("task/patches/recorder_output").output, words))
+        if made.held:
+            sys.addaudithook(lambda name, args: made.holds(name, *args) if name in ("open", "os.rename") else None)
+            os.fsync = _before(os.fsync, made.sync)
+            made.reach("importing")
+    return _made[0]
+
+
+def watch(module: Any, load: Any) -> None:
+    """Patch what saves, restores and exports in a module."""
+    made = phases_of(load)
+    if not made.held:
+        return
+    names = vars(module)
+    for name, phase in (("save_v2", "saving-write"), ("merge_v2_checkpoints", "saving-rename")):
+        if name in names and module.__name__.endswith("gen_io_ops"):
+            setattr(module, name, _before(names[name], lambda *args, phase=phase, **kwargs: made.reach(phase)))
+    for kind in ("Checkpoint", "CheckpointManager"):
+        if isinstance(found := names.get(kind), type):
+            _watch_checkpoints(made, found)
+    for name in ("save_model", "save_weights", "export_saved_model"):
+        if name in names and callable(names[name]):
+            setattr(module, name, _during(made, names[name], "exporting", ""))
+    for name in ("load_model", "load_weights"):
+        if name in names and callable(names[name]):
+            setattr(module, name, _before(names[name], lambda *_, **__: made.reach("restoring")))
+
+
+def _watch_checkpoints(made: Phases, kind: Any) -> None:
+    for name, phase in SAVES.items():
+        if name in vars(kind):
+            setattr(kind, name, _during(made, getattr(kind, name), "", phase))
+    for name in LOADS:
+        if name in vars(kind):
+            setattr(kind, name, _before(getattr(kind, name), lambda self, path=None, *_, **__: _restore(made, path)))
+
+
+def _restore(made: Phases, path: Any) -> None:
+    if path is not None:
+        made.reach("restoring")
+
+
+def _before(plain: Callable[..., Any], call: Callable[..., object]) -> Callable[..., Any]:
+    @wraps(plain)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        with suppress(Exception):
+            call(*args, **kwargs)
+        return plain(*args, **kwargs)
+
+    return patched
+
+
+def _during(made: Phases, plain: Callable[..., Any], first: str, last: str) -> Callable[..., Any]:
+    """Return a function that saves, and reaches a phase before that or after."""
+
+    @wraps(plain)
+    def patched(*args: Any, **kwargs: Any) -> Any:
+        if first:
+            made.reach(first)
+        made.saves += 1
+        try:
+            result = plain(*args, **kwargs)
+        finally:
+            made.saves -= 1
+        if last and not made.saves:
+            made.reach(last)
+        return result
+
+    return patched
