@@ -177,10 +177,12 @@ class Recorder:
         self.kept = []
 
     def record_end(self) -> None:
-        """Record the last rows and the variables; not those on servers, which hang, after an exception."""
-        for step, rows in self.rows.take(self.step, self.step + 1):
-            self.output.write_rows(step, rows)
-        if self.has_begun and not self.output.rows and not self.coordinates:
+        """Record the variables; not those on servers, which hang, after an exception."""
+        if not self.coordinates and not self.has_begun:
+            self.output.note("No steps were seen. The program may report them: clusterkit.training.report(step).")
+            for step, rows in self.rows.take(0, 1):
+                self.output.write_rows(step, rows)
+        elif not self.coordinates and not self.output.rows:
             self.output.note("No rows are recorded: no training step was computed by Strategy.run.")
         if self.coordinates and getattr(sys, "last_value", None) is not None:
             self.output.note("The end is not recorded: the coordinator has ended by an exception.")

@@ -16,7 +16,6 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-
 # How to get and set the state of a module that draws numbers.
 STATES = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set_state")}
 LIBRARIES = ("tensorflow", "keras", "tf_keras")
