@@ -73,6 +73,27 @@ def loop(strategy):
     return model.get_weights()
 
 
+def called(strategy):
+    """Calls `strategy.run` with a function of TensorFlow, outside any other, as often as there are steps."""
+    model = made(strategy, "sgd")
+    data = tf.data.Dataset.from_tensor_slices(arrays()).batch(BATCH, drop_remainder=True)
+
+    @tf.function
+    def step(rows, sums):
+        with tf.GradientTape() as tape:
+            loss = tf.constant(0.0)
+            for row in rows:  # a loop that autograph converts
+                loss += tf.reduce_sum(model(row[None]) ** 2)
+            loss += tf.reduce_sum((model(rows) - sums) ** 2) / BATCH
+        gradients = tape.gradient(loss, model.trainable_variables)
+        model.optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+
+    for batch in strategy.experimental_distribute_dataset(data):
+        strategy.run(step, args=batch)
+    assert step.experimental_get_tracing_count() <= 1
+    return model.get_weights()
+
+
 def eager(strategy):
     """A loop without functions of TensorFlow, in which a GradientTape watches what it should not watch twice."""
     model = made(strategy, "sgd")
@@ -128,6 +149,6 @@ def odd(strategy):
 
 if __name__ == "__main__":
     out, way = sys.argv[1:3]
-    several = way in ("fit", "loop")
+    several = way in ("fit", "loop", "called")
     weights = globals()[way](tf.distribute.MultiWorkerMirroredStrategy() if several else tf.distribute.get_strategy())
     np.savez(f"{out}.{os.environ.get('CLUSTERKIT_TASK', 'alone')}.npz", *weights)

@@ -183,17 +183,30 @@ class Recorder:
         self.kept = []
 
     def record_end(self) -> None:
-        """Record the last rows and the variables; not those on servers, which hang, after an exception."""
-        for step, rows in self.rows.take(self.step, self.step + 1):
-            self.output.write_rows(step, rows)
-        if self.has_begun and not self.output.rows and not self.coordinates:
-            self.output.note("No rows are recorded: no training step was computed by Strategy.run.")
-        if self.coordinates and getattr(sys, "last_value", None) is not None:
-            self.output.note("The end is not recorded: the coordinator has ended by an exception.")
-            return
-        if self.coordinates or not self.has_begun:
+        """Record the variables; not those on servers, which hang, after an exception."""
+        if self.coordinates:
+            if getattr(sys, "last_value", None) is not None:
+                self.output.note("The end is not recorded: the coordinator has ended by an exception.")
+                return
             self.step = max([0, *self.registry.iterations()]) or self.step
+        elif not self.has_begun:
+            self.output.note("No steps were seen. The program may report them: clusterkit.training.report(step).")
+            for step, rows in self.rows.take(0, 1):
+                self.output.write_rows(step, rows)
+        else:
+            self.end_step()
+            if not self.output.rows:
+                self.output.note("No rows are recorded: no training step was computed by Strategy.run.")
         self.record("end")
+
+    def end_step(self) -> None:
+        """Count a step after which the program has ended at once, in a callback say."""
+        if self.fits:
+            counts = [self.base + self.state.count_of(optimizer) for optimizer in self.state.alive(self.fitted[-1:])]
+        else:
+            counts = [] if self.fitted else self.registry.iterations()
+        if (now := max(counts, default=0)) > self.step:
+            self.advance(now)
 
 
 def is_eager_main() -> bool:

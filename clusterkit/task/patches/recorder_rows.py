@@ -16,6 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 here = _local()  # `computes`: whether this thread's step has computed gradients
+decorated: dict[int, Any] = {}  # every `tf.function` that `Strategy.run` has been given, by its id
 pending: list[list[str]] = []  # the digests of each replica's step since the last step was counted
 
 
@@ -67,20 +68,32 @@ def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
     """Return a replica's function that also records its rows if it is a training step."""
     if not output.is_open or "ParameterServer" in type(strategy).__name__:
         return function
-    status = module.autograph_ctx.control_status_ctx()
-    converted = module.autograph.tf_convert(function, status, convert_by_default=False)
+    if not hasattr(function, "_decorate"):
+        status = module.autograph_ctx.control_status_ctx()
+        step = counted(module.autograph.tf_convert(function, status, convert_by_default=False), output)
+        step.autograph_info__ = None  # it is converted
+        return step
+    if id(function) not in decorated:  # a `tf.function`, which stays one
+        decorated[id(function)] = function
+        decorators = sys.modules["tensorflow.python.util.tf_decorator"]
+        function._decorate(lambda plain: decorators.make_decorator(plain, counted(plain, output)))
+    return function
+
+
+def counted(function: Any, output: Any) -> Any:
+    """Return a function of Python that also records its rows if it has computed gradients."""
 
     def step(*args: Any, **kwargs: Any) -> Any:
         outer, here.computes = getattr(here, "computes", False), False
         try:
-            outputs = converted(*args, **kwargs)
+            outputs = step.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
             if here.computes:
                 output.guarded("Rows are not recorded", lambda: record((args, kwargs), output))
         finally:
             here.computes = outer
         return outputs
 
-    step.autograph_info__ = None  # type: ignore[attr-defined]
+    step.__wrapped__ = function  # type: ignore[attr-defined]  # TensorFlow replaces it by a converted one
     return step
 
 

@@ -41,7 +41,7 @@ class Registry:
 
     def add(self, variable: Any, name: str) -> None:
         """Add a variable, in place of those that it consists of."""
-        for part in parts_of(variable):
+        for part in reversed(parts_of(variable)):
             self.drop(part)
         known = self.entries.get(id(variable))
         if known is not None and known.variable() is variable:  # it was given another value
@@ -52,7 +52,7 @@ class Registry:
 
     def drop(self, variable: Any) -> None:
         """Forget a variable and the parts that it consists of; its name is free again."""
-        for part in parts_of(variable):
+        for part in reversed(parts_of(variable)):
             self.drop(part)
         known = self.entries.get(id(variable))
         if known is not None and known.variable() is variable:
