@@ -18,6 +18,11 @@ from clusterkit.words.model import Task, number_of
 TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
 AGREEMENT = 1e-6  # how far apart the workers of a gang may be, as a share of the variable
 CONSTANT = 0.05  # how far a factor may be from a constant one
+_SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
+_SAME_VALUES = (
+    "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
+    "alone."
+)
 COMPARED = ("weight", "optimizer", "batch-norm")
 
 
@@ -40,7 +45,7 @@ def tolerance(step: int) -> float:
 def equality(one: Recording, several: Sequence[Recording]) -> list[Finding]:
     """What differs between a job of one worker and the same job with several, the leader's recording first."""
     found = [*rows_findings(one, several), *agreement(several)]
-    if any(finding.code in ("same-rows", "global-batch") for finding in found):
+    if any(finding.code in ("same-rows", "global-batch", "batch-norm") for finding in found):
         return found  # the two compute something else; their weights say nothing more
     differing = first_differences(one, several[0])
     return found + ([explained(differing, len(several))] if differing else [])
@@ -66,12 +71,12 @@ def agreement(several: Sequence[Recording]) -> Iterator[Finding]:
             if theirs is None or theirs.step != step:
                 continue
             if (name := _disagreement(state, theirs)) is not None:
+                is_norm = state.variables[name].kind == "batch-norm"
                 yield Finding(
-                    "workers-differ",
+                    "batch-norm" if is_norm else "workers-differ",
                     f"After step {step}, {name} of {other.task} is not that of {leader.task}: "
                     "the workers of a gang have to hold the same values.",
-                    "Create every variable inside strategy.scope(), from the same seed, and update it through the "
-                    "strategy's optimizer alone.",
+                    _SYNCHRONIZED if is_norm else _SAME_VALUES,
                 )
                 return
 
@@ -219,7 +224,7 @@ def explained(differing: Sequence[Difference], workers: int) -> Finding:
             "batch-norm",
             f"Batch normalization differs: {norms[0].name} after step {first.step} is not that of 1 worker, since each "
             "of the workers normalizes its own part of the batch.",
-            "Use keras.layers.BatchNormalization(synchronized=True).",
+            _SYNCHRONIZED,
         )
     factor = _common_factor(differing, workers)
     if factor is not None and factor > 1:

@@ -14,7 +14,7 @@ from clusterkit.exam.equality import draws, equality
 from clusterkit.exam.model import Cell, CellResult, Chapter, Finding, Report, judged, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption
 from clusterkit.exam.runs import Examined, Runs
-from clusterkit.exam.survival import SurvivalCell, middle_step, survival_cells, survived
+from clusterkit.exam.survival import SurvivalCell, middle_step, survival_cells, survived, unreachable
 from clusterkit.job.options import Options
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
@@ -62,7 +62,7 @@ class Examiner:
             is_exact = self.report.passed(Chapter.REPEAT) and runs.is_synchronous
             yield from self._equality(runs, again)
             yield from self._resume(runs, again if is_exact else None)
-            yield from self._survival(runs, again if is_exact else None)
+            yield from self._survival(runs, again, again if is_exact else None)
 
     def replay(self, cell: Cell) -> str:
         """Return the command that examines this cell alone."""
@@ -141,14 +141,16 @@ class Examiner:
                 result = _resumed(runs, cell, one, exact) if saves else not_reached(cell, SAVES_NOTHING)
                 yield self.report.add(result)
 
-    def _survival(self, runs: Runs, exact: Examined | None) -> Iterator[CellResult]:
+    def _survival(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
         """Each fault in each phase."""
         compared = exact if self.report.passed(Chapter.RESUME) else None
         for one in survival_cells(runs.job, runs.baseline, self.disk):
             if (self.phases is None or one.phase in self.phases or self.chosen) and self._is_wanted(one.cell):
                 self.begun(one.cell)
-                saves = one.phase != "restoring" or runs.baseline.checkpoints
-                yield self.report.add(_broken(runs, one, compared) if saves else not_reached(one.cell, SAVES_NOTHING))
+                why = unreachable(one, again.tasks)
+                if one.phase == "restoring" and not runs.baseline.checkpoints:
+                    why = SAVES_NOTHING
+                yield self.report.add(not_reached(one.cell, why) if why else _broken(runs, one, compared))
 
     def _is_wanted(self, cell: Cell) -> bool:
         if self.chosen:

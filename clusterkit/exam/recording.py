@@ -54,6 +54,7 @@ class Recording:
     rows: dict[int, tuple[str, ...]] = field(default_factory=dict)
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
+    phases: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -25,31 +25,40 @@ EXACT = tuple(_FORGOTTEN)
 
 def resumption(unbroken: Recording, continued: Recording) -> list[Finding]:
     """What a continued attempt had forgotten when it began, by its state then, its rows, its epochs and its end."""
-    found = list(_restored(unbroken, continued))
+    begun = continued.begin
+    found = list(_restored(unbroken, begun))
+    if begun is not None and begun.step == 0 and found:
+        return found  # its count of steps began anew, so that nothing after that can be compared
     found += _position(unbroken, continued)
     if not found:
         found += _ends(unbroken, continued)
     return found
 
 
-def _restored(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
-    begun = continued.begin
+def _restored(unbroken: Recording, begun: State | None) -> Iterator[Finding]:
     if begun is None:
         return
     expected = unbroken.states.get(begun.step)
     if begun.step == 0 and unbroken.begin is not None:
-        yield Finding(
-            "began-anew",
-            "The program began at step 0 although it had saved a checkpoint: it restored nothing.",
-            "Restore the newest checkpoint before the first step: checkpoint.restore(manager.latest_checkpoint).",
-        )
-        return
+        expected = next((state for state in unbroken.states.values() if _has_weights_of(begun, state)), None)
+        if expected is None:
+            yield Finding(
+                "began-anew",
+                "The program began at step 0 although it had saved a checkpoint: it restored nothing.",
+                "Restore the newest checkpoint before the first step: checkpoint.restore(manager.latest_checkpoint).",
+            )
+            return
     if expected is None:
         return
     for kind, name in differing_kinds(expected, begun).items():
         code, what, remedy = _FORGOTTEN[kind]
-        text = f"At step {begun.step}, where the program continued, {what} not what the unbroken run had: {name}."
+        text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
         yield Finding(code, text, remedy)
+
+
+def _has_weights_of(begun: State, state: State) -> bool:
+    weights = [name for name, variable in begun.variables.items() if variable.kind == "weight"]
+    return state.step > 0 and bool(weights) and "weight" not in differing_kinds(state, begun)
 
 
 def differing_kinds(expected: State, found: State) -> dict[str, str]:

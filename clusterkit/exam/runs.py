@@ -71,7 +71,7 @@ class Runs:
 
     def up(self, name: str, changes: Options, *breaks: Break, words: Sequence[str] = ()) -> Examined:
         """Do a run, and break it at the phases that its tasks reach. `words` are more of what --record takes."""
-        recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
+        recorded = [*self._steps(), "phases", *words, *(one.hold for one in breaks)]
         # A fault that waits for a step has each step reported at once.
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": [NEVER]}
         breaking = Breaking(breaks, self.job.limits.grace, not self.is_synchronous)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from clusterkit.chaos.model import Baseline
 from clusterkit.exam.breaking import STEP, Break
 from clusterkit.exam.model import Cell, Chapter, Finding
+from clusterkit.exam.recording import Recording
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -71,6 +72,14 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
             dead = () if middle is None else (Break(job.leader, f"{STEP}{middle}", f"{FaultAction.KILL} {job.leader}"),)
             breaks = (*dead, *breaks) if dead else ()
     return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), phase, breaks)
+
+
+def unreachable(one: SurvivalCell, unbroken: Sequence[Recording]) -> str:
+    """Why a phase cannot be reached, if its task never did so in the unbroken run; empty if it may be."""
+    reached = {phase for task in unbroken if task.task == one.breaks[-1].task for phase in task.phases}
+    if one.phase in ("restoring", "step", "last-step") or one.phase in reached:
+        return ""
+    return f"{one.breaks[-1].task} never reaches the phase {one.phase}"
 
 
 def middle_step(baseline: Baseline) -> int | None:

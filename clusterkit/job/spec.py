@@ -27,7 +27,7 @@ MOST = 4096  # tasks on one machine; a slip of the finger above it, and the plan
 MOST_ON_HOSTS = 16_384  # in all; a host learns all endpoints in one message, which has up to 1 MiB
 LONGEST_COMMAND = 30_000  # characters; the system takes 128 KiB in one argument
 
-_RECORDED = re.compile(r"\d+|no-dropout|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")  # see task/patches/recorder.py
+_RECORDED = re.compile(r"\d+|no-dropout|phases|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")  # see task/patches/recorder.py
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide what is right for the others. If one of them is wrong, problems of the others mislead.
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}

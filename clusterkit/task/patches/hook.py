@@ -102,7 +102,7 @@ PATCHES = {
         "keras.src.backend.tensorflow.random": ("recorder_seeds", "leave_out_dropout"),
         **dict.fromkeys(
             (
-                "tensorflow.python.ops.gen_io_ops",
+                *("tensorflow.python.ops.gen_io_ops", "tensorflow._api.v2.raw_ops"),
                 *("tensorflow.python.checkpoint.checkpoint", "tensorflow.python.checkpoint.checkpoint_management"),
                 *("keras.src.saving.saving_api", "keras.src.export.saved_model", "tensorflow.python.saved_model.save"),
             ),

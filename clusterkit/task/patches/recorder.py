@@ -162,6 +162,11 @@ class Recorder:
         elif not self.fits and not any(self.registry.iterations()):
             self.advance(int(step))
 
+    def sent(self, channel: Any, kind: str, **fields: object) -> None:
+        """A message was sent to the supervisor: perhaps that a checkpoint is complete."""
+        if kind == "checkpoint":
+            self.phases.reach("saved")
+
     def join(self) -> None:
         """Record a coordinator's variables when it has waited for its workers."""
         self.step = max([0, *self.registry.iterations()]) or self.step
@@ -243,9 +248,14 @@ def watch(module: Any, load: Any) -> None:
         "ClusterCoordinator.join": lambda self: made.join(),
         **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
     }
-    hook.watch(module, {path: guarded(call) for path, call in after.items()}, {})
+    hook.watch(
+        module,
+        {path: guarded(call) for path, call in after.items()},
+        {"CallbackList.on_test_begin": lambda *args, **kwargs: made.phases.reach("evaluating")},
+    )
     if hasattr(module, "ProgressChannel"):
         hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
+        hook.after(module.ProgressChannel, "send", guarded(made.sent))
     for path in (
         "Function.__call__",
         "BaseOptimizer.apply",

@@ -9,13 +9,17 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
 from typing import Any
 
 HOLD = 1.5  # seconds that a task waits at a phase; a signal that ends it ends them
-WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+WRITES = {  # TensorFlow's operations, in the module of each and in tf.raw_ops
+    **dict.fromkeys(("save_v2", "SaveV2"), "saving-write"),
+    **dict.fromkeys(("merge_v2_checkpoints", "MergeV2Checkpoints"), "saving-rename"),
+}
 SAVES = {"save": "saved", "write": "saved"}
 LOADS = ("restore", "read")
 
@@ -23,11 +27,12 @@ LOADS = ("restore", "read")
 class Phases:
     """The phases that this process has reached, and those at which it is to wait: `hold=worker-1/saving-rename`."""
 
-    def __init__(self, output: Any, words: Iterable[str]) -> None:
+    def __init__(self, output: Any, words: Sequence[str]) -> None:
         self.output = output
         task = output.name.rpartition(".")[0]
         held = [word.removeprefix("hold=") for word in words if word.startswith("hold=")]
         self.held = {phase for name, _, phase in (each.partition("/") for each in held) if name in (task, "all")}
+        self.is_watched = "phases" in words
         self.reached: set[str] = set()
         self.saves = 0  # how many saves are in progress
         self.directory = os.path.realpath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
@@ -43,7 +48,7 @@ class Phases:
 
     def holds(self, name: str, *args: Any) -> None:
         """Take an audit event: a call of the system on a file of a checkpoint that is being written."""
-        if name == "open" and len(args) == 3 and isinstance(args[2], int) and args[2] & WRITES:
+        if name == "open" and len(args) == 3 and isinstance(args[2], int) and args[2] & TO_WRITE:
             path, phase = args[0], "saving-open"
         elif name == "os.rename":
             path, phase = args[1], "saving-rename"
@@ -75,7 +80,7 @@ def phases_of(load: Any) -> Phases:
     if not _made:
         words = os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(",")
         _made.append(made := Phases(load("task/patches/recorder_output").output, words))
-        if made.held:
+        if made.is_watched:
             sys.addaudithook(lambda name, args: made.holds(name, *args) if name in ("open", "os.rename") else None)
             os.fsync = _before(os.fsync, made.sync)
             made.reach("importing")
@@ -85,11 +90,11 @@ def phases_of(load: Any) -> Phases:
 def watch(module: Any, load: Any) -> None:
     """Patch what saves, restores and exports in a module."""
     made = phases_of(load)
-    if not made.held:
+    if not made.is_watched:
         return
     names = vars(module)
-    for name, phase in (("save_v2", "saving-write"), ("merge_v2_checkpoints", "saving-rename")):
-        if name in names and module.__name__.endswith("gen_io_ops"):
+    for name, phase in WRITES.items():
+        if name in names:
             setattr(module, name, _before(names[name], lambda *args, phase=phase, **kwargs: made.reach(phase)))
     for kind in ("Checkpoint", "CheckpointManager"):
         if isinstance(found := names.get(kind), type):
