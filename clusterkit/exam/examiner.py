@@ -11,7 +11,7 @@ from clusterkit.chaos.schedule import SPARE
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import STEP, Break
 from clusterkit.exam.equality import draws, equality
-from clusterkit.exam.model import Cell, CellResult, Chapter, Finding, Report, judged, not_reached
+from clusterkit.exam.model import Cell, CellResult, Chapter, Finding, Grade, Report, judged, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption
 from clusterkit.exam.runs import Examined, Runs
 from clusterkit.exam.survival import SurvivalCell, middle_step, survival_cells, survived, unreachable
@@ -47,6 +47,13 @@ class Examiner:
     def examine(self) -> Iterator[CellResult]:
         """Examine the program. Ends early, with `report.irregular`, if it cannot be examined."""
         runs = Runs(self.trials, self.report.name, self.report.seed)
+        try:
+            yield from self._chapters(runs)
+        finally:
+            if not self.trials.keep:
+                self._remove(runs.started)
+
+    def _chapters(self, runs: Runs) -> Iterator[CellResult]:
         unbroken = runs.up("unbroken", {})
         if not unbroken.succeeded:
             self.report.irregular = f"it fails even unbroken: {unbroken.why}."
@@ -68,6 +75,13 @@ class Examiner:
         """Return the command that examines this cell alone."""
         template = self.trials.template.changed({"seed": self.report.seed}, "run_id", "timeout")
         return template.command("exam", f"--cell={cell}")
+
+    def _remove(self, started: Sequence[str]) -> None:
+        """Remove the runs that nobody will look at: those of cells that passed or were not reached."""
+        failed = {run for one in self.report.results if one.grade is Grade.FAILED for run in one.runs}
+        for run in started:
+            if run not in failed and not (self.report.irregular and run == started[-1]):
+                self.trials.remove(run)
 
     def _repeat(self, runs: Runs, unbroken: Examined, again: Examined) -> CellResult:
         """The same job twice, which tells how exactly other runs can be compared."""

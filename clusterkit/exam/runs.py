@@ -57,6 +57,7 @@ class Runs:
     def __init__(self, trials: Trials, name: str, seed: int) -> None:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
+        self.started: list[str] = []  # the ids of its runs
         self._spread = 0.0  # how far apart the metric of two unbroken runs is
 
     @property
@@ -74,6 +75,7 @@ class Runs:
         recorded = [*self._steps(), "phases", *words, *(one.hold for one in breaks)]
         # A fault that waits for a step has each step reported at once.
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": [NEVER]}
+        self.started.append(f"{self.name}-{name}")
         breaking = Breaking(breaks, self.job.limits.grace, not self.is_synchronous)
         run = self.trials.up(f"{self.name}-{name}", {**common, **changes}, breaking)
         return Examined(run, by_task(recordings(run.run.recorded)), breaking.missed)

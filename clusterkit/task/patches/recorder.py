@@ -162,6 +162,11 @@ class Recorder:
         elif not self.fits and not any(self.registry.iterations()):
             self.advance(int(step))
 
+    def coordinate(self) -> None:
+        """The program has a coordinator."""
+        self.coordinates = True
+        self.phases.reach("starting")
+
     def sent(self, channel: Any, kind: str, **fields: object) -> None:
         """A message was sent to the supervisor: perhaps that a checkpoint is complete."""
         if kind == "checkpoint":
@@ -244,7 +249,7 @@ def watch(module: Any, load: Any) -> None:
         "CallbackList.on_train_batch_end": lambda self, batch, logs=None: made.end_batch(self, batch),
         "CallbackList.on_epoch_end": lambda self, epoch, logs=None: made.end_epoch(epoch, logs),
         "CallbackList.on_train_end": lambda self, logs=None: made.end_fit(self),
-        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: setattr(made, "coordinates", True),
+        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: made.coordinate(),
         "ClusterCoordinator.join": lambda self: made.join(),
         **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
     }
