@@ -140,6 +140,7 @@ def test_a_coordinators_end_is_recorded(up: Start) -> None:
     kinds = found.kinds(("chief-0.1", "end", 10))
     assert (kinds["weight"], kinds["counter"], kinds["learning-rate"]) == (2, 1, 1)
     assert not found.rows
+    assert any("computed by other tasks" in line["text"] for line in found.others["note"])
 
 
 @pytest.mark.long

@@ -195,6 +195,7 @@ class Recorder:
     def record_end(self) -> None:
         """Record the variables; not those on servers, which hang, after an exception."""
         if self.coordinates:
+            self.output.note("No rows are recorded: the steps of a coordinator are computed by other tasks.")
             if getattr(sys, "last_value", None) is not None:
                 self.output.note("The end is not recorded: the coordinator has ended by an exception.")
                 return
