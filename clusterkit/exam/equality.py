@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 
@@ -44,8 +45,8 @@ def tolerance(step: int) -> float:
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[Finding]:
     """What differs between a job of one worker and the same job with several, the leader's recording first."""
-    found = [*rows_findings(one, several), *agreement(several)]
-    if any(finding.code != "workers-differ" for finding in found):
+    found = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
+    if any(finding.code not in ("workers-differ", "shared-file") for finding in found):
         return found  # the two compute something else; their weights say nothing more
     differing = first_differences(one, several[0])
     return found + ([explained(differing, len(several))] if differing else [])
@@ -59,6 +60,19 @@ def draws(several: Sequence[Recording]) -> bool:
             if before.kind == "random" and name in after and not is_same(before.values, after[name].values):
                 return True
     return False
+
+
+def shared_files(several: Sequence[Recording]) -> Iterator[Finding]:
+    """Files of checkpoints that several workers write."""
+    for first, second in combinations(several, 2):
+        if shared := sorted(first.files & second.files):
+            yield Finding(
+                "shared-file",
+                f"{first.task} and {second.task} both write {shared[0]}: what is in the file is by chance one's or the "
+                "other's, or a part of each.",
+                "Let worker:0 alone write it, or give each worker a path of its own.",
+            )
+            return
 
 
 def agreement(several: Sequence[Recording]) -> Iterator[Finding]:

@@ -68,7 +68,7 @@ class Examiner:
         if again.succeeded:
             is_exact = self.report.passed(Chapter.REPEAT) and runs.is_synchronous
             yield from self._equality(runs, again)
-            yield from self._resume(runs, again if is_exact else None)
+            yield from self._resume(runs, again, again if is_exact else None)
             yield from self._survival(runs, again, again if is_exact else None)
 
     def replay(self, cell: Cell) -> str:
@@ -136,7 +136,7 @@ class Examiner:
             result = judged(cell, equality(one, several), *ids, notes=notes)
         yield self.report.add(result)
 
-    def _resume(self, runs: Runs, exact: Examined | None) -> Iterator[CellResult]:
+    def _resume(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
         """Stopped and continued, or killed and restarted, against unbroken."""
         middle, leader = middle_step(runs.baseline), runs.job.leader
         if middle is None:
@@ -151,8 +151,7 @@ class Examiner:
             cell = Cell(Chapter.RESUME, name)
             if self._is_wanted(cell):
                 self.begun(cell)
-                saves = bool(runs.baseline.checkpoints)
-                result = _resumed(runs, cell, one, exact) if saves else not_reached(cell, SAVES_NOTHING)
+                result = _resumed(runs, cell, one, exact) if _saves(again) else not_reached(cell, SAVES_NOTHING)
                 yield self.report.add(result)
 
     def _survival(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
@@ -162,7 +161,7 @@ class Examiner:
             if (self.phases is None or one.phase in self.phases or self.chosen) and self._is_wanted(one.cell):
                 self.begun(one.cell)
                 why = unreachable(one, again.tasks)
-                if one.phase == "restoring" and not runs.baseline.checkpoints:
+                if one.phase == "restoring" and not _saves(again):
                     why = SAVES_NOTHING
                 yield self.report.add(not_reached(one.cell, why) if why else _broken(runs, one, compared))
 
@@ -173,6 +172,11 @@ class Examiner:
             return True
         self.report.skip([cell], "the time was up")
         return False
+
+
+def _saves(unbroken: Examined) -> bool:
+    """Whether a task has saved something in the unbroken run."""
+    return any(phase.startswith("sav") for recording in unbroken.tasks for phase in recording.phases)
 
 
 def _resumed(runs: Runs, cell: Cell, one: Break, exact: Examined | None) -> CellResult:

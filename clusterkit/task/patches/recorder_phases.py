@@ -6,6 +6,8 @@ waits, at exactly this place, for the signal that ends or stops it. A hook that 
 
 from __future__ import annotations
 
+import builtins
+import io
 import os
 import sys
 import time
@@ -15,6 +17,7 @@ from functools import wraps
 from typing import Any
 
 HOLD = 1.5  # seconds that a task waits at a phase; a signal that ends it ends them
+MOST_FILES = 50
 TO_WRITE = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 WRITES = {  # TensorFlow's operations, in the module of each and in tf.raw_ops
     **dict.fromkeys(("save_v2", "SaveV2"), "saving-write"),
@@ -34,6 +37,7 @@ class Phases:
         self.held = {phase for name, _, phase in (each.partition("/") for each in held) if name in (task, "all")}
         self.is_watched = "phases" in words
         self.reached: set[str] = set()
+        self.files: set[str] = set()  # that were opened to be written, or replaced
         self.saves = 0  # how many saves are in progress
         self.directory = os.path.realpath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
 
@@ -54,8 +58,12 @@ class Phases:
             path, phase = args[1], "saving-rename"
         else:
             return
-        if phase not in self.reached and self.is_saved(path):
+        if self.is_saved(path):
             self.reach(phase)
+            text = os.path.realpath(os.fsdecode(path))
+            if text not in self.files and len(self.files) < MOST_FILES:
+                self.files.add(text)
+                self.output.write("file", path=text)
 
     def is_saved(self, path: Any) -> bool:
         """Whether a file belongs to a checkpoint: below the run's directory, or opened by a function that saves."""
@@ -64,6 +72,18 @@ class Phases:
             is_own = text.startswith(self.output.directory)
             return not is_own and (self.saves > 0 or text.startswith(self.directory + os.sep))
         return False
+
+    def opening(self, plain: Callable[..., Any]) -> Callable[..., Any]:
+        """Return `open` with the phase after it, in which a file of a checkpoint is open and not yet written."""
+
+        @wraps(plain)
+        def patched(file: Any, mode: str = "r", *args: Any, **kwargs: Any) -> Any:
+            opened = plain(file, mode, *args, **kwargs)
+            if "saving-write" not in self.reached and set(mode) & set("wxa+") and self.is_saved(file):
+                self.reach("saving-write")
+            return opened
+
+        return patched
 
     def sync(self, fd: Any) -> None:
         """Take a call of `os.fsync`."""
@@ -83,6 +103,7 @@ def phases_of(load: Any) -> Phases:
         if made.is_watched:
             sys.addaudithook(lambda name, args: made.holds(name, *args) if name in ("open", "os.rename") else None)
             os.fsync = _before(os.fsync, made.sync)
+            builtins.open = io.open = made.opening(io.open)
             made.reach("importing")
     return _made[0]
 
