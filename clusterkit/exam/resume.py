@@ -41,6 +41,14 @@ def _restored(unbroken: Recording, begun: State | None) -> Iterator[Finding]:
     expected = unbroken.states.get(begun.step)
     if begun.step == 0 and unbroken.begin is not None:
         expected = next((state for state in unbroken.states.values() if _has_weights_of(begun, state)), None)
+        if expected is None and "weight" in differing_kinds(unbroken.begin, begun):
+            yield Finding(
+                "counter",
+                "The program continued with weights that it had saved, but counted its steps from 0: the optimizer was "
+                "not restored.",
+                _FORGOTTEN["optimizer"][2],
+            )
+            return
         if expected is None:
             yield Finding(
                 "began-anew",

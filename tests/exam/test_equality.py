@@ -18,7 +18,10 @@ ROWS = [f"{number:016x}" for number in range(8)]
 
 
 def recording(
-    index: int, weights: Mapping[int, Values], rows: Mapping[int, list[str]] | None = None, **more: tuple[str, Values]
+    index: int,
+    weights: Mapping[int, Values],
+    rows: Mapping[int, list[str]] | None = None,
+    more: Mapping[str, tuple[str, Values]] | None = None,
 ) -> Recording:
     """What a worker recorded: the weights after some steps, other variables after step 1, and the rows of each step."""
     states = {step: State(step, {"kernel": Variable("weight", False, values)}) for step, values in weights.items()}
@@ -64,8 +67,8 @@ def test_an_optimizer_that_ignores_the_size_of_gradients_shows_it_in_its_slots()
     slots = {"m": ("optimizer", GRADIENT), "v": ("optimizer", GRADIENT**2)}
     twice = {"m": ("optimizer", GRADIENT * 2), "v": ("optimizer", GRADIENT**2 * 4)}
     same = trained(1.0)
-    workers = [recording(index, same, **twice) for index in (0, 1)]
-    assert codes(recording(0, same, **slots), *workers) == ["loss-summed"]
+    workers = [recording(index, same, more=twice) for index in (0, 1)]
+    assert codes(recording(0, same, more=slots), *workers) == ["loss-summed"]
 
 
 def test_batch_normalization_is_named_before_what_follows_from_it() -> None:
@@ -73,7 +76,7 @@ def test_batch_normalization_is_named_before_what_follows_from_it() -> None:
     mean = {"mean": ("batch-norm", GRADIENT)}
     other = {"mean": ("batch-norm", GRADIENT * 1.3)}
     theirs = trained(1.0, 0.5)
-    found = codes(recording(0, trained(1.0), **mean), *(recording(index, theirs, **other) for index in (0, 1)))
+    found = codes(recording(0, trained(1.0), more=mean), *(recording(index, theirs, more=other) for index in (0, 1)))
     assert found == ["batch-norm"]
 
 

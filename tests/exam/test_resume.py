@@ -53,6 +53,8 @@ def continued(**changes: Any) -> Recording:
         ({"begin": state(6, "random")}, ["random-state"]),
         ({"begin": state(6, "other")}, []),
         ({"begin": state(0)}, ["began-anew"]),
+        ({"begin": state(0, "weight")}, ["counter"]),
+        ({"begin": dataclasses.replace(state(6, "optimizer"), step=0)}, ["optimizer"]),
         ({"rows": {7: ("row 1",), 8: ("row 2",)}}, ["epoch", "data-position"]),
         ({"rows": dict.fromkeys(range(7, 13), ("row 1",))}, ["data-position"]),
         ({"end": state(16)}, ["epoch"]),
