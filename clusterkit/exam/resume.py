@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 
 from clusterkit.exam.model import Finding
@@ -21,6 +22,7 @@ _FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
     "batch-norm": ("weights", "the moving averages are", "Save all variables of the model, not only the trainable."),
 }
 EXACT = tuple(_FORGOTTEN)
+ROUNDING = 1e-5  # how far apart sums of the same numbers in another order may be, as metrics are after a resume
 
 
 def resumption(unbroken: Recording, continued: Recording) -> list[Finding]:
@@ -107,7 +109,7 @@ def _ends(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
     forgotten = {
         name: (value, continued.callbacks[name])
         for name, value in unbroken.callbacks.items()
-        if name in continued.callbacks and continued.callbacks[name] != value and value == value
+        if math.isfinite(value) and not math.isclose(continued.callbacks.get(name, value), value, rel_tol=ROUNDING)
     }
     if forgotten:
         name, (wanted, got) = next(iter(forgotten.items()))
@@ -120,7 +122,7 @@ def _ends(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
     for epoch in sorted(common):
         mine, theirs = unbroken.logs[epoch], continued.logs[epoch]
         for name in mine.keys() & theirs.keys():
-            if mine[name] != theirs[name] and mine[name] == mine[name] and not forgotten:
+            if not math.isclose(mine[name], theirs[name], rel_tol=ROUNDING) and not forgotten:
                 yield Finding(
                     "metrics",
                     f"The metric {name} of epoch {epoch + 1} is {theirs[name]:.6g}, {mine[name]:.6g} in the unbroken "
