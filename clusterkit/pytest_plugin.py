@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
     from clusterkit.api import Attempt, Cluster, Result, TaskHandle
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords
+    from clusterkit.exam.model import Report
 
 P = TypeVar("P")
 TIMEOUT = "2m"
@@ -63,6 +64,13 @@ class Clusters:
         self.started.append(cluster)
         self._ends.callback(cluster.stop)
         return cluster
+
+    def exam(self, program: str | os.PathLike[str], quick: bool = True, **options: Unpack[Keywords]) -> Report:
+        """Examine a program as `clusterkit exam` does: `assert cluster.exam("train.py", workers=2).exit_code == 0`."""
+        from clusterkit.exam.asked import examined
+
+        __tracebackhide__ = True
+        return examined(self._find(program), quick, self._ends, **options)
 
     def _find(self, path: P) -> P | Path:
         """Return where a relative path is; unchanged if it is below the current directory, or nowhere."""

@@ -40,13 +40,15 @@ ROOMS = {
     },
     "api": {"text", "words", "system", "store", "ledger", "job", "task", "warm", "views"},
     # A campaign is a program over the Python API: it starts, shares and ends runs as a test suite does.
-    "chaos": {"text", "words", "store", "job", "machine", "ledger", "views", "api"},
+    "chaos": {"text", "words", "store", "job", "machine", "ledger", "views", "api", "supervisor"},
+    # An exam is a campaign whose runs are compared with each other.
+    "exam": {"text", "words", "store", "network", "job", "ledger", "views", "api", "chaos"},
     "cli": {
         *("text", "words", "system", "store", "network", "faults", "ledger", "job", "warm", "backends", "views"),
-        *("tensorboard", "page", "supervisor", "chaos", "check", "explain", "doctor", "engines", "examples"),
+        *("tensorboard", "page", "supervisor", "chaos", "exam", "check", "explain", "doctor", "engines", "examples"),
         "__init__",
     },
-    "pytest_plugin": {"text", "words", "store", "views", "api"},
+    "pytest_plugin": {"text", "words", "store", "views", "api", "exam"},
     "patches": {"words", "job", "task"},
     "examples": set[str](),
     "__init__": {"words", "store", "api"},
@@ -63,7 +65,8 @@ PURE = (
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
     *(f"ledger/{name}" for name in ("startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
-    *("check/findings", "check/misplaced", "check/rules", "check/source"),
+    *(f"exam/{name}" for name in ("equality", "model", "recording", "resume", "text")),
+    *("check/averages", "check/case", "check/findings", "check/misplaced", "check/rules", "check/source"),
     *(f"explain/{name}" for name in ("data", "environment", "frames", "gangs", "keras", "loops", "matching", "peers")),
     *(f"explain/{name}" for name in ("program", "resolvers", "row", "servers", "table")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules"),

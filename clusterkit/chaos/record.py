@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import threading
 import time
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from clusterkit.chaos.text import document
 from clusterkit.chaos.trial import JobTemplate
 from clusterkit.store.campaigns import RUNNING, CampaignFile
 from clusterkit.words import wire
-from clusterkit.words.secrets import without_credentials, without_secrets
+from clusterkit.words.secrets import without_secrets
 
 FORMAT = 1  # of the record; readers ignore unknown keys
 
@@ -124,5 +123,4 @@ def _command(asked: JobTemplate, terms: Terms) -> str:
     own += [] if terms.measure.name is None else [f"--metric={terms.measure.name}"]
     own += [] if terms.measure.tolerance is None else [f"--tolerance={terms.measure.tolerance:g}"]
     own += ["--fail-fast"] * terms.fail_fast + ["--keep"] * terms.keep
-    words = ["clusterkit", "chaos", *own, *asked.changed({"seed": terms.seed}, "run_id").words()]
-    return shlex.join(map(without_credentials, words))
+    return asked.changed({"seed": terms.seed}, "run_id").command("chaos", *own)

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,6 +36,13 @@ LONG = 1e9  # seconds: the run's own --timeout ends it
 NEVER = "stop any for=1s @ step=99999999999"
 
 
+During = Callable[[Supervisor, RunDirectory], None]
+
+
+def _nothing(supervisor: Supervisor, run: RunDirectory) -> None:
+    """Leave the run alone."""
+
+
 class CannotRun(ClusterkitError):
     """A run of a campaign can't be started, for a reason unrelated to its job."""
 
@@ -51,9 +59,9 @@ class JobTemplate:
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)
 
-    def command(self) -> str:
-        """Return the command to type. Secrets are left out: they come from the environment of the shell."""
-        return shlex.join(map(without_credentials, ["clusterkit", "up", *self.words()]))
+    def command(self, name: str = "up", *own: str) -> str:
+        """Return the command to type, with options of its own. Secrets come from the environment of the shell."""
+        return shlex.join(map(without_credentials, ["clusterkit", name, *own, *self.words()]))
 
     def words(self) -> list[str]:
         """Return the options, the program and its arguments as words of a command."""
@@ -97,12 +105,12 @@ class Trials:
 
     def baseline(self) -> FinishedRun:
         """Do the run without faults."""
-        return self._up(f"{self.campaign}-baseline", {"fault": [NEVER]})
+        return self.up(f"{self.campaign}-baseline", {"fault": [NEVER]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
         """Do a run and check it. With a `name` it is a candidate of shrinking, whose files are not kept."""
         run_id = f"{self.campaign}-{trial.number}{name}"
-        ended = self._up(run_id, self._broken(trial))
+        ended = self.up(run_id, self._broken(trial))
         job, events = replace(self.template.job, faults=trial.faults), ended.events
         stopped = self.stopped
         left = () if stopped else find_leaks(self.store, run_id).sentences
@@ -149,13 +157,14 @@ class Trials:
         for thread in ending:
             thread.join()
 
-    def _up(self, run_id: str, changes: Options) -> FinishedRun:
+    def up(self, run_id: str, changes: Options, during: During = _nothing) -> FinishedRun:
+        """Do a run of the job with changed options to its end; `during` is called when it has been started."""
         try:
-            return self._run_to_end(run_id, changes)
+            return self._run_to_end(run_id, changes, during)
         except OSError as error:  # a full disk for temporary files, too many open files
             raise CannotRun(f"The run {run_id} can't be started: {error.strerror or error}.") from None
 
-    def _run_to_end(self, run_id: str, changes: Options) -> FinishedRun:
+    def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
         run = self.store.run(run_id)
         invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
@@ -164,6 +173,7 @@ class Trials:
                     return FinishedRun(run, None, [], [])
                 supervisor = Supervisor(invoked, run_id, self.store.home, Path(temporary, "console"))
                 self._live.add(supervisor)
+            during(supervisor, run)
             supervisor.wait(LONG)
             with self._lock:
                 self._live.discard(supervisor)

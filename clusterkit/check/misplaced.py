@@ -13,7 +13,7 @@ from clusterkit.words.model import Program
 
 _OTHERS = ("detach", "continue", "no-wait", "only", "all-output", "log-level", "quiet", "color", "no-color")
 OPTIONS_OF_UP = frozenset(
-    {entry.flag for entry in OPTIONS.values()}
+    {entry.flag for entry in OPTIONS.values() if not entry.about.hidden}
     | {f"--no-{entry.key}" for entry in OPTIONS.values() if entry.kind is OptionKind.SWITCH}
     | {f"--{name}" for name in _OTHERS}
 )

@@ -12,10 +12,11 @@ from importlib import metadata
 from itertools import islice
 from pathlib import Path
 
+from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.imports import import_roots, imports_tensorflow, program_files, program_of
 from clusterkit.check.parsing import has_own_python, is_text, shown
-from clusterkit.check.rules import Case, HidingFile, check
+from clusterkit.check.rules import check
 from clusterkit.check.source import Source
 from clusterkit.check.unmentioned import MOST
 from clusterkit.job.keras import LEGACY, YES

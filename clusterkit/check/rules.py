@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
+from clusterkit.check.averages import batch_per_replica, loss_per_replica
+from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
 from clusterkit.check.findings import Finding, Location
 from clusterkit.check.source import Source
-from clusterkit.text.spelling import listed
-from clusterkit.words.job import Convention, JobSpec, RestartScope, TfConfig
-from clusterkit.words.model import Shape, TaskType
+from clusterkit.words.job import TfConfig
+from clusterkit.words.model import Shape
 
-MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
-PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"
-OUR_STRATEGY = "clusterkit.training.strategy"  # chooses a strategy that fits the job
 ALONE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
 _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *ALONE}
 _SERVER = "tensorflow.distribute.Server"
@@ -35,68 +32,6 @@ _INITIALIZES = re.compile(
     r"|distribute\.(?:MultiWorker)?MirroredStrategy|distribute\.OneDeviceStrategy|summary\.create_file_writer)"
     r"|keras\.(?:optimizers\.(?!schedules)[A-Z]\w+|metrics\.(?!Metric\b)[A-Z]\w+)"
 )
-
-
-class HidingFile(NamedTuple):
-    """A file that hides a module: `random.py` hides `random`. `whose` describes the module in messages."""
-
-    file: str
-    module: str
-    whose: str
-
-
-class Hit(NamedTuple):
-    """A place where a rule applies. `word` is what the finding is about."""
-
-    location: Location
-    what: str
-    advice: str
-    word: str = ""
-
-
-class Case(NamedTuple):
-    """The subject of the rules: the sources of a program, itself first, and its job.
-
-    `strict` ignores code that a run may not reach, such as branches. It is off after a failure, which may have
-    happened in such code.
-    """
-
-    sources: Sequence[Source]
-    job: JobSpec
-    keras: int = 3  # the major version that `tf.keras` is
-    hides: Sequence[HidingFile] = ()
-    strict: bool = True
-
-    @property
-    def tasks(self) -> str:
-        """The tasks for messages, such as `a chief, 2 workers and 1 ps`."""
-        counts = {kind: count for kind, count in self.job.counts.items() if count and kind is not TaskType.EVALUATOR}
-        plural = {kind: "s" * (kind is TaskType.WORKER and count > 1) for kind, count in counts.items()}
-        words = ["a chief" if kind is TaskType.CHIEF else f"{n} {kind}{plural[kind]}" for kind, n in counts.items()]
-        return listed(words)
-
-    @property
-    def is_distributed(self) -> bool:
-        """Whether the tasks are to train together with TensorFlow."""
-        apart = self.job.restart.scope is RestartScope.TASK or self.job.convention is not Convention.TENSORFLOW
-        return self.job.shape is not Shape.SINGLE and not apart
-
-    def calls(self, *names: str) -> Iterator[tuple[Source, str, ast.Call]]:
-        """Yield the calls of these functions and classes to which the rules apply."""
-        for source in self.sources:
-            for name, call in source.calls():
-                if name in names and self.applies(source, call):
-                    yield source, name, call
-
-    def applies(self, source: Source, node: ast.AST) -> bool:
-        """Return whether every run evaluates the node, or `strict` is off."""
-        main, names = self.sources[0], (source.module, f".{source.module}")
-        imported = source is main or any(main.is_certain(each) for each in main.nodes if _imports(each, names))
-        return not self.strict or (imported and source.is_certain(node))
-
-    def names(self, wanted: set[str]) -> set[str]:
-        """Return which of the wanted names the program uses."""
-        return {source.dotted(node) for source in self.sources for node in source.nodes} & wanted
 
 
 def hides_module(case: Case) -> Iterator[Hit]:
@@ -147,9 +82,7 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
         elif name == MULTI_WORKER and is_ps:
             what = f"{short} does not support parameter servers, but the job is {case.tasks}."
             advice = "Remove --ps, or use ParameterServerStrategy."
-        elif (
-            name in ALONE and len(case.job.cluster) > 1 and not any(_mentions(s, _CLUSTER_WORDS) for s in case.sources)
-        ):
+        elif name in ALONE and len(case.job.cluster) > 1 and not any(s.mentions(_CLUSTER_WORDS) for s in case.sources):
             what = f"{short} uses the devices of one process: each of the tasks ({case.tasks}) trains by itself."
             advice = "Use MultiWorkerMirroredStrategy, or start one worker."
         else:
@@ -175,7 +108,7 @@ def shared_file(case: Case) -> Iterator[Hit]:
 def no_strategy(case: Case) -> Iterator[Hit]:
     """The program trains a model without any sign that it considers other tasks."""
     words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|dtensor|jax|torch|byteps|mpi4py")
-    if case.is_distributed and not any(_mentions(source, words) for source in case.sources):
+    if case.is_distributed and not any(source.mentions(words) for source in case.sources):
         for source, fit in _fits(case):
             what = f"The program makes no tf.distribute strategy: each of the tasks ({case.tasks}) trains by itself."
             kind = "ParameterServer" if case.job.shape is Shape.PARAMETER_SERVER else "MultiWorkerMirrored"
@@ -223,6 +156,8 @@ RULES = {
     "no-strategy": no_strategy,
     "no-scope": no_scope,
     "unseeded-shuffle": unseeded_shuffle,
+    "loss-per-replica": loss_per_replica,
+    "batch-per-replica": batch_per_replica,
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
 }
@@ -235,27 +170,11 @@ def check(case: Case) -> list[Finding]:
     ]
 
 
-def _imports(node: ast.AST, names: Sequence[str]) -> bool:
-    match node:
-        case ast.Import(names=aliases):
-            return any(alias.name in names for alias in aliases)
-        case ast.ImportFrom(module=module, names=aliases, level=level):
-            base = f"{'.' * bool(level)}{module or ''}"
-            return base in names or any(f"{base.removesuffix('.')}.{alias.name}" in names for alias in aliases)
-    return False
-
-
 def _writes_tf_config(source: Source, node: ast.AST) -> bool:
     match node:
         case ast.Assign(targets=[ast.Subscript(value=owner, slice=ast.Constant(value="TF_CONFIG"))]):
             return source.dotted(owner) == "os.environ"
     return False
-
-
-def _mentions(source: Source, words: re.Pattern[str]) -> bool:
-    """Return whether a name or text in the file contains one of the words."""
-    texts = (getattr(node, field, "") for node in source.nodes for field in ("value", "id", "attr", "name", "module"))
-    return any(isinstance(text, str) and words.search(text) for text in texts)
 
 
 def _fits(case: Case) -> Iterator[tuple[Source, ast.Call]]:

@@ -108,6 +108,11 @@ class Source:
                 return None
         return None if None in inside else [text for texts in inside for text in texts or ()]
 
+    def mentions(self, words: re.Pattern[str]) -> bool:
+        """Return whether a name or text in the file contains one of the words."""
+        texts = (getattr(node, field, "") for node in self.nodes for field in ("value", "id", "attr", "name", "module"))
+        return any(isinstance(text, str) and words.search(text) for text in texts)
+
     def is_passed_on(self, node: ast.AST) -> bool:
         """Return whether other code may use a value: it is an argument, a return value or an attribute."""
         parent = self._parents.get(node)

@@ -49,6 +49,9 @@ SECTIONS = {
         "unpause": ("clusterkit.cli.acting:unpause", "Resume paused tasks."),
         "restart": ("clusterkit.cli.acting:restart", "Restart tasks."),
     },
+    "Examine": {
+        "exam": ("clusterkit.cli.exam", "Examine a program: is it right when distributed, does it survive?"),
+    },
     "Break": {
         "fault": ("clusterkit.cli.fault", "Inject a fault into a live run, or end it."),
         "chaos": ("clusterkit.cli.chaos", "Run a job many times with random faults."),

@@ -43,7 +43,7 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     record = RecordWriter.make(file, asked, terms, lambda text: echo(f"clusterkit: {text}", err=True), **made_on)
     code, problem = 0, ""
     try:
-        with _signals():
+        with signals_stop():
             say.line(_greeting(terms))
             begun = Campaign.begin(asked, terms)
             if isinstance(begun, FinishedRun):
@@ -91,7 +91,7 @@ def _why(ended: FinishedRun) -> str:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
+def signals_stop() -> Iterator[None]:
     """The first signal stops the campaign in order; further ones are ignored until that is done."""
 
     def stop(number: int, _: FrameType | None) -> None:

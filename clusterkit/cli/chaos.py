@@ -17,11 +17,8 @@ from clusterkit.cli.terminal import exit_on_error, say
 from clusterkit.words.faults import FaultAction
 
 if TYPE_CHECKING:
-    from clusterkit.chaos.trial import JobTemplate
-    from clusterkit.job.options import Gathered
     from clusterkit.words.job import JobSpec
 
-LONGEST_NAME = 40  # letters
 MOST_RUNS = 100_000  # each is put in a list when the campaign begins
 MOST_SIDE_BY_SIDE = 1000  # each takes a thread
 
@@ -104,44 +101,22 @@ def command(
     the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
     what was broken as the cause. The faults of a run that does not are reduced to the fewest that still make it fail.
     """
+    from clusterkit.chaos.asked import name_of, template_of
     from clusterkit.chaos.invariants import Measure
     from clusterkit.chaos.runner import Terms
     from clusterkit.cli.campaign import run_campaign
 
     with exit_on_error():
-        asked = _asked(given(values))
-        name = _name(asked)
+        asked, warnings = template_of(given(values))
+        for warning in warnings:
+            say(warning)
+        name = name_of(asked, "chaos")
         seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
         terms = Terms(
             name, runs, seed, _actions(asked.job, actions), rate, parallel or _side_by_side(asked.job), shrunk,
             Measure(metric, tolerance), keep, fail_fast,
         )  # fmt: skip
         sys.exit(run_campaign(asked, terms, as_json))
-
-
-def _asked(options: Gathered) -> JobTemplate:
-    """The job, checked as `up` checks it. Raises BadJob."""
-    from clusterkit.chaos.trial import JobTemplate
-    from clusterkit.supervisor.prepare import prepare
-    from clusterkit.words.errors import BadJob
-
-    prepared = prepare(options)
-    if prepared.job.watches:
-        raise BadJob(["--watch is not for campaigns: a run that fails would wait for a change of its program."])
-    for warning in prepared.warnings:
-        say(warning)
-    return JobTemplate(prepared.job, options.options)
-
-
-def _name(asked: JobTemplate) -> str:
-    """The campaign's, with which the ids of its runs begin. Raises BadJob."""
-    from clusterkit.store.store import new_run_id
-    from clusterkit.words.errors import BadJob
-
-    name = str(asked.options.get("run_id") or f"chaos-{new_run_id()}")
-    if len(name) > LONGEST_NAME:
-        raise BadJob([f"--run-id has {len(name)} letters; the runs of a campaign need some more. Use {LONGEST_NAME}."])
-    return name
 
 
 def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[FaultAction, ...]:

@@ -26,6 +26,9 @@ class JobCommand(Command):
         if not ctx.resilient_parsing:
             args = self._with_file(ctx, args)
         rest = super().parse_args(ctx, args)
+        program = ctx.params.get("program") or ()
+        if program[1:2] == ("--",) and program[0].endswith(".py"):  # as other launchers have it, before the arguments
+            ctx.params["program"] = (program[0], *program[2:])
         is_bare = all(ctx.params.get(name) in (None, ()) for name in ("program", "module", "file"))
         if not ctx.resilient_parsing and ctx.obj is None and is_bare and Path(USUAL).is_file():
             ctx.params["file"] = USUAL if _is_wanted(ctx) else None

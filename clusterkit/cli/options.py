@@ -113,7 +113,7 @@ def _option(entry: Entry) -> Decorator:
     metavar = "N" if entry.kind is OptionKind.NUMBER else about.metavar
     return option(
         *names, type=CollectingType(kind), multiple=is_multiple, metavar=metavar, help=about.help, show_default=shown,
-        group=entry.group,
+        group=entry.group, hidden=about.hidden,
     )  # fmt: skip
 
 

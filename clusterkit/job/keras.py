@@ -38,7 +38,8 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "tf-config": job.tf_config is TfConfig.OURS,
         "coordinator": serves,
         "keras-fit": trains and gang and fixes_keras,
-        "order": trains and gang and job.patches,
+        # A recorded worker that trains alone has the order of a gang's, with which it is compared.
+        "order": trains and job.patches and (gang or (job.record is not None and not coordinates)),
         "callbacks-apart": trains and gang and job.patches and task != job.leader,
         "backup-whole": trains and gang and fixes_keras and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
@@ -56,6 +57,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
         "breakpoints": True,
         "tracebacks": True,
+        "recorder": trains and job.record is not None,
         "post-mortem": job.debug.post_mortem and not job.hosts.count,
         "debugpy": job.debug.editor_port(task) is not None,
     }

@@ -104,6 +104,8 @@ NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first of these that is set lis
 
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # of what all tasks have to draw alike, such as the order of unseeded data
+RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder.py
+_OPTIONAL = frozenset({CORES, PATCHES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set if the job needs them
 _OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,
@@ -197,6 +199,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
         **keras_env(job, task),
         **debugging_env(job, paths, task),
         SEED: seed_of(job, paths.run_id),
+        **({} if job.record is None else {RECORD: str(paths.recorded), RECORD_STEPS: job.record}),
         **{name: str(value(paths, task)) for name, value in _OWN.items()},
     }
     return TaskPlan(
@@ -207,7 +210,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
         args=program.args,
         cwd=own.cwd or job.setup.cwd,
         env=env,
-        dropped=frozenset({"TF_CONFIG", CORES, PATCHES, DEBUGGER, EDITOR, "CLUSTERKIT_RESTORE"}) - env.keys(),
+        dropped=frozenset({"TF_CONFIG", "CLUSTERKIT_RESTORE", *_OPTIONAL}) - env.keys(),
     )
 
 
@@ -226,7 +229,7 @@ def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
 
 
 # The variables that clusterkit sets in every task, and that a job may not.
-RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, CORES, PATCHES, DEBUGGER, EDITOR, *_OWN, *attempt_env(0, "", "-")})
+RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, *_OPTIONAL, *_OWN, *attempt_env(0, "", "-")})
 
 
 def attempt_environment(

@@ -27,6 +27,7 @@ MOST = 4096  # tasks on one machine; a slip of the finger above it, and the plan
 MOST_ON_HOSTS = 16_384  # in all; a host learns all endpoints in one message, which has up to 1 MiB
 LONGEST_COMMAND = 30_000  # characters; the system takes 128 KiB in one argument
 
+_RECORDED = re.compile(r"\d+|no-dropout|phases|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")  # see task/patches/recorder.py
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
 # The options that decide what is right for the others. If one of them is wrong, problems of the others mislead.
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}
@@ -183,6 +184,8 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
         yield "--watch is for a job on this machine: agents' hosts may have other files. Leave out --watch or --hosts."
     if job.pcap is not None and "network" not in wrong and job.network is not Network.VIRTUAL:
         yield "--pcap writes what crosses the virtual network. Add --network virtual."
+    if job.record is not None and not all(map(_RECORDED.fullmatch, job.record.split(","))):
+        yield f"--record {job.record!r} has to be numbers of steps, such as 0,1,50."
     if job.progress_regex is not None and (problem := problem_of(job.progress_regex)):
         yield problem
 

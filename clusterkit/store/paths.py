@@ -31,6 +31,7 @@ class Paths(Generic[P_co]):
         self.dashboard = path / "dashboard"  # the address of the run's dashboard, with its token
         self.hooks_log = path / "hooks.log"  # what the commands of --on-failure and the like wrote
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
+        self.recorded = path / "recorded"  # what the tasks of an exam have computed
         self.all_tasks = path / "tasks"
         self.arrivals = self.all_tasks / "arrivals"  # when which part of which log was written
 

@@ -223,6 +223,9 @@ class JobSpec:
     debug: Debugging = field(default_factory=Debugging)
     pcap: str | None = None  # where the packets of the virtual network are written to
     faults: tuple[Fault, ...] = ()
+    record: str | None = (
+        None  # the steps whose state the tasks record, such as "0,1,hold=50"; None: nothing is recorded
+    )
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
     given_up: tuple[Task, ...] = ()  # workers that the job continues without
     show_env: bool = False  # whether the values of the variables in its setups are stored and shown

@@ -25,7 +25,8 @@ class Option:
     """An option, except for its name and type, for the command line, job files and the Python API.
 
     `field` is where its value goes in JobSpec, such as `limits.grace`; the help shows the default of that field, or
-    `default` instead. `least` and `most` are the bounds of a number. `in_file`: job files may have it.
+    `default` instead. `least` and `most` are the bounds of a number. `in_file`: job files may have it. `hidden`: the
+    help does not show it, since other commands give it.
     """
 
     help: str
@@ -36,6 +37,7 @@ class Option:
     most: int | None = None
     short: str = ""
     in_file: bool = True
+    hidden: bool = False
 
 
 class ShapeOptions(TypedDict, total=False):
@@ -192,6 +194,9 @@ class ProgressOptions(TypedDict, total=False):
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[
         str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")
+    ]
+    record: Annotated[
+        str, Option("Record what the tasks have computed after these steps.", "record", "STEPS", hidden=True)
     ]
 
 

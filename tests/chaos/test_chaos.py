@@ -148,7 +148,7 @@ def test_a_job_that_fails_by_itself_has_no_campaign(ck: Clusterkit) -> None:
         (("--workers", "-1"), "--workers is -1"),
         (("--fault", "kill ps:0"), "the job has no task ps:0"),
         (("--run-id", "x" * 41), "--run-id has 41 letters"),
-        (("--watch",), "--watch is not for campaigns"),
+        (("--watch",), "--watch is not for series of runs"),
     ],
 )
 def test_what_cannot_be_is_refused(ck: Clusterkit, args: tuple[str, ...], sentence: str) -> None:

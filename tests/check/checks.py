@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding
-from clusterkit.check.rules import Case, HidingFile, check
+from clusterkit.check.rules import check
 from clusterkit.check.source import Source
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job

@@ -157,5 +157,6 @@ def test_options_of_a_job_stand_below_the_headings_of_their_groups() -> None:
     assert {name for group in GROUPS for name in group.__annotations__} == OPTIONS.keys()
     shown = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
     assert sorted(set(shown)) == sorted(shown)
+    assert "--record" not in shown, "other commands give it"
     places = [lines.index("Restarts:"), *(n for n, line in enumerate(lines) if "--restart-budget N" in line)]
     assert places == sorted(places)

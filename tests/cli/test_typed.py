@@ -85,6 +85,13 @@ def test_flags_override_a_job_file_that_stands_for_the_program() -> None:
         assert "workers = 3\n" in call(line).stdout
 
 
+@pytest.mark.usefixtures("place")
+def test_two_dashes_before_the_arguments_of_a_program_are_left_out() -> None:
+    """Other launchers ask for them; the program takes them for an argument."""
+    assert 'args = ["--steps", "3"]\n' in call("config train.py -- --steps 3").stdout
+    assert 'args = ["--steps", "--", "3"]\n' in call("config train.py --steps -- 3").stdout
+
+
 def test_other_names_are_no_names_here() -> None:
     """Each leads to a command."""
     assert not OTHER_NAMES.keys() & set(COMMANDS)

@@ -80,6 +80,22 @@ def test_steps_that_are_found_in_the_log_are_not_counted_too() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("counts", "recording", "ordered"),
+    [
+        ({"workers": 1}, ["worker:0"], ["worker:0"]),
+        ({"workers": 2, "evaluator": 1}, ["worker:0", "worker:1"], ["worker:0", "worker:1"]),
+        ({"workers": 1, "ps": 1, "chief": 1}, ["chief:0"], []),
+    ],
+)
+def test_tasks_that_train_record(counts: dict[str, Any], recording: list[str], ordered: list[str]) -> None:
+    """One that trains alone has the order of data that a gang has, with which it is compared."""
+    spec = replace(job(**counts), record="0,1")
+    patches = {str(one): patches_of(spec, one).split(",") for one in spec.tasks}
+    assert [name for name, found in patches.items() if "recorder" in found] == recording
+    assert [name for name, found in patches.items() if "order" in found] == ordered
+
+
 def test_what_runs_no_program_of_python_is_not_patched() -> None:
     """Commands, and clusterkit's own servers."""
     command = replace(job(workers=2), program=Program(ProgramKind.COMMAND, "./train.sh"))

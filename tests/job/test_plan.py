@@ -68,6 +68,15 @@ def test_a_job_may_not_set_what_clusterkit_sets() -> None:
     assert told - {"PYTHONUNBUFFERED"} < RESERVED
 
 
+def test_a_task_is_told_what_to_record_and_where() -> None:
+    """Only if that is asked for; a task that clusterkit runs inside such a task inherits nothing."""
+    recording = plan(replace(job(workers=2), record="0,1,50"), "worker:1")
+    named = {"CLUSTERKIT_RECORD": "/state/runs/r-1/recorded", "CLUSTERKIT_RECORD_STEPS": "0,1,50"}
+    assert {name: recording.env[name] for name in named} == named
+    assert recording.env.keys() - {"PYTHONUNBUFFERED"} < RESERVED
+    assert named.keys() <= plan(job(workers=2), "worker:1").dropped
+
+
 def test_where_no_port_is_held_none_is_to_be_shared() -> None:
     """On the virtual network a second server on a task's port has to fail, as it does on a host of its own."""
     env = plan(replace(job(workers=2), network=Network.VIRTUAL), "worker:1").env

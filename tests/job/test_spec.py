@@ -183,6 +183,7 @@ def test_a_module_is_a_program_too() -> None:
             "--min-workers restarts tasks, which --restart never forbids. To give a worker up at its first failure, "
             "use --restart-budget 0 instead.",
         ),
+        ({"record": "0,,2"}, "--record '0,,2' has to be numbers of steps, such as 0,1,50."),
         ({"progress_regex": "step"}, "--progress-regex 'step' has no group. Put the step in one: 'step (\\d+)'."),
         (
             {"progress_regex": "(step|epoch) \\d+"},

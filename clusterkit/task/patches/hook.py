@@ -29,6 +29,7 @@ SERVER = "tensorflow.python.training.server_lib"
 DISTRIBUTE = "tensorflow.python.distribute"
 COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
 STRATEGIES = f"{DISTRIBUTE}.distribute_lib"
+FUNCTIONS = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 MULTI_WORKER = f"{DISTRIBUTE}.collective_all_reduce_strategy"
 # By the name that a plan uses: the modules to patch, each with the file and function that do it.
 PATCHES = {
@@ -90,6 +91,36 @@ PATCHES = {
     "breakpoints": {"pdb": ("breakpoints", "hold")},
     "post-mortem": {"sys": ("breakpoints", "hold_raised")},
     "debugpy": {"sys": ("editor", "start")},
+    "recorder": {
+        "sys": ("recorder_seeds", "keep_states"),
+        "random": ("recorder_seeds", "seed"),
+        "numpy.random": ("recorder_seeds", "seed"),
+        "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),
+        "tensorflow": ("recorder_seeds", "seed_tensorflow"),
+        **dict.fromkeys(("keras", "tf_keras"), ("recorder_seeds", "restore_states")),
+        TRAINER: ("recorder_seeds", "build_from_specs"),
+        "keras.src.backend.tensorflow.random": ("recorder_seeds", "leave_out_dropout"),
+        **dict.fromkeys(
+            (
+                *("tensorflow.python.ops.gen_io_ops", "tensorflow._api.v2.raw_ops"),
+                *("tensorflow.python.checkpoint.checkpoint", "tensorflow.python.checkpoint.checkpoint_management"),
+                *("keras.src.saving.saving_api", "keras.src.export.saved_model", "tensorflow.python.saved_model.save"),
+            ),
+            ("recorder_phases", "watch"),
+        ),
+        **dict.fromkeys(
+            (
+                *("tensorflow.python.ops.resource_variable_ops", f"{DISTRIBUTE}.values"),
+                f"{DISTRIBUTE}.cross_device_utils",
+                *("keras.src.backend.tensorflow.core", "keras.src.metrics.metric", "tf_keras.src.metrics.base_metric"),
+            ),
+            ("recorder_state", "watch"),
+        ),
+        **dict.fromkeys((STRATEGIES, "tensorflow.python.eager.backprop"), ("recorder_rows", "watch")),
+        **dict.fromkeys(
+            (*CALLBACKS, *OPTIMIZERS, COORDINATOR, FUNCTIONS, "clusterkit.training.progress"), ("recorder", "watch")
+        ),
+    },
     "step-times": {COORDINATOR: ("closures", "watch")},
 }
 

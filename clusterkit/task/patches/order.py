@@ -30,12 +30,19 @@ def agreed_seed(place: str) -> int:
     return int.from_bytes(digest[:4]) >> 1
 
 
+def recorded_seed() -> int | None:
+    """Return the seed that a recorded task sets in place of a program without one; None in other tasks."""
+    text = os.environ.get(SEED, "") if "CLUSTERKIT_RECORD" in os.environ else None
+    return None if text is None else int.from_bytes(text.encode()) % (2**31 - 1)
+
+
 def _is_seeded() -> bool:
     """Whether the program has set TensorFlow's seed; workers with the same seed have the same order anyway."""
     context = sys.modules["tensorflow.python.eager.context"]
     if context.executing_eagerly():
-        return context.global_seed() is not None
-    return sys.modules["tensorflow.python.framework.ops"].get_default_graph().seed is not None
+        return context.global_seed() not in (None, recorded_seed())
+    graph = sys.modules["tensorflow.python.framework.ops"].get_default_graph()
+    return graph.seed not in (None, recorded_seed())
 
 
 def seed_datasets(module: Any, load: Any) -> None:
@@ -73,7 +80,9 @@ def _iterate_apart(kind: Any) -> None:
 
 
 def _worker() -> int:
-    """Return this worker's index among all, the chief included."""
+    """Return this worker's index among all, the chief included; 0 in a job of one worker."""
+    if "TF_CONFIG" not in os.environ:
+        return 0
     config = json.loads(os.environ["TF_CONFIG"])
     kind, index = config["task"]["type"], int(config["task"]["index"])
     return index + (len(config["cluster"].get("chief", ())) if kind == "worker" else 0)
@@ -125,7 +134,7 @@ def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
     _, place = load("task/patches/refusals").asked_by(sys._getframe(2))
     seed = agreed_seed(place)
     with tf.init_scope(), tf.device("CPU:0"):  # not a variable of a strategy, even in its scope
-        adapter.permutations = resources.ResourceVariable(0, dtype=tf.int64, trainable=False)
+        adapter.permutations = resources.ResourceVariable(0, dtype=tf.int64, trainable=False, name="epochs")
     plain = tf.random.shuffle
 
     def shuffle(value: Any, **_: object) -> Any:

@@ -1,0 +1,89 @@
+"""The subject of the rules of `clusterkit check`, a program with its job; and a place in it where a rule applies."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from clusterkit.check.findings import Location
+from clusterkit.check.source import Source
+from clusterkit.text.spelling import listed
+from clusterkit.words.job import Convention, JobSpec, RestartScope
+from clusterkit.words.model import Shape, TaskType
+
+MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
+PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"
+OUR_STRATEGY = "clusterkit.training.strategy"  # chooses a strategy that fits the job
+
+
+class HidingFile(NamedTuple):
+    """A file that hides a module: `random.py` hides `random`. `whose` describes the module in messages."""
+
+    file: str
+    module: str
+    whose: str
+
+
+class Hit(NamedTuple):
+    """A place where a rule applies. `word` is what the finding is about."""
+
+    location: Location
+    what: str
+    advice: str
+    word: str = ""
+
+
+class Case(NamedTuple):
+    """The subject of the rules: the sources of a program, itself first, and its job.
+
+    `strict` ignores code that a run may not reach, such as branches. It is off after a failure, which may have
+    happened in such code.
+    """
+
+    sources: Sequence[Source]
+    job: JobSpec
+    keras: int = 3  # the major version that `tf.keras` is
+    hides: Sequence[HidingFile] = ()
+    strict: bool = True
+
+    @property
+    def tasks(self) -> str:
+        """The tasks for messages, such as `a chief, 2 workers and 1 ps`."""
+        counts = {kind: count for kind, count in self.job.counts.items() if count and kind is not TaskType.EVALUATOR}
+        plural = {kind: "s" * (kind is TaskType.WORKER and count > 1) for kind, count in counts.items()}
+        words = ["a chief" if kind is TaskType.CHIEF else f"{n} {kind}{plural[kind]}" for kind, n in counts.items()]
+        return listed(words)
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the tasks are to train together with TensorFlow."""
+        apart = self.job.restart.scope is RestartScope.TASK or self.job.convention is not Convention.TENSORFLOW
+        return self.job.shape is not Shape.SINGLE and not apart
+
+    def calls(self, *names: str) -> Iterator[tuple[Source, str, ast.Call]]:
+        """Yield the calls of these functions and classes to which the rules apply."""
+        for source in self.sources:
+            for name, call in source.calls():
+                if name in names and self.applies(source, call):
+                    yield source, name, call
+
+    def applies(self, source: Source, node: ast.AST) -> bool:
+        """Return whether every run evaluates the node, or `strict` is off."""
+        main, names = self.sources[0], (source.module, f".{source.module}")
+        imported = source is main or any(main.is_certain(each) for each in main.nodes if _imports(each, names))
+        return not self.strict or (imported and source.is_certain(node))
+
+    def names(self, wanted: set[str]) -> set[str]:
+        """Return which of the wanted names the program uses."""
+        return {source.dotted(node) for source in self.sources for node in source.nodes} & wanted
+
+
+def _imports(node: ast.AST, names: Sequence[str]) -> bool:
+    match node:
+        case ast.Import(names=aliases):
+            return any(alias.name in names for alias in aliases)
+        case ast.ImportFrom(module=module, names=aliases, level=level):
+            base = f"{'.' * bool(level)}{module or ''}"
+            return base in names or any(f"{base.removesuffix('.')}.{alias.name}" in names for alias in aliases)
+    return False

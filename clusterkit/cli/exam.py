@@ -1,0 +1,115 @@
+"""`clusterkit exam`: whether a program is right when it is distributed, and whether it survives."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from clusterkit.cli.help import option
+from clusterkit.cli.job_command import JobCommand
+from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.terminal import echo, exit_on_error, say
+from clusterkit.text import durations
+
+if TYPE_CHECKING:
+    from clusterkit.exam.examiner import Examiner
+
+
+class Duration(click.ParamType[float]):
+    """`90s`, `6m`."""
+
+    name = "duration"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            return durations.seconds(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+class CellName(click.ParamType[str]):
+    """`survival/kill/worker:1/saving-rename`."""
+
+    name = "cell"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from clusterkit.exam.model import Chapter
+
+        if not re.fullmatch(rf"({'|'.join(Chapter)})/[a-z0-9:/-]+", str(value)):
+            self.fail(f"{value!r} is not a cell. An exam names its cells, such as resume/killed-between-checkpoints.")
+        return str(value)
+
+
+@click.command(
+    "exam",
+    cls=JobCommand,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        ("exam --workers 2 train.py", "All chapters, in at most six minutes."),
+        ("exam --quick --workers 2 --ps 1 train.py", "One minute."),
+        ("exam --cell resume/killed-between-checkpoints --workers 2 train.py", "One cell again."),
+    ),
+)
+@option("--quick", is_flag=True, help="One fault a phase, in about a minute.")
+@option(
+    "--budget",
+    type=Duration(),
+    metavar="TIME",
+    help="Begin no other cell after this time.",
+    show_default="6m, or 1m with --quick",
+)
+@option("--cell", "cells", type=CellName(), multiple=True, metavar="CELL", help="Examine this cell alone.")
+@option("--keep", is_flag=True, help="Keep the directories of all runs, also of those that passed.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
+@job_options()
+@program_argument
+def command(
+    quick: bool, budget: float | None, cells: tuple[str, ...], keep: bool, as_json: bool, **values: object
+) -> None:
+    """Run PROGRAM several times, unchanged, and compare what it computes.
+
+    Takes every option of `up` that describes a job. Does one worker compute what several compute? Does a job that was
+    stopped continue where it was? Does it survive each fault in each phase? Exit code: 0 if everything that was
+    examined passed, 1 if not, 4 if the program could not be examined.
+    """
+    with exit_on_error():
+        from clusterkit.exam.asked import examiner_of
+
+        examiner, warnings = examiner_of(given(values), quick, budget, cells, keep)
+        for warning in warnings:
+            say(warning)
+        sys.exit(_run(examiner, as_json))
+
+
+def _run(examiner: Examiner, as_json: bool) -> int:
+    """Run the exam, print each cell when it has ended, and return the exit code."""
+    from clusterkit.cli.campaign import Stopped, signals_stop
+    from clusterkit.cli.params import echo_json
+    from clusterkit.exam.text import cell_lines, document, summary, title
+    from clusterkit.words.errors import ClusterkitError
+
+    report, chapter, began, code = examiner.report, None, time.monotonic(), 0
+    echo(f"exam {report.name}, seed {report.seed}", err=as_json)
+    try:
+        with signals_stop():
+            for result in examiner.examine():
+                if result.cell.chapter is not chapter:
+                    chapter = result.cell.chapter
+                    echo(f"\n{title(chapter)}", err=as_json)
+                now = time.monotonic()
+                echo("\n".join(cell_lines(result, now - began, examiner.replay)), err=as_json)
+                began = now
+    except Stopped as stopped:
+        code = 128 + stopped.number
+    except ClusterkitError as error:
+        report.irregular = str(error)
+    finally:
+        examiner.trials.stop()
+    echo("\n" + summary(report), err=as_json)
+    if as_json:
+        echo_json(document(report, examiner.replay))
+    return code or report.exit_code

@@ -1,0 +1,45 @@
+"""What is asked of an exam: its job, its cells, and the time that it may take."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from typing import Unpack
+
+from clusterkit.api.options import Keywords, check_names, gathered
+from clusterkit.chaos.asked import name_of, template_of
+from clusterkit.chaos.trial import Trials
+from clusterkit.exam.examiner import Examiner
+from clusterkit.exam.model import Report
+from clusterkit.exam.survival import QUICK
+from clusterkit.job.options import Gathered
+from clusterkit.network.virtual import why_not
+
+BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no other cell begins
+
+
+def examiner_of(
+    options: Gathered, quick: bool = False, budget: float | None = None, cells: Sequence[str] = (), keep: bool = False
+) -> tuple[Examiner, tuple[str, ...]]:
+    """Return the exam that is asked for, which can begin, and warnings for the user. Raises BadJob."""
+    asked, warnings = template_of(options)
+    name = name_of(asked, "exam")
+    seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
+    until = time.monotonic() + (budget or (QUICK_BUDGET if quick else BUDGET))
+    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep)
+    can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
+    phases = QUICK if quick else None
+    return Examiner(trials, Report(name, seed), until, frozenset(cells), phases, can_fill), warnings
+
+
+def examined(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:
+    """Examine a program. What is still running when `ends` is closed is ended. Raises BadJob and TypeError."""
+    args = options.pop("args", ())
+    check_names(options)
+    examiner, _ = examiner_of(gathered(program, args, options), quick)
+    ends.callback(examiner.trials.stop)
+    for _result in examiner.examine():
+        pass
+    return examiner.report

@@ -1,0 +1,119 @@
+"""Breaks a run at the phases that its tasks reach: injects a fault there, or stops the run as `down` does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clusterkit.api.supervisor import PUSH, Supervisor
+from clusterkit.store.control import Client
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.journal import JournalReader
+from clusterkit.words.errors import ClusterkitError
+from clusterkit.words.events import Progressed, Verb
+from clusterkit.words.model import Task
+
+LOOK_EVERY = 0.02  # seconds; a task waits much longer at a phase at which it is held
+STEP = "step-"
+MARK = b'{"kind": "phase", '
+LONGEST = 4096  # bytes of a line about a phase
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """What happens when a task reaches a phase: a fault, in the grammar of `--fault`; empty: the run is stopped."""
+
+    task: Task
+    phase: str
+    fault: str = ""
+
+    @property
+    def hold(self) -> str:
+        """The word of --record with which the task waits at the phase."""
+        return f"hold={_file_name(self.task)}/{self.phase}"
+
+
+@dataclass(slots=True)
+class Breaking:
+    """Breaks a run at one phase after the other. `grace` is how long its tasks get when it is stopped.
+
+    With `by_reports` a step counts as made when it is reported, since a coordinator does not make its steps itself.
+    """
+
+    breaks: Sequence[Break]
+    grace: float
+    by_reports: bool = False
+    missed: str = ""  # why not everything came about
+
+    def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
+        """Watch the run until everything was broken, or until its end."""
+        for one in self.breaks:
+            watch = _Reports(run, one) if self.by_reports and one.phase.startswith(STEP) else _Phases(run, one)
+            while not watch.is_reached():
+                if supervisor.wait(LOOK_EVERY) and not watch.is_reached():
+                    self.missed = f"{one.task} never reached {_named(one.phase)}"
+                    return
+            if not self._broken(one, supervisor, run):
+                return
+
+    def _broken(self, one: Break, supervisor: Supervisor, run: RunDirectory) -> bool:
+        if not one.fault:
+            supervisor.end(self.grace + PUSH)
+            return True
+        try:
+            with Client(run) as client:
+                client.call(Verb.FAULT, fault=one.fault)
+        except ClusterkitError as error:
+            self.missed = str(error).rstrip(".")
+        return not self.missed
+
+
+@dataclass(slots=True)
+class _Phases:
+    """The lines about phases that the attempts of a task write. They are hostile until they are parsed."""
+
+    run: RunDirectory
+    one: Break
+    _read: dict[Path, int] = field(default_factory=dict)
+
+    def is_reached(self) -> bool:
+        """Whether the task has reached the phase since the last call."""
+        return self.one.phase in set(self._new())
+
+    def _new(self) -> Iterator[str]:
+        for path in sorted(self.run.recorded.glob(f"{_file_name(self.one.task)}.*.jsonl")):
+            with suppress(OSError), path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                text = file.read()
+                whole = text.rpartition(b"\n")[0]
+                self._read[path] = self._read.get(path, 0) + len(whole) + (len(whole) < len(text))
+                for line in whole.splitlines():
+                    if line.startswith(MARK) and len(line) < LONGEST:
+                        with suppress(ValueError, RecursionError):
+                            yield str(json.loads(line).get("phase"))
+
+
+@dataclass(slots=True)
+class _Reports:
+    """The steps that the tasks of a run report."""
+
+    run: RunDirectory
+    one: Break
+    _reader: JournalReader | None = None
+
+    def is_reached(self) -> bool:
+        """Whether the step, or a later one, was reported since the last call."""
+        self._reader = self._reader or JournalReader(self.run)
+        step = int(self.one.phase.removeprefix(STEP))
+        return any(isinstance(event, Progressed) and event.step >= step for _, event in self._reader.events())
+
+
+def _file_name(task: Task) -> str:
+    return f"{task.type}-{task.index}"
+
+
+def _named(phase: str) -> str:
+    return f"step {phase.removeprefix(STEP)}" if phase.startswith(STEP) else f"the phase {phase}"

@@ -1,0 +1,85 @@
+"""What an attempt of a task has recorded: its state after some steps, and digests of the rows of each step."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from clusterkit.words.model import Task
+
+KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "metric", "batch-norm", "other")
+Values = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a task: `kind` is one of KINDS; `on_read` variables differ from worker to worker by design."""
+
+    kind: str
+    on_read: bool
+    values: Values
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it can be compared with a tolerance."""
+        return bool(np.issubdtype(self.values.dtype, np.floating))
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The variables of a task, by name, after a step."""
+
+    step: int
+    variables: Mapping[str, Variable]
+
+
+@dataclass(slots=True)
+class Recording:
+    """What an attempt of a task has recorded. `begin` is its state before its own first step.
+
+    `rows` has, for each step, the digests of the rows that the task trained on. `logs` has the metrics of each epoch.
+    """
+
+    task: Task
+    attempt: int
+    states: dict[int, State] = field(default_factory=dict)
+    begin: State | None = None
+    end: State | None = None
+    rows: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    callbacks: dict[str, float] = field(default_factory=dict)
+    logs: dict[int, dict[str, float]] = field(default_factory=dict)
+    phases: list[str] = field(default_factory=list)
+    files: set[str] = field(default_factory=set)  # of checkpoints, that were opened to be written
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that was made."""
+        steps = [*self.rows, *self.states, *([] if self.end is None else [self.end.step])]
+        return max(steps, default=None)
+
+    def counted_rows(self) -> Counter[str]:
+        """How often the task trained on each row."""
+        return Counter(row for rows in self.rows.values() for row in rows)
+
+
+def is_same(a: Values, b: Values) -> bool:
+    """Whether two values are equal bit by bit; NaN is equal to NaN."""
+    return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+
+
+def distance(a: Values, b: Values, scale: float) -> float:
+    """How far two arrays are apart, in Euclidean norm, as a multiple of `scale`."""
+    if a.shape != b.shape:
+        return math.inf
+    with np.errstate(invalid="ignore"):
+        apart = float(np.linalg.norm(a.astype(np.float64) - b.astype(np.float64)))
+    if math.isnan(apart):
+        return 0.0 if np.array_equal(a, b, equal_nan=True) else math.inf
+    return 0.0 if apart == 0 else apart / scale if scale > 0 else math.inf

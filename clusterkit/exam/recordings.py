@@ -1,0 +1,104 @@
+"""Reads what the tasks of a run have recorded.
+
+The tasks write the files and may be killed at any moment: what can't be read is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from clusterkit.exam.recording import KINDS, Recording, State, Variable
+from clusterkit.words.model import Task
+
+LONGEST = 1 << 24  # bytes of a line that is read
+LARGEST = 1 << 30  # bytes of a file with values that is read
+
+
+def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
+    """What is recorded of a run, by task and attempt."""
+    found = {}
+    for path in sorted(directory.glob("*.jsonl")):
+        name, _, attempt = path.stem.rpartition(".")
+        kind, _, index = name.rpartition("-")
+        try:
+            task, number = Task.parse(f"{kind}:{index}"), int(attempt)
+        except ValueError:
+            continue
+        recording = Recording(task, number)
+        for line in _lines(path):
+            _take(recording, line, directory)
+        found[task, number] = recording
+    return found
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    try:
+        with path.open("rb") as file:
+            while line := file.readline(LONGEST):
+                try:
+                    document = json.loads(line)
+                except (ValueError, RecursionError):  # cut short
+                    continue
+                if isinstance(document, dict):
+                    yield document
+    except OSError:
+        return
+
+
+def _take(recording: Recording, line: Mapping[str, Any], directory: Path) -> None:
+    step: object = line.get("step")
+    epoch: object = line.get("epoch")
+    match line.get("kind"):
+        case "note" if isinstance(line.get("text"), str):
+            recording.notes.append(line["text"][:500])
+        case "phase" if isinstance(line.get("phase"), str):
+            recording.phases.append(line["phase"])
+        case "file" if isinstance(line.get("path"), str):
+            recording.files.add(line["path"])
+        case "rows" if _is_step(step) and isinstance(rows := line.get("rows"), list):
+            recording.rows[step] = recording.rows.get(step, ()) + tuple(map(str, rows))
+        case "callbacks":
+            recording.callbacks |= _numbers(line.get("values"))
+        case "logs" if _is_step(epoch):
+            recording.logs[epoch] = _numbers(line.get("values"))
+        case "state" if _is_step(step) and (variables := _variables(line, directory)) is not None:
+            state = State(step, variables)
+            match line.get("moment"):
+                case "begin":
+                    recording.begin = state
+                case "end":
+                    recording.end = state
+                case _:
+                    recording.states[step] = state
+
+
+def _is_step(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+
+
+def _numbers(values: object) -> dict[str, float]:
+    if not isinstance(values, Mapping):
+        return {}
+    return {str(name): float(value) for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _variables(line: Mapping[str, Any], directory: Path) -> dict[str, Variable] | None:
+    """The variables of a state; None if its file is missing or damaged."""
+    try:
+        path = directory / Path(str(line["file"])).name
+        if path.stat().st_size > LARGEST:
+            return None
+        with np.load(path, allow_pickle=False) as file:
+            return {
+                str(one["name"]): Variable(
+                    one["kind"] if one.get("kind") in KINDS else "other", bool(one.get("on_read")), file[str(number)]
+                )
+                for number, one in enumerate(line["variables"])
+            }
+    except Exception:  # a damaged archive may raise anything
+        return None

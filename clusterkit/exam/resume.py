@@ -1,0 +1,141 @@
+"""Resume: whether a job that was stopped and continued computes what it computes unbroken, or what it has forgotten."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from clusterkit.exam.model import Finding
+from clusterkit.exam.recording import Recording, State, is_same
+
+# What each kind of variable is called, and what restores it. The first kind that differs is said; later ones follow.
+_FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
+    "weight": ("weights", "the weights are", "Restore the checkpoint after the model is built, and check the status."),
+    "optimizer": (
+        "optimizer",
+        "the optimizer's slots are",
+        "Save the optimizer: tf.train.Checkpoint(model, optimizer).",
+    ),
+    "counter": ("counter", "the optimizer's step counter is", "Save the optimizer, with its iterations."),
+    "learning-rate": ("learning-rate", "the learning rate is", "Let the schedule follow optimizer.iterations."),
+    "random": ("random-state", "the random state is", "Save the generators and seed generators with the model."),
+    "batch-norm": ("weights", "the moving averages are", "Save all variables of the model, not only the trainable."),
+}
+EXACT = tuple(_FORGOTTEN)
+ROUNDING = 1e-5  # how far apart sums of the same numbers in another order may be, as metrics are after a resume
+
+
+def resumption(unbroken: Recording, continued: Recording) -> list[Finding]:
+    """What a continued attempt had forgotten when it began, by its state then, its rows, its epochs and its end."""
+    begun = continued.begin
+    found = list(_restored(unbroken, begun))
+    if begun is not None and begun.step == 0 and found:
+        return found  # its count of steps began anew, so that nothing after that can be compared
+    found += _position(unbroken, continued)
+    if not found:
+        found += _ends(unbroken, continued)
+    return found
+
+
+def _restored(unbroken: Recording, begun: State | None) -> Iterator[Finding]:
+    if begun is None:
+        return
+    expected = unbroken.states.get(begun.step)
+    if begun.step == 0 and unbroken.begin is not None:
+        expected = next((state for state in unbroken.states.values() if _has_weights_of(begun, state)), None)
+        if expected is None and "weight" in differing_kinds(unbroken.begin, begun):
+            yield Finding(
+                "counter",
+                "The program continued with weights that it had saved, but counted its steps from 0: the optimizer was "
+                "not restored.",
+                _FORGOTTEN["optimizer"][2],
+            )
+            return
+        if expected is None:
+            yield Finding(
+                "began-anew",
+                "The program began at step 0 although it had saved a checkpoint: it restored nothing.",
+                "Restore the newest checkpoint before the first step: checkpoint.restore(manager.latest_checkpoint).",
+            )
+            return
+    if expected is None:
+        return
+    for kind, name in differing_kinds(expected, begun).items():
+        code, what, remedy = _FORGOTTEN[kind]
+        text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
+        yield Finding(code, text, remedy)
+
+
+def _has_weights_of(begun: State, state: State) -> bool:
+    weights = [name for name, variable in begun.variables.items() if variable.kind == "weight"]
+    return state.step > 0 and bool(weights) and "weight" not in differing_kinds(state, begun)
+
+
+def differing_kinds(expected: State, found: State) -> dict[str, str]:
+    """The kinds of variables that differ, each with the first such variable, in the order of their weight."""
+    kinds: dict[str, str] = {}
+    for name, wanted in expected.variables.items():
+        got = found.variables.get(name)
+        if wanted.kind in EXACT and got is not None and not wanted.on_read and not is_same(wanted.values, got.values):
+            kinds.setdefault(wanted.kind, name)
+    return {kind: kinds[kind] for kind in EXACT if kind in kinds}
+
+
+def _position(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
+    """Whether the continued attempt went on with the next rows, and made the same steps."""
+    ends = unbroken.last_step, continued.last_step
+    if None not in ends and ends[0] != ends[1]:
+        yield Finding(
+            "epoch",
+            f"The continued run ended at step {ends[1]}, the unbroken one at step {ends[0]}: an epoch was counted "
+            "twice or left out.",
+            "Save the epoch with the checkpoint, and begin with the epochs and steps that are left.",
+        )
+    steps = sorted(continued.rows)
+    wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
+    if not wrong:
+        return
+    first = min(unbroken.rows)
+    anew = continued.rows[wrong[0]] == unbroken.rows.get(first)
+    how = "it began the data anew" if anew else "these are other rows"
+    yield Finding(
+        "data-position",
+        f"At step {wrong[0]} the continued run did not train on the rows of the unbroken one: {how}.",
+        "Save the iterator with the checkpoint, or skip the batches that were trained; training.Backup() does.",
+    )
+
+
+def _ends(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
+    forgotten = {
+        name: (value, continued.callbacks[name])
+        for name, value in unbroken.callbacks.items()
+        if math.isfinite(value) and not math.isclose(continued.callbacks.get(name, value), value, rel_tol=ROUNDING)
+    }
+    if forgotten:
+        name, (wanted, got) = next(iter(forgotten.items()))
+        yield Finding(
+            "callbacks",
+            f"The callbacks began anew: at the end {name} is {got:g}, {wanted:g} in the unbroken run.",
+            "Save what the callback keeps, or set it from the log of earlier epochs when training begins.",
+        )
+    common = unbroken.logs.keys() & continued.logs.keys()
+    for epoch in sorted(common):
+        mine, theirs = unbroken.logs[epoch], continued.logs[epoch]
+        for name in mine.keys() & theirs.keys():
+            if not math.isclose(mine[name], theirs[name], rel_tol=ROUNDING) and not forgotten:
+                yield Finding(
+                    "metrics",
+                    f"The metric {name} of epoch {epoch + 1} is {theirs[name]:.6g}, {mine[name]:.6g} in the unbroken "
+                    "run: its count began anew.",
+                    "Save the metrics with the checkpoint, or save at the ends of epochs only.",
+                )
+                return
+    if unbroken.end is None or continued.end is None or unbroken.end.step != continued.end.step:
+        return
+    if kinds := differing_kinds(unbroken.end, continued.end):
+        name = next(iter(kinds.values()))
+        yield Finding(
+            "differs",
+            f"At the end {name} is not what it is in the unbroken run, although the state at the continuation was.",
+            "Look for state outside of the checkpoint: Python counters, numpy generators, files.",
+        )

@@ -1,0 +1,117 @@
+"""The runs of an exam: each with what its tasks recorded, and how far its metric is from the unbroken run's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
+from clusterkit.chaos.model import Baseline
+from clusterkit.chaos.trial import NEVER, FinishedRun, Trials
+from clusterkit.exam.breaking import Break, Breaking
+from clusterkit.exam.equality import by_task
+from clusterkit.exam.model import Finding
+from clusterkit.exam.recording import Recording
+from clusterkit.exam.recordings import recordings
+from clusterkit.job.options import Options
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Shape
+
+STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # after which the state is recorded
+MOST_CHECKPOINTS = 20  # at which it is recorded, too, since a run may continue there
+SPREAD = 3.0  # how many times farther than two unbroken runs another one may be
+AT_LEAST, TIMES = 60.0, 10.0  # the timeout of a run: seconds, and as a multiple of the unbroken run's duration
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """A finished run, with what its tasks recorded in their last attempts. `missed`: why it was not broken."""
+
+    run: FinishedRun
+    tasks: Sequence[Recording] = ()
+    missed: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.run.run.run_id
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether the job has succeeded."""
+        return self.run.has_succeeded
+
+    @property
+    def why(self) -> str:
+        """Why it failed."""
+        result = self.run.result
+        why = self.run.problems or [result.reason if result else "it left no result"]
+        if result is not None and result.explanations:
+            why = [*why, str(result.explanations[0])]
+        return "; ".join(why).rstrip(".")
+
+
+class Runs:
+    """Does the runs of an exam, all with the same seed."""
+
+    def __init__(self, trials: Trials, name: str, seed: int) -> None:
+        self.trials, self.name, self.seed = trials, name, seed
+        self.baseline = Baseline(0.0)
+        self.started: list[str] = []  # the ids of its runs
+        self._spread = 0.0  # how far apart the metric of two unbroken runs is
+
+    @property
+    def job(self) -> JobSpec:
+        """The job as it was asked for."""
+        return self.trials.template.job
+
+    @property
+    def is_synchronous(self) -> bool:
+        """Whether two runs can end in the same bits: parameter servers take updates as they come."""
+        return self.job.shape is not Shape.PARAMETER_SERVER
+
+    def up(self, name: str, changes: Options, *breaks: Break, words: Sequence[str] = ()) -> Examined:
+        """Do a run, and break it at the phases that its tasks reach. `words` are more of what --record takes."""
+        recorded = [*self._steps(), "phases", *words, *(one.hold for one in breaks)]
+        # A fault that waits for a step has each step reported at once.
+        common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": [NEVER]}
+        self.started.append(f"{self.name}-{name}")
+        breaking = Breaking(breaks, self.job.limits.grace, not self.is_synchronous)
+        run = self.trials.up(f"{self.name}-{name}", {**common, **changes}, breaking)
+        return Examined(run, by_task(recordings(run.run.recorded)), breaking.missed)
+
+    def begin(self, unbroken: Examined) -> None:
+        """Take the unbroken run as the one that all others are compared with."""
+        assert unbroken.run.result is not None
+        self.baseline = baseline_of(unbroken.run.result, unbroken.run.events)
+        if not self.job.limits.job:
+            limit = round(max(AT_LEAST, TIMES * self.baseline.duration))
+            self.trials.template = self.trials.template.changed({"timeout": limit})
+
+    def allow(self, again: Examined) -> None:
+        """Allow other runs to be as far from the unbroken one as its repetition, and somewhat farther."""
+        self._spread = self._apart(again) or 0.0
+
+    def leader(self, examined: Examined) -> Recording | None:
+        """What the leader recorded; the first task if the job has no other."""
+        return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
+
+    def metric(self, examined: Examined) -> Iterator[Finding]:
+        """Compare a run by its metric, within a bound that two unbroken runs give."""
+        name, apart = Measure().of(self.baseline), self._apart(examined)
+        if name is None or apart is None:
+            return
+        expected = self.baseline.metrics[name]
+        allowed = max(Measure().allowed(name, expected), SPREAD * self._spread)
+        if apart > allowed:
+            away = f"{apart:.4g} away from the unbroken run's {expected:.4g}"
+            yield Finding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
+
+    def _apart(self, examined: Examined) -> float | None:
+        """How far a run's metric is from the unbroken run's; None if it has none, or no number."""
+        name = Measure().of(self.baseline)
+        value = None if name is None else last_metrics(examined.run.events).get(name)
+        return None if name is None or value is None else abs(value - self.baseline.metrics[name])
+
+    def _steps(self) -> list[str]:
+        return [*map(str, sorted({*STEPS, *self.baseline.checkpoints[:MOST_CHECKPOINTS]}))]

@@ -1,0 +1,112 @@
+"""Survival: which faults are injected in which phases, and what must hold afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from clusterkit.chaos.model import Baseline
+from clusterkit.exam.breaking import STEP, Break
+from clusterkit.exam.model import Cell, Chapter, Finding
+from clusterkit.exam.recording import Recording
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import RunResult, RunState
+
+FROZEN = 4  # seconds for which a task is stopped: longer than a peer waits for a packet
+FULL = 3  # seconds for which the disk is full
+
+# The phases of a program, in its order. A step is one in the middle between two checkpoints.
+PHASES = (
+    *("importing", "starting", "step", "saving-open", "saving-write", "saving-sync", "saving-rename", "saved"),
+    *("restoring", "evaluating", "exporting", "last-step", "ending"),
+)
+QUICK = ("starting", "step", "saving-rename", "saved", "restoring", "ending")
+_AT_SERVERS = ("step", "last-step")
+
+
+@dataclass(frozen=True, slots=True)
+class SurvivalCell:
+    """A fault for one task in one phase: what is broken, in this order."""
+
+    cell: Cell
+    phase: str
+    breaks: tuple[Break, ...]
+
+
+def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
+    """All cells, those that tell most first. `disk`: this machine can fill up a checkpoint directory."""
+    found = []
+    for action in (FaultAction.KILL, FaultAction.TERM, FaultAction.STOP):
+        for task in _victims(job):
+            for phase in _AT_SERVERS if job.is_server(task) else PHASES:
+                found.append(_cell(job, baseline, action, task, phase))
+    if disk and baseline.checkpoints:
+        cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/saving-open")
+        full = Break(job.leader, "saving-open", f"{FaultAction.DISK_FULL} for={FULL}s")
+        found.append(SurvivalCell(cell, "saving-open", (full,)))
+    return [cell for cell in found if cell.breaks]
+
+
+def _victims(job: JobSpec) -> Iterator[Task]:
+    """One task of each kind: the leader, the last of the others that train, the last server."""
+    yield job.leader
+    others = [task for task in job.training if task != job.leader]
+    servers = [task for task in job.tasks if job.is_server(task) and task not in others]
+    yield from (kind[-1] for kind in (others, servers) if kind)
+
+
+def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, phase: str) -> SurvivalCell:
+    fault = f"{action} {task}" + (f" for={FROZEN}s" if action is FaultAction.STOP else "")
+    middle, last = middle_step(baseline), baseline.last_step
+    watched = job.leader if job.is_server(task) else task  # a server makes no steps of its own
+    breaks: tuple[Break, ...] = (Break(task, phase, fault),)
+    match phase:
+        case "step":
+            breaks = () if middle is None else (Break(watched, f"{STEP}{middle}", fault),)
+        case "last-step":
+            breaks = () if not last else (Break(watched, f"{STEP}{last}", fault),)
+        case "restoring":
+            # Nothing is restored before something has died.
+            dead = () if middle is None else (Break(job.leader, f"{STEP}{middle}", f"{FaultAction.KILL} {job.leader}"),)
+            breaks = (*dead, *breaks) if dead else ()
+    return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), phase, breaks)
+
+
+def unreachable(one: SurvivalCell, unbroken: Sequence[Recording]) -> str:
+    """Why a phase cannot be reached, if its task never did so in the unbroken run; empty if it may be."""
+    reached = {phase for task in unbroken if task.task == one.breaks[-1].task for phase in task.phases}
+    if one.phase in ("restoring", "step", "last-step") or one.phase in reached:
+        return ""
+    return f"{one.breaks[-1].task} never reaches the phase {one.phase}"
+
+
+def middle_step(baseline: Baseline) -> int | None:
+    """A step between two checkpoints, about in the middle of the training; None if the program makes no steps."""
+    last = baseline.last_step
+    if not last or last < 2:
+        return None
+    saved = sorted(step for step in baseline.checkpoints if 0 < step < last)
+    if not saved:
+        return max(1, last // 2)
+    newest = min(saved, key=lambda step: abs(step - last / 2))
+    following = next((step for step in [*saved, last] if step > newest), last)
+    return min(last - 1, newest + max(1, (following - newest) // 2))
+
+
+def survived(result: RunResult | None, said: Sequence[str], differing: str) -> Iterator[Finding]:
+    """What did not hold after a fault. `said` are violated invariants, `differing` a variable of another value."""
+    if result is None or result.state is not RunState.SUCCEEDED:
+        why = "it left no result" if result is None else result.reason
+        told = () if result is None else result.explanations
+        yield Finding("not-recovered", f"The job did not recover: {why}.", str(told[0]) if told else "")
+        return
+    anew = [text for text in said if "step 0" in text]
+    for text in said:
+        yield Finding("began-anew" if text in anew else "result-differs", text)
+    if differing and not said:
+        yield Finding(
+            "result-differs",
+            f"Training recovered to something else: at the end {differing} is not that of the unbroken run.",
+        )

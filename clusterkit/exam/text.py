@@ -1,0 +1,87 @@
+"""An exam as text and as JSON: a line for each cell, what was found in it, and the table of the chapters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable
+from clusterkit.views.tables import table
+
+_MARKS = {Grade.PASSED: "✔", Grade.FAILED: "✘", Grade.NOT_REACHED: "–", Grade.SKIPPED: "–"}
+_TITLES = {
+    Chapter.REPEAT: "Is it the same twice?",
+    Chapter.EQUALITY: "Do one worker and several compute the same?",
+    Chapter.RESUME: "Does it continue where it was?",
+    Chapter.SURVIVAL: "Does it survive each fault in each phase?",
+}
+NOT_PROVED = (
+    "An exam shows mistakes. It does not prove that there are none: it saw this data, these steps and this machine."
+)
+Replay = Callable[[Cell], str]
+
+
+def title(chapter: Chapter) -> str:
+    """The heading of a chapter."""
+    return f"{chapter}: {_TITLES[chapter]}"
+
+
+def cell_lines(result: CellResult, seconds: float, replay: Replay) -> list[str]:
+    """A finished cell: a line; below it each finding, what to do about it, and the command that repeats the cell."""
+    head = f"  {_MARKS[result.grade]} {result.cell.name}"
+    details = [shown(seconds)]
+    if result.seconds is not None:
+        details.append(f"recovered in {shown(result.seconds)}")
+    if result.lost:
+        details.append(f"{result.lost} steps again")
+    lines = [f"{head:<50} {', '.join(details)}"]
+    if result.reason:
+        lines.append(f"      {result.grade}: {result.reason}")
+    for finding in result.findings:
+        lines.append(f"      {finding.text}")
+        if finding.remedy:
+            lines.append(f"      → {finding.remedy}")
+    if result.grade is Grade.FAILED:
+        lines.append(f"      {replay(result.cell)}")
+    return [printable(line) for line in lines]
+
+
+def summary(report: Report) -> str:
+    """The table of the chapters, and the grade."""
+    rows = []
+    for chapter in Chapter:
+        if report.of(chapter):
+            rows.append((str(chapter), *(str(report.count(grade, chapter)) for grade in Grade)))
+    drawn = table(("CHAPTER", *(grade.upper() for grade in Grade)), rows) + "\n" if rows else ""
+    mark = "✔" if report.exit_code == 0 else "✘"
+    return f"{drawn}{mark} {printable(report.verdict())}\n{NOT_PROVED}"
+
+
+def document(report: Report, replay: Replay) -> dict[str, Any]:
+    """The exam as a JSON document."""
+    return {
+        "exam": report.name,
+        "seed": report.seed,
+        "exit_code": report.exit_code,
+        "verdict": report.verdict(),
+        "irregular": report.irregular,
+        "chapters": {
+            chapter.value: {grade.value: report.count(grade, chapter) for grade in Grade} for chapter in Chapter
+        },
+        "cells": [
+            {
+                "cell": str(result.cell),
+                "grade": result.grade.value,
+                "reason": result.reason,
+                "findings": [{"code": one.code, "text": one.text, "remedy": one.remedy} for one in result.findings],
+                "notes": list(result.notes),
+                "runs": list(result.runs),
+                "seconds": result.seconds,
+                "lost": result.lost,
+                "command": replay(result.cell),
+            }
+            for result in report.results
+        ],
+    }

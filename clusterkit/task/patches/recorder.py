@@ -1,0 +1,285 @@
+"""Records what a task computes, for `clusterkit exam`: variables after chosen steps, rows, callbacks' state and logs.
+
+Loaded by path: standard library only. The program does not notice: it computes what it would compute with the same
+seeds, and every failure of the recorder is a note in its own file. Steps are counted in three ways: the batches of
+Keras's `fit`; the `iterations` of optimizers, after each outermost call of a function of TensorFlow, of `Strategy.run`
+or of an optimizer; and without any optimizer, the steps that the program reports. A coordinator's variables are read
+when it has joined its workers, and at the end.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
+TRIES = 20  # calls before the first step for which the variables are read, in case that one of them is the first step
+
+
+class Recorder:
+    """Counts the steps of this process, and records at those that were asked for."""
+
+    def __init__(self, load: Any, steps: str) -> None:
+        files = ("output", "rows", "state", "callbacks")
+        self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder_{f}") for f in files)
+        self.output, self.registry = self.output_file.output, self.state.registry
+        self.due = self.output_file.steps_of(steps)
+        self.phases = load("task/patches/recorder_phases").phases_of(load)
+        self.step = 0  # the newest
+        self.joined = 0  # that of the coordinator's last `join`
+        self.has_begun = False  # whether a step has been made
+        self.tries = TRIES
+        self.depth = 0  # of calls of TensorFlow in the main thread
+        self.fits = False  # whether a list of Keras's callbacks counts the steps
+        self.fitted: list[Any] = []  # weak references to the optimizers that `fit` has used
+        self.base = 0  # the step at which the count of the optimizer of `fit` was 0
+        self.batch = -1  # the last one of this epoch
+        self.coordinates = False  # whether the program has a coordinator, whose steps are made by others
+        self.kept: list[Any] = []  # the variables of the newest step, which the program may drop before its end
+        self.is_done = False
+
+    def outermost(self, call: Callable[[], Any]) -> Any:
+        """Call a function of TensorFlow; if it is called by the program's main thread, see whether it made a step."""
+        if self.depth or self.fits or self.coordinates or not is_eager_main():
+            return call()
+        before, values = self.output.guarded("Steps are not counted", self.look) or ([], None)
+        if before:
+            self.phases.reach("starting")
+        self.depth += 1
+        try:
+            result = call()
+        finally:
+            self.depth -= 1
+        self.output.guarded("A step is not recorded", partial(self.compare, before, values))
+        return result
+
+    def look(self) -> tuple[list[int], Any]:
+        """Return the optimizers' counts, and the variables if this may be the first step."""
+        counts = self.registry.iterations()
+        if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
+            return counts, None
+        self.tries -= 1
+        return counts, self.registry.snapshot(lambda text: None)
+
+    def compare(self, before: list[int], values: Any) -> None:
+        """Record the step if the optimizers' counts have changed."""
+        after = self.registry.iterations()
+        if sum(after) == sum(before):
+            if not self.has_begun and len(self.registry.entries) != len(self.kept):
+                self.keep()  # the program may count its steps in another way
+            return
+        begin, now = max(before, default=0), max(after)
+        if not self.has_begun:
+            self.step = begin
+            if values:
+                self.output.write_state("begin", begin, values)
+            elif 0 in self.due:
+                self.output.note("The variables before the first step are not recorded: they did not exist before it.")
+        self.advance(now)
+
+    def advance(self, now: int) -> None:
+        """Record what has been done since the newest step, up to this one."""
+        before, self.step = self.step, now
+        if not self.has_begun:
+            self.begin()
+        for step, rows in self.rows.take(before, now) if now > before else ():
+            self.output.write_rows(step, rows)
+        if any(before < step <= now for step in self.due):
+            self.record("step")
+        self.phases.reach(f"step-{now}")
+
+    def begin(self) -> None:
+        """At the first step: be the first of the exit handlers, since TensorFlow's tear it down."""
+        self.has_begun = True
+        self.keep()
+        atexit.unregister(self.end)
+        atexit.register(self.end)
+
+    def keep(self) -> None:
+        """Keep the variables that exist now until the end, since a program's main function may drop them."""
+        self.kept = []
+        self.kept = [variable for _, variable in self.registry.living()]
+
+    def record(self, moment: str) -> None:
+        """Record the variables."""
+        if self.output.is_open:
+            self.output.write_state(moment, self.step, self.registry.snapshot(self.output.note))
+            self.keep()
+
+    def record_callbacks(self, callbacks: Any) -> None:
+        """Record what the callbacks of `fit` keep."""
+        if values := self.callbacks.values_of(getattr(callbacks, "callbacks", ())):
+            self.output.write("callbacks", step=self.step, values=values)
+
+    def begin_fit(self, callbacks: Any) -> None:
+        """Start to count the steps of a `fit` after those before it, and after those of a restored optimizer."""
+        self.fits = True
+        if self.coordinates:
+            return
+        optimizer = getattr(callbacks.model, "optimizer", None)
+        made = self.state.count_of(optimizer)
+        if optimizer is not None and not any(known is optimizer for known in self.state.alive(self.fitted)):
+            self.fitted.append(self.state.ref(optimizer))
+            self.step += made
+        self.base = self.step - made
+        if not self.has_begun:
+            self.begin()
+            if 0 in self.due:
+                self.record("begin")
+        self.keep()
+        self.phases.reach("starting")
+
+    def end_batch(self, callbacks: Any, batch: int) -> None:
+        """Record a step of `fit`, or several if it executes several at once.
+
+        They are the optimizer's, since a batch may have been skipped; of an optimizer that does not count, the batches.
+        """
+        made, self.batch = max(batch - self.batch, 1), batch
+        if self.coordinates:
+            return
+        before, count = self.step, self.state.count_of(getattr(callbacks.model, "optimizer", None))
+        self.advance(self.base + count if count else before + made)
+        if any(before < step <= self.step for step in self.due):
+            self.record_callbacks(callbacks)
+
+    def end_epoch(self, epoch: int, logs: Any) -> None:
+        """Record an epoch's numbers."""
+        self.output.write("logs", epoch=epoch, step=self.step, values=self.callbacks.numbers(dict(logs or {})))
+
+    def end_fit(self, callbacks: Any) -> None:
+        """Record what the callbacks keep at the end of `fit`."""
+        self.fits = False
+        self.record_callbacks(callbacks)
+
+    def report(self, step: int) -> None:
+        """Record a step that the program reports, unless optimizers count."""
+        if self.coordinates:
+            self.step = int(step)  # of the optimizers that count, `join` and the end read the steps
+        elif not self.fits and not any(self.registry.iterations()):
+            self.advance(int(step))
+
+    def coordinate(self) -> None:
+        """The program has a coordinator."""
+        self.coordinates = True
+        self.phases.reach("starting")
+
+    def sent(self, channel: Any, kind: str, **fields: object) -> None:
+        """A message was sent to the supervisor: perhaps that a checkpoint is complete."""
+        if kind == "checkpoint":
+            self.phases.reach("saved")
+
+    def join(self) -> None:
+        """Record a coordinator's variables when it has waited for its workers."""
+        self.step = max([0, *self.registry.iterations()]) or self.step
+        before, self.joined = self.joined, self.step
+        if not self.has_begun:
+            self.begin()
+        if any(before < step <= self.step for step in self.due):
+            self.record("step")
+        elif self.step > before:
+            self.keep()
+
+    def end(self) -> None:
+        """Record the end, while TensorFlow still exists."""
+        if self.is_done or not self.output.is_open:
+            return
+        self.is_done = True
+        self.phases.reach("ending")
+        self.output.guarded("The end is not recorded", self.record_end)
+        self.kept = []
+
+    def record_end(self) -> None:
+        """Record the variables; not those on servers, which hang, after an exception."""
+        if self.coordinates:
+            self.output.note("No rows are recorded: the steps of a coordinator are computed by other tasks.")
+            if getattr(sys, "last_value", None) is not None:
+                self.output.note("The end is not recorded: the coordinator has ended by an exception.")
+                return
+            self.step = max([0, *self.registry.iterations()]) or self.step
+        elif not self.has_begun:
+            self.output.note("No steps were seen. The program may report them: clusterkit.training.report(step).")
+            for step, rows in self.rows.take(0, 1):
+                self.output.write_rows(step, rows)
+        else:
+            self.end_step()
+            if not self.output.rows:
+                self.output.note("No rows are recorded: no training step was computed by Strategy.run.")
+        self.record("end")
+
+    def end_step(self) -> None:
+        """Count a step after which the program has ended at once, in a callback say."""
+        if self.fits:
+            counts = [self.base + self.state.count_of(optimizer) for optimizer in self.state.alive(self.fitted[-1:])]
+        else:
+            counts = [] if self.fitted else self.registry.iterations()
+        if (now := max(counts, default=0)) > self.step:
+            self.advance(now)
+
+
+def is_eager_main() -> bool:
+    """Whether this is the main thread, outside any graph."""
+    threading, context = sys.modules["threading"], sys.modules["tensorflow.python.eager.context"]
+    return bool(threading.get_ident() == threading.main_thread().ident and context.executing_eagerly())
+
+
+_made: list[Recorder] = []
+
+
+def recorder_of(load: Any) -> Recorder:
+    """Return the recorder of this process, which is made when the first module is patched."""
+    if not _made:
+        _made.append(Recorder(load, os.environ.get("CLUSTERKIT_RECORD_STEPS", "")))
+        atexit.register(_made[0].end)
+    return _made[0]
+
+
+def watch(module: Any, load: Any) -> None:
+    """Patch a module to count the steps that are made with it."""
+    hook, made = load("task/patches/hook"), recorder_of(load)
+
+    def guarded(call: Callable[..., object]) -> Callable[..., None]:
+        return lambda *args, **kwargs: made.output.guarded("A moment is not recorded", partial(call, *args, **kwargs))
+
+    after: dict[str, Callable[..., object]] = {
+        "CallbackList.on_train_begin": lambda self, logs=None: made.begin_fit(self),
+        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: setattr(made, "batch", -1),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: made.end_batch(self, batch),
+        "CallbackList.on_epoch_end": lambda self, epoch, logs=None: made.end_epoch(epoch, logs),
+        "CallbackList.on_train_end": lambda self, logs=None: made.end_fit(self),
+        "ClusterCoordinator.__init__": lambda self, *args, **kwargs: made.coordinate(),
+        "ClusterCoordinator.join": lambda self: made.join(),
+        **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
+    }
+    hook.watch(
+        module,
+        {path: guarded(call) for path, call in after.items()},
+        {"CallbackList.on_test_begin": lambda *args, **kwargs: made.phases.reach("evaluating")},
+    )
+    if hasattr(module, "ProgressChannel"):
+        hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
+        hook.after(module.ProgressChannel, "send", guarded(made.sent))
+    for path in (
+        "Function.__call__",
+        "BaseOptimizer.apply",
+        "Optimizer.apply_gradients",
+        "OptimizerV2.apply_gradients",
+    ):
+        kind, _, method = path.partition(".")
+        if hasattr(module, kind) and method in vars(getattr(module, kind)):
+            count_calls(hook, made, getattr(module, kind), method)
+
+
+def count_calls(hook: Any, made: Recorder, kind: Any, method: str) -> None:
+    """Patch a method whose outermost calls may be steps."""
+    plain = getattr(kind, method)
+    hook.replace(kind, method, lambda *args, **kwargs: made.outermost(partial(plain, *args, **kwargs)))
+
+
+def register(made: Recorder, optimizer: Any, *args: object, **kwargs: object) -> None:
+    """Keep a weak reference to an optimizer that the program creates."""
+    if not any(known is optimizer for known in made.state.alive(made.registry.optimizers)):
+        made.registry.optimizers.append(made.state.ref(optimizer))

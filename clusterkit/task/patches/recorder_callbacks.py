@@ -1,0 +1,41 @@
+"""What Keras's callbacks keep, as numbers: patience that is left, the best value so far, and what a program's own keep.
+
+Loaded by path: standard library only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+# The attributes of Keras's callbacks that change while they train.
+KEPT = ("wait", "best", "best_epoch", "stopped_epoch", "cooldown_counter", "epochs_since_last_save")
+LIBRARIES = ("keras", "tf_keras", "clusterkit", "tensorflow")
+
+
+def values_of(callbacks: Iterable[Any]) -> dict[str, float]:
+    """Return what the callbacks keep, as `EarlyStopping.best`; a second one of a class is `EarlyStopping#2`."""
+    values, seen = dict[str, float](), dict[str, int]()
+    for callback in callbacks:
+        kind = type(callback)
+        seen[kind.__name__] = number = seen.get(kind.__name__, 0) + 1
+        name = kind.__name__ if number == 1 else f"{kind.__name__}#{number}"
+        is_own = kind.__module__.partition(".")[0] not in LIBRARIES
+        kept = {key: value for key, value in vars(callback).items() if key in KEPT or (is_own and key[:1] != "_")}
+        values |= {f"{name}.{key}": number for key, number in numbers(kept).items()}
+    return values
+
+
+def numbers(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return those of the values that are numbers, as Python's own; arrays and tensors of one number count."""
+    return {str(key): number for key, value in values.items() if (number := number_of(value)) is not None}
+
+
+def number_of(value: Any) -> float | None:
+    """Return a value as a number of Python; None if it is something else."""
+    if isinstance(value, bool | int | float):
+        return value
+    try:
+        return float(value.numpy() if hasattr(value, "numpy") else value) if hasattr(value, "dtype") else None
+    except (TypeError, ValueError, RuntimeError):
+        return None

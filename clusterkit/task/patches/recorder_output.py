@@ -1,0 +1,93 @@
+"""The files into which a task records what it has computed: a line of JSON for each fact, and arrays beside it.
+
+Loaded by path: standard library only. Every line is written at once, so that a task that is killed leaves what it had
+recorded. What could not be recorded is a note, once; the program never gets an error of the recorder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+MOST_STATES = 40
+MOST_ROWS = 200_000
+
+
+def steps_of(text: str) -> frozenset[int]:
+    """Return the steps in `0,1,50`; words among them are for others."""
+    return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
+
+
+class Output:
+    """Writes the records of this attempt of this task; nothing in a child process."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.pid = os.getpid()
+        self.directory = env.get("CLUSTERKIT_RECORD", "")
+        task, attempt = env.get("CLUSTERKIT_TASK", "alone"), env.get("CLUSTERKIT_ATTEMPT", "1")
+        self.name = f"{task.replace(':', '-')}.{attempt}"
+        self.notes: set[str] = set()
+        self.states = 0
+        self.rows = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process is the task, and not a fork that the program has made."""
+        return bool(self.directory) and os.getpid() == self.pid
+
+    def write(self, kind: str, **fields: object) -> None:
+        """Append a line. Keeps no descriptor open."""
+        if self.is_open:
+            with suppress(OSError):  # the disk is full, say, which must not stop the training
+                os.makedirs(self.directory, mode=0o700, exist_ok=True)
+                with open(os.path.join(self.directory, f"{self.name}.jsonl"), "a", encoding="utf-8") as file:
+                    file.write(json.dumps({"kind": kind, **fields}, default=str) + "\n")
+
+    def note(self, text: str) -> None:
+        """Record once what is missing, and why."""
+        if text not in self.notes:
+            self.notes.add(text)
+            self.write("note", text=text)
+
+    def guarded(self, what: str, call: Callable[[], object]) -> Any:
+        """Return the call's result; if it fails, note that, and return None."""
+        try:
+            return call()
+        except Exception as error:
+            self.note(f"{what}: {type(error).__name__}: {error}"[:500])
+            return None
+
+    def write_rows(self, step: int, rows: Sequence[str]) -> None:
+        """Write the rows of a step."""
+        if rows:
+            self.write("rows", step=step, rows=list(rows))
+
+    def has_room_for_rows(self, count: int) -> bool:
+        """Whether so many more rows are recorded; counts them."""
+        if self.rows + count > MOST_ROWS:
+            self.note(f"Only the first {self.rows} rows are recorded.")
+            return False
+        self.rows += count
+        return True
+
+    def write_state(self, moment: str, step: int, values: Sequence[tuple[Mapping[str, object], Any]]) -> None:
+        """Write the variables with their values. The last state of those that are allowed is kept for the end."""
+        if not self.is_open or (moment != "end" and self.states >= MOST_STATES - 1):
+            self.note(f"Only {MOST_STATES} states are recorded: that of step {step} and later ones are left out.")
+            return
+        self.states += 1
+        file = f"{self.name}.{'end' if moment == 'end' else step}.npz"
+        path = os.path.join(self.directory, file)
+        os.makedirs(self.directory, mode=0o700, exist_ok=True)
+        with open(f"{path}.part", "wb") as part:
+            sys.modules["numpy"].savez(part, **{str(place): value for place, (_, value) in enumerate(values)})
+        os.replace(f"{path}.part", path)
+        variables = [dict(about) for about, _ in values]
+        self.write("state", moment=moment, step=step, file=file, variables=variables)
+
+
+output = Output(os.environ)

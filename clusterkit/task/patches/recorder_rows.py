@@ -1,0 +1,126 @@
+"""The rows that a recorded task trains on: a digest of each row of the first tensor that a replica's step is given.
+
+Loaded by path: standard library only. A function that `Strategy.run` runs is a training step if it computes gradients.
+Keras's `fit` calls `Strategy.run` too, on one worker as well, with the rows before a replica without any gets another
+replica's. Nothing is recorded in XLA, which can't call Python, and with parameter servers, whose steps run elsewhere.
+"""
+
+from __future__ import annotations
+
+import sys
+from _thread import _local
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+here = _local()  # `computes`: whether this thread's step has computed gradients
+decorated: dict[int, Any] = {}  # every `tf.function` that `Strategy.run` has been given, by its id
+pending: list[list[str]] = []  # the digests of each replica's step since the last step was counted
+
+
+def take(before: int, now: int) -> list[tuple[int, list[str]]]:
+    """Return the digests of the steps that have ended: of the steps after `before`, up to `now`."""
+    taken, pending[:] = list(pending), []
+    return distributed(taken, before, now)
+
+
+def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple[int, list[str]]]:
+    """Distribute what was computed over the steps; if it is not the same number for each, it is all of the last."""
+    made = max(now - before, 1)
+    each, rest = divmod(len(taken), made)
+    if rest:
+        each, before, made = len(taken), now - 1, 1
+    groups = [taken[place * each : (place + 1) * each] for place in range(made)]
+    return [(now - made + 1 + place, [row for one in group for row in one]) for place, group in enumerate(groups)]
+
+
+def digest_of(row: Any) -> str:
+    """Return the digest of a row, which is an array or a number."""
+    content = repr(row.tolist() if hasattr(row, "tolist") else row).encode() if is_object(row) else row.tobytes()
+    return blake2b(content, digest_size=8).hexdigest()
+
+
+def is_object(row: Any) -> bool:
+    """Whether a row consists of strings, whose bytes in memory are only pointers."""
+    return getattr(getattr(row, "dtype", None), "kind", "O") == "O"
+
+
+def watch(module: Any, load: Any) -> None:
+    """Patch `Strategy.run`, and the tape that computes gradients."""
+    hook = load("task/patches/hook")
+    if hasattr(module, "GradientTape"):
+        for name in ("gradient", "jacobian"):
+            hook.before(module.GradientTape, name, lambda *args, **kwargs: setattr(here, "computes", True))
+        return
+    output, recorder = load("task/patches/recorder_output").output, load("task/patches/recorder").recorder_of(load)
+    plain = module.StrategyBase.run
+
+    def run(self: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+        counted = output.guarded("Rows are not recorded", lambda: with_rows(module, self, fn, output)) or fn
+        return recorder.outermost(partial(plain, self, counted, args, kwargs, options))
+
+    hook.replace(module.StrategyBase, "run", run)
+
+
+def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
+    """Return a replica's function that also records its rows if it is a training step."""
+    if not output.is_open or "ParameterServer" in type(strategy).__name__:
+        return function
+    if not hasattr(function, "_decorate"):
+        status = module.autograph_ctx.control_status_ctx()
+        step = counted(module.autograph.tf_convert(function, status, convert_by_default=False), output)
+        step.autograph_info__ = None  # it is converted
+        return step
+    if id(function) not in decorated:  # a `tf.function`, which stays one
+        decorated[id(function)] = function
+        decorators = sys.modules["tensorflow.python.util.tf_decorator"]
+        function._decorate(lambda plain: decorators.make_decorator(plain, counted(plain, output)))
+    return function
+
+
+def counted(function: Any, output: Any) -> Any:
+    """Return a function of Python that also records its rows if it has computed gradients."""
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        outer, here.computes = getattr(here, "computes", False), False
+        try:
+            outputs = step.__wrapped__(*args, **kwargs)  # type: ignore[attr-defined]
+            if here.computes:
+                output.guarded("Rows are not recorded", lambda: record((args, kwargs), output))
+        finally:
+            here.computes = outer
+        return outputs
+
+    step.__wrapped__ = function  # type: ignore[attr-defined]  # TensorFlow replaces it by a converted one
+    return step
+
+
+def record(given: Any, output: Any) -> None:
+    """Record the rows of the first tensor, each time that the step is computed."""
+    tf = sys.modules["tensorflow"]
+    xla = sys.modules["tensorflow.python.ops.control_flow_util"]
+    ops = sys.modules["tensorflow.python.framework.ops"]
+    tensors = [leaf for leaf in tf.nest.flatten(given) if is_dense(tf, leaf)]
+    if not tensors:
+        output.note("Rows are not recorded: a training step gets no dense tensor.")
+    elif xla.GraphOrParentsInXlaContext(ops.get_default_graph()):
+        output.note("Rows are not recorded: a training step is compiled by XLA, which can't call Python.")
+    else:
+        tf.numpy_function(partial(remember, output), [tensors[0]], tf.int64)
+
+
+def is_dense(tf: Any, leaf: Any) -> bool:
+    """Whether a leaf is a tensor or array with rows."""
+    if not isinstance(leaf, tf.Tensor | sys.modules["numpy"].ndarray) or hasattr(leaf, "assign"):  # a variable
+        return False
+    return bool(leaf.shape.rank if hasattr(leaf.shape, "rank") else leaf.shape)
+
+
+def remember(output: Any, rows: Any) -> Any:
+    """Keep the digests of rows until the step is counted. TensorFlow calls it in threads of its own."""
+    with suppress(Exception):
+        if output.has_room_for_rows(len(rows)):
+            pending.append([digest_of(row) for row in rows])
+    return sys.modules["numpy"].int64(len(rows))

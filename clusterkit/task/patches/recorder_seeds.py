@@ -1,0 +1,112 @@
+"""Seeds everything that is random in a recorded task, so that two runs of a program compute the same.
+
+Loaded by path: standard library only. Each library is seeded when it is imported, before the program can use it: a
+program's own seeds come later and win. All tasks have the same seed, as the replicas of a single process have. What
+TensorFlow and Keras draw while they are imported does not count: a fork of a process that has imported them has not
+drawn it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import sys
+from contextlib import suppress
+from types import SimpleNamespace
+from typing import Any
+
+# How to get and set the state of a module that draws numbers.
+STATES = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set_state")}
+LIBRARIES = ("tensorflow", "keras", "tf_keras")
+
+
+class Keeper:
+    """A meta path finder that finds nothing: it keeps the generators' states when a library's import begins."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, dict[str, Any]] = {}  # by the library: the states by their modules
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name in LIBRARIES:
+            made = {module: sys.modules[module] for module in STATES if module in sys.modules}
+            self.kept[name] = {module: getattr(made[module], STATES[module][0])() for module in made}
+
+
+keeper = Keeper()
+
+
+def keep_states(module: Any, load: object) -> None:
+    """Keep the states at each import of a library."""
+    module.meta_path.insert(0, keeper)
+
+
+def restore_states(module: Any, load: Any) -> None:
+    """Restore the states that the generators had before a library was imported."""
+    kept = keeper.kept.pop(module.__name__, {})
+    for name, (_, setter) in STATES.items():
+        if name in kept:
+            getattr(sys.modules[name], setter)(kept[name])
+        elif name in sys.modules:
+            seed(sys.modules[name], load)
+
+
+def seed(module: Any, load: Any) -> None:
+    """Seed Python's `random`, from which Keras takes the seeds of its layers, or NumPy's generator."""
+    load("task/patches/recorder_phases").phases_of(load)
+    module.seed(load("task/patches/order").recorded_seed())
+
+
+def seed_tensorflow(module: Any, load: Any) -> None:
+    """Seed TensorFlow, and have its operations give the same result each time, except with parameter servers.
+
+    The order of unseeded data still follows from order.py, which gives each epoch another one.
+    """
+    restore_states(module, load)
+    module.random.set_seed(load("task/patches/order").recorded_seed())
+    if not has_servers(os.environ.get("TF_CONFIG", "{}")):  # whose workers are not in step, and would only be slower
+        module.config.experimental.enable_op_determinism()
+
+
+def leave_out_dropout(module: Any, load: Any) -> None:
+    """Have dropout keep everything, if that is asked for: each worker of several drops something else than one does."""
+    if "no-dropout" in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(","):
+        module.dropout = lambda inputs, *args, **kwargs: inputs
+
+
+def has_servers(tf_config: str) -> bool:
+    """Whether the cluster has parameter servers."""
+    try:
+        return bool(json.loads(tf_config)["cluster"]["ps"])
+    except (ValueError, LookupError, TypeError):
+        return False
+
+
+def seed_generators(module: Any, load: Any) -> None:
+    """Seed the generators that a program makes without a seed, which deterministic TensorFlow refuses."""
+    kind, numbers = module.Generator, itertools.count(load("task/patches/order").recorded_seed())
+
+    def from_non_deterministic_state(cls: Any, alg: Any = None) -> Any:
+        return cls.from_seed(next(numbers), alg)
+
+    kind.from_non_deterministic_state = classmethod(from_non_deterministic_state)
+    module.config = SimpleNamespace(is_op_determinism_enabled=lambda: False)  # asked by `get_global_generator`
+
+
+def build_from_specs(trainer: Any, load: Any) -> None:
+    """Patch Keras 3 on one worker to build a model without taking a batch for it, as keras_fit.py does on several.
+
+    Data that is shuffled anew for each iterator would have the order of its second epoch in the first one.
+    """
+    fit, model = load("task/patches/keras_fit"), trainer.TensorFlowTrainer
+    plain = model._maybe_symbolic_build
+
+    def _maybe_symbolic_build(self: Any, iterator: Any = None, data_batch: Any = None) -> None:
+        if iterator is not None and self._distribute_strategy is not None:
+            with suppress(Exception):  # the model can't be built in this way
+                plain(self, data_batch=fit.part_of(trainer, self._distribute_strategy, iterator))
+                return
+        plain(self, iterator=iterator, data_batch=data_batch)
+
+    if "TF_CONFIG" not in os.environ:
+        load("task/patches/hook").replace(model, "_maybe_symbolic_build", _maybe_symbolic_build)

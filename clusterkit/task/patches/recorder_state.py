@@ -1,0 +1,224 @@
+"""The variables of a recorded task: which there are, what each is for, and this worker's own values of them.
+
+Loaded by path: standard library only. A variable of Keras or of a strategy consists of TensorFlow's variables, which
+are not listed beside it. Values are read from this worker's own copy, never with the help of other workers.
+"""
+
+from __future__ import annotations
+
+import sys
+from _weakref import ref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+LARGEST = 1_000_000  # elements of a variable that are recorded; of a larger one a part, always the same
+STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
+NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # the result of an assignment; a handle that was passed on
+Value = tuple[dict[str, object], Any]
+
+
+class Entry:
+    """A variable, with a name that no other has. `role` is what an optimizer or metric uses it for."""
+
+    __slots__ = ("base", "name", "number", "role", "variable")
+
+    def __init__(self, variable: Any, base: str, number: int) -> None:
+        self.variable = ref(variable)
+        self.base = base
+        self.number = number
+        self.name = base if number == 1 else f"{base}#{number}"
+        self.role = ""
+
+
+class Registry:
+    """The variables that exist, in the order in which they were made; optimizers and metrics, to tell their roles."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}  # by the variable's id
+        self.names: dict[str, int] = {}  # how many variables have had a name
+        self.optimizers: list[Callable[[], Any]] = []  # weak references
+        self.metrics: list[Callable[[], Any]] = []
+
+    def add(self, variable: Any, name: str) -> None:
+        """Add a variable, in place of those that it consists of."""
+        for part in reversed(parts_of(variable)):
+            self.drop(part)
+        known = self.entries.get(id(variable))
+        if known is not None and known.variable() is variable:  # it was given another value
+            return
+        self.entries.pop(id(variable), None)  # of one that is gone
+        self.names[name] = self.names.get(name, 0) + 1
+        self.entries[id(variable)] = Entry(variable, name, self.names[name])
+
+    def drop(self, variable: Any) -> None:
+        """Forget a variable and the parts that it consists of; its name is free again."""
+        for part in reversed(parts_of(variable)):
+            self.drop(part)
+        known = self.entries.get(id(variable))
+        if known is not None and known.variable() is variable:
+            del self.entries[id(variable)]
+            if self.names[known.base] == known.number:
+                self.names[known.base] -= 1
+
+    def living(self) -> list[tuple[Entry, Any]]:
+        """Return the variables that still exist."""
+        every = [(key, entry, entry.variable()) for key, entry in list(self.entries.items())]
+        for key, entry, variable in every:
+            if variable is None and self.entries.get(key) is entry:
+                del self.entries[key]
+        return [(entry, variable) for _, entry, variable in every if variable is not None]
+
+    def iterations(self) -> list[int]:
+        """Return how many steps each optimizer that still exists has made."""
+        return [count_of(optimizer) for optimizer in alive(self.optimizers)]
+
+    def snapshot(self, note: Callable[[str], None]) -> list[Value]:
+        """Return what each variable is, with its value."""
+        roles = dict(self.roles())
+        values = []
+        for entry, variable in self.living():
+            leaf = leaf_of(variable)
+            entry.role = roles.get(id(leaf), entry.role)
+            try:
+                array = read(leaf)
+            except Exception as error:  # it has no value yet, or its server is gone
+                note(f"{entry.name} can't be read: {type(error).__name__}: {str(error)[:200]}")
+                continue
+            if array is None:
+                note(f"{entry.name} is not recorded: it has no numbers.")
+                continue
+            about = {"name": entry.name, "kind": kind_of(entry.role, entry.base, variable)}
+            values.append(
+                ({**about, "on_read": is_on_read(variable), "shape": list(array.shape)}, sampled(array, LARGEST))
+            )
+        return values
+
+    def roles(self) -> Iterator[tuple[int, str]]:
+        """Yield the ids of the leaves of metrics and optimizers, with their roles; the most special ones last."""
+        for metric in alive(self.metrics):
+            yield from ((id(leaf_of(variable)), "metric") for variable in variables_of(metric))
+        optimizers = alive(self.optimizers)
+        for optimizer in optimizers:
+            yield from ((id(leaf_of(variable)), "optimizer") for variable in variables_of(optimizer))
+        for optimizer in optimizers:
+            hyper = getattr(optimizer, "_hyper", {})
+            rate = getattr(optimizer, "_learning_rate", None)
+            yield id(leaf_of(hyper.get("learning_rate") if rate is None else rate)), "learning-rate"
+            yield id(leaf_of(getattr(optimizer, "_iterations", None))), "counter"
+
+
+def alive(made: Iterable[Callable[[], Any]]) -> list[Any]:
+    """Return what the weak references refer to, as far as it exists."""
+    return [one for get in made if (one := get()) is not None]
+
+
+def variables_of(owner: Any) -> list[Any]:
+    """Return the variables of an optimizer or metric of any version of Keras."""
+    for name in ("_variables", "_weights", "variables"):
+        found = getattr(owner, name, None)
+        if isinstance(found, list | tuple) and found:
+            return list(found)
+    return []
+
+
+def count_of(optimizer: Any) -> int:
+    """Return how many steps an optimizer has made; 0 if it does not count them."""
+    try:  # why not `iterations`: Keras 2's older optimizers create that variable when it is first read
+        own = int(read(leaf_of(optimizer._iterations)))
+    except Exception:  # a subclass of the program's may raise anything
+        return 0
+    return own or count_of(getattr(optimizer, "inner_optimizer", None))  # of one that scales losses
+
+
+def parts_of(variable: Any) -> tuple[Any, ...]:
+    """Return the variables that a variable of Keras, of a strategy or of a parameter server consists of."""
+    attributes = getattr(variable, "__dict__", {})
+    if "_path" in attributes and "_value" in attributes:  # Keras's
+        return () if attributes["_value"] is None else (attributes["_value"],)
+    if isinstance(attributes.get("_values"), list | tuple):
+        return tuple(attributes["_values"])
+    return (attributes["_v"],) if "_v" in attributes else ()
+
+
+def leaf_of(variable: Any) -> Any:
+    """Return TensorFlow's own variable with this worker's first value."""
+    while parts := parts_of(variable):
+        variable = parts[0]
+    return variable
+
+
+def read(leaf: Any) -> Any:
+    """Return the value as an array; None if it does not consist of numbers.
+
+    The operation is called directly: a strategy would aggregate, and a tape of the program would watch the variable.
+    """
+    record = sys.modules["tensorflow.python.eager.record"]
+    with record.stop_recording():
+        operations = sys.modules["tensorflow.python.ops.gen_resource_variable_ops"]
+        array = operations.read_variable_op(leaf.handle, leaf.dtype).numpy()
+    kind = getattr(getattr(array, "dtype", None), "kind", "")
+    if kind == "V":
+        return array.astype("float32")  # bfloat16 and the like, which NumPy's files do not have
+    return array if kind and kind in "biufc" else None
+
+
+def sampled(array: Any, largest: int) -> Any:
+    """Return the array, or evenly spaced elements of it if there are more than `largest`."""
+    return array if array.size <= largest else array.reshape(-1)[:: -(-array.size // largest)]
+
+
+def is_on_read(variable: Any) -> bool:
+    """Whether the replicas' values may differ, and are aggregated when they are read."""
+    every = (variable, *parts_of(variable))
+    names = [getattr(one, "_synchronization", None) or getattr(one, "synchronization", None) for one in every]
+    return any(str(getattr(name, "name", name)).lower() == "on_read" for name in names)
+
+
+def kind_of(role: str, name: str, variable: Any) -> str:
+    """Return what a variable is for, given its role and its name or path."""
+    last = name.rpartition("/")[2]
+    if role:
+        return role
+    if last in ("seed_generator_state", "StateVar"):
+        return "random"
+    if last in STATISTICS:
+        return "batch-norm"
+    dtype = str(getattr(variable.dtype, "name", variable.dtype))
+    return "weight" if variable.trainable and "float" in dtype else "other"
+
+
+registry = Registry()
+
+
+def watch(module: Any, load: Any) -> None:
+    """Patch the classes of variables and metrics to know each object that is made."""
+    output = load("task/patches/recorder_output").output
+
+    def guarded(call: Callable[[Any], None]) -> Callable[..., None]:
+        return lambda self, *args, **kwargs: output.guarded("A variable is not recorded", lambda: call(self))
+
+    calls: Mapping[str, Callable[[Any], None]] = {
+        "BaseResourceVariable.__init__": add_plain,
+        "DistributedVariable.__init__": add_distributed,
+        "CollectiveReplicaLauncher.__init__": lambda launcher: registry.drop(launcher._ordering_token),
+        "Variable._initialize": add_keras,
+        "Metric.__init__": lambda metric: registry.metrics.append(ref(metric)),
+    }
+    load("task/patches/hook").watch(module, {path: guarded(call) for path, call in calls.items()}, {})
+
+
+def add_plain(variable: Any) -> None:
+    """Add a variable of TensorFlow, unless it is one of a graph."""
+    if type(variable).__name__ not in NO_VARIABLES and not variable._in_graph_mode:
+        registry.add(variable, variable.name.partition(":")[0])
+
+
+def add_distributed(variable: Any) -> None:
+    """Add a variable of a strategy, in place of its replicas."""
+    registry.add(variable, variable.name.partition(":")[0])
+
+
+def add_keras(variable: Any) -> None:
+    """Add a variable of Keras, in place of TensorFlow's; if that is sharded, its shards stay."""
+    if hasattr(leaf_of(variable), "handle"):
+        registry.add(variable, variable._path)

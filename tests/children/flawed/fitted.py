@@ -1,0 +1,41 @@
+"""A training with Keras' `fit`, right but for the flaw that is named: `fitted.py FLAW`, or without any."""
+
+import os
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from clusterkit import training
+
+FLAW = sys.argv[1] if len(sys.argv) > 1 else ""
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+tf.keras.utils.set_random_seed(1)
+made = np.random.default_rng(0)
+x = made.normal(size=(192, 8)).astype("float32")
+y = x @ made.normal(size=(8, 1)).astype("float32")
+if FLAW == "shuffled_anew_by_each_process":
+    order = np.random.default_rng().permutation(192)
+    x, y = x[order], y[order]
+data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(192, seed=3).batch(16)
+
+with strategy.scope():
+    layers = [tf.keras.layers.Dense(16, "relu"), tf.keras.layers.Dropout(0.2), tf.keras.layers.Dense(1)]
+    model = tf.keras.Sequential([tf.keras.Input((8,)), *layers])
+    if FLAW == "loss_times_workers":
+        scale = float(strategy.num_replicas_in_sync)
+        model.compile(tf.keras.optimizers.SGD(0.01), lambda a, b: scale * tf.reduce_mean((a - b) ** 2, axis=-1))
+    else:
+        model.compile(tf.keras.optimizers.Adam(0.01), "mse")
+
+callbacks = [training.Backup(every=5)]
+if FLAW == "patience_begins_anew":
+    callbacks.insert(0, tf.keras.callbacks.EarlyStopping("loss", min_delta=99, patience=9))
+if FLAW == "plateau_begins_anew":
+    callbacks.insert(0, tf.keras.callbacks.ReduceLROnPlateau("loss", min_delta=99, patience=9))
+if FLAW == "weights_alone_are_restored":
+    weights = training.Checkpointer(**{f"w{n}": weight for n, weight in enumerate(model.weights)})
+    callbacks = [tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: weights.save(epoch + 1))]
+begun = weights.restore() if FLAW == "weights_alone_are_restored" else 0
+model.fit(data, epochs=3, initial_epoch=begun, verbose=0, callbacks=callbacks)
+print("done", os.path.basename(__file__))

@@ -1,0 +1,89 @@
+"""The exam finds each planted flaw by its name, and nothing in the same programs without it."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.environment import clean_environment
+from tests.exam.flaws import FLAWS, RIGHT, Flaw
+from tests.support import CHILDREN
+
+FLAWED = CHILDREN / "flawed"
+
+
+def examined(home: Path, program: str, *args: str, cells: tuple[str, ...]) -> dict[str, Any]:
+    """Examine a program on two workers, and return the exam as JSON."""
+    chosen = [f"--cell={cell}" for cell in cells]
+    command = ["exam", "--json", "--seed=7", "--workers=2", *chosen, str(FLAWED / f"{program}.py"), *args]
+    done = subprocess.run(
+        [sys.executable, "-m", "clusterkit", *command],
+        env=clean_environment(home),
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.stdout, done.stderr
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert done.returncode == report["exit_code"]
+    return report
+
+
+def codes(report: dict[str, Any], cell: str) -> list[str]:
+    """What was found in a cell."""
+    (found,) = (one for one in report["cells"] if one["cell"] == cell)
+    return [finding["code"] for finding in found["findings"]]
+
+
+def test_each_flaw_is_one_of_its_program() -> None:
+    """And each that a program has is in the table."""
+    named = {(path.stem, name) for path in FLAWED.glob("*.py") for name in names_in(path)}
+    assert named == {(flaw.program, flaw.name) for flaw in FLAWS}
+    assert set(RIGHT) == {path.stem for path in FLAWED.glob("*.py")}
+    assert len(FLAWS) >= 24
+
+
+def names_in(path: Path) -> set[str]:
+    """The flaws that a program compares its argument with."""
+    text = path.read_text()
+    groups = re.findall(r'FLAW (?:==|!=|in|not in) (\(?"[^:\n]*?"\)?)(?=[\s:),\]}]|$)', text, re.M)
+    return {name for group in groups for name in re.findall(r'"(\w+)"', group)}
+
+
+def find(flaw: Flaw, home: Path) -> None:
+    """Assert that the exam finds a flaw."""
+    report = examined(home, flaw.program, flaw.name, cells=(flaw.cell,))
+    assert flaw.code in codes(report, flaw.cell), report
+    assert report["exit_code"] == 1
+
+
+@pytest.mark.tensorflow
+def test_a_flaw_is_found(tmp_path: Path) -> None:
+    """One that is drawn by chance."""
+    seed = random.randrange(2**32)
+    flaw = random.Random(seed).choice(FLAWS)
+    print("seed", seed, flaw)
+    find(flaw, tmp_path)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.long
+@pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.name)
+def test_each_flaw_is_found(flaw: Flaw, tmp_path: Path) -> None:
+    """By the right chapter, and by its name."""
+    find(flaw, tmp_path)
+
+
+@pytest.mark.tensorflow
+@pytest.mark.long
+@pytest.mark.parametrize("program", RIGHT)
+def test_nothing_is_found_without_a_flaw(program: str, tmp_path: Path) -> None:
+    """The same programs without an argument pass."""
+    report = examined(tmp_path, program, cells=RIGHT[program])
+    assert report["exit_code"] == 0, report
+    assert {one["grade"] for one in report["cells"]} == {"passed"}

@@ -1,0 +1,87 @@
+"""What a continued training has forgotten."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+
+from clusterkit.exam.recording import Recording, State, Variable
+from clusterkit.exam.resume import resumption
+from clusterkit.words.model import Task, TaskType
+
+WORKER = Task(TaskType.WORKER, 0)
+KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "batch-norm", "other")
+
+
+def state(step: int, *changed: str) -> State:
+    """The variables after a step, one of each kind; those of the kinds that are named have another value."""
+    return State(
+        step, {kind: Variable(kind, False, np.array([step + 0.5 * (kind in changed)], "float32")) for kind in KINDS}
+    )
+
+
+def unbroken() -> Recording:
+    """Twelve steps, with the state recorded after each."""
+    return Recording(
+        WORKER, 1, {step: state(step) for step in range(13)}, state(0), state(12),
+        {step: (f"row {step}",) for step in range(1, 13)}, {"EarlyStopping.best": 0.25},
+        {0: {"loss": 2.0}, 1: {"loss": 1.0}},
+    )  # fmt: skip
+
+
+def continued(**changes: Any) -> Recording:
+    """A second attempt, which continued at step 6."""
+    whole = unbroken()
+    right = dataclasses.replace(
+        whole, attempt=2, begin=state(6), states={step: state(step) for step in range(7, 13)},
+        rows={step: rows for step, rows in whole.rows.items() if step > 6}, logs={1: {"loss": 1.0}},
+    )  # fmt: skip
+    return dataclasses.replace(right, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({}, []),
+        ({"begin": state(6, "weight")}, ["weights"]),
+        ({"begin": state(6, "optimizer")}, ["optimizer"]),
+        ({"begin": state(6, "optimizer", "counter")}, ["optimizer", "counter"]),
+        ({"begin": state(6, "learning-rate")}, ["learning-rate"]),
+        ({"begin": state(6, "random")}, ["random-state"]),
+        ({"begin": state(6, "other")}, []),
+        ({"begin": state(0)}, ["began-anew"]),
+        ({"begin": state(0, "weight")}, ["counter"]),
+        ({"begin": dataclasses.replace(state(6, "optimizer"), step=0)}, ["optimizer"]),
+        ({"rows": {7: ("row 1",), 8: ("row 2",)}}, ["epoch", "data-position"]),
+        ({"rows": dict.fromkeys(range(7, 13), ("row 1",))}, ["data-position"]),
+        ({"end": state(16)}, ["epoch"]),
+        ({"callbacks": {"EarlyStopping.best": 0.5}}, ["callbacks"]),
+        ({"logs": {1: {"loss": 1.5}}}, ["metrics"]),
+        ({"end": state(12, "weight")}, ["differs"]),
+        ({"begin": None}, []),
+    ],
+)
+def test_what_was_forgotten(changes: dict[str, Any], found: list[str]) -> None:
+    """By the state at the continuation, the rows, the steps, the callbacks, the metrics and the end."""
+    changed = continued(**changes)
+    if "rows" in changes and max(changes["rows"]) < 12:
+        changed = dataclasses.replace(changed, end=None, states={})
+    assert [finding.code for finding in resumption(unbroken(), changed)] == found
+
+
+def test_the_variable_and_the_step_are_named() -> None:
+    """So that the line of the program can be found."""
+    (finding,) = resumption(unbroken(), continued(begin=state(6, "optimizer")))
+    assert "step 6" in finding.text
+    assert "optimizer" in finding.text
+    assert finding.remedy
+
+
+def test_data_that_began_anew_is_told_from_other_data() -> None:
+    """The first rows are those of step 1."""
+    rows = {step: (f"row {step - 6}",) for step in range(7, 13)}
+    (finding,) = resumption(unbroken(), continued(rows=rows))
+    assert "began the data anew" in finding.text

@@ -1,0 +1,152 @@
+"""Which faults are injected when, and what must hold after them."""
+
+from __future__ import annotations
+
+import pytest
+
+from clusterkit.chaos.model import Baseline
+from clusterkit.exam.model import Cell, CellResult, Chapter, Finding, Grade, Report, judged, not_reached
+from clusterkit.exam.survival import PHASES, middle_step, survival_cells, survived
+from clusterkit.exam.text import cell_lines, document, summary
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Program, ProgramKind, TaskType
+from clusterkit.words.outcome import RunResult, RunState
+
+PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
+PS = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1})
+GANG = JobSpec(PROGRAM, {TaskType.WORKER: 3})
+ALONE = JobSpec(PROGRAM, {TaskType.WORKER: 1})
+BASELINE = Baseline(10.0, 100, (20, 40, 60, 80, 100), (), {"loss": 0.5})
+SUCCEEDED = RunResult(RunState.SUCCEEDED, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("last", "saved", "middle"),
+    [
+        (100, (20, 40, 60, 80, 100), 50),
+        (100, (), 50),
+        (100, (100,), 50),
+        (24, (8, 16, 24), 12),
+        (10, (1,), 5),
+        (10, (9,), 9),
+        (2, (), 1),
+        (1, (), None),
+        (None, (), None),
+    ],
+)
+def test_the_middle_is_between_two_checkpoints(last: int | None, saved: tuple[int, ...], middle: int | None) -> None:
+    """So that something has to be computed again."""
+    assert middle_step(Baseline(1.0, last, saved)) == middle
+
+
+@pytest.mark.parametrize(
+    ("job", "victims"),
+    [(PS, {"chief:0", "worker:1", "ps:0"}), (GANG, {"worker:0", "worker:2"}), (ALONE, {"worker:0"})],
+)
+def test_a_task_of_each_kind_is_hit_by_each_fault_in_each_phase(job: JobSpec, victims: set[str]) -> None:
+    """And each cell has a name of its own."""
+    cells = survival_cells(job, BASELINE, disk=False)
+    names = [one.cell.name for one in cells]
+    assert len(set(names)) == len(names)
+    assert {name.split("/")[1] for name in names} == victims
+    leader = str(job.leader)
+    for action in (FaultAction.KILL, FaultAction.TERM, FaultAction.STOP):
+        assert [name for name in names if name.startswith(f"{action}/{leader}/")] == [
+            f"{action}/{leader}/{phase}" for phase in PHASES
+        ]
+
+
+@pytest.mark.parametrize(
+    ("name", "faults"),
+    [
+        ("kill/worker:0/importing", ("worker:0 importing: kill worker:0",)),
+        ("kill/worker:2/step", ("worker:2 step-50: kill worker:2",)),
+        ("term/worker:0/last-step", ("worker:0 step-100: term worker:0",)),
+        ("stop/worker:2/saving-rename", ("worker:2 saving-rename: stop worker:2 for=4s",)),
+        ("kill/worker:2/restoring", ("worker:0 step-50: kill worker:0", "worker:2 restoring: kill worker:2")),
+        ("disk-full/worker:0/saving-open", ("worker:0 saving-open: disk-full for=3s",)),
+    ],
+)
+def test_the_faults_of_a_cell(name: str, faults: tuple[str, ...]) -> None:
+    """Each at a phase of a task, in the grammar of --fault."""
+    (cell,) = (one for one in survival_cells(GANG, BASELINE, disk=True) if one.cell.name == name)
+    assert tuple(f"{one.task} {one.phase}: {one.fault}" for one in cell.breaks) == faults
+
+
+def test_a_program_without_steps_or_checkpoints_has_fewer_cells() -> None:
+    """There is no step to be killed at, and no checkpoint whose disk could be full."""
+    names = [one.cell.name for one in survival_cells(GANG, Baseline(3.0), disk=True)]
+    assert not [name for name in names if name.endswith(("/step", "/last-step", "/restoring"))]
+    assert not [name for name in names if name.startswith("disk-full")]
+
+
+@pytest.mark.parametrize(
+    ("result", "said", "differing", "codes"),
+    [
+        (SUCCEEDED, (), "", []),
+        (None, (), "", ["not-recovered"]),
+        (RunResult(RunState.FAILED, 1, "worker:0 exited with code 1"), ("The job failed.",), "x", ["not-recovered"]),
+        (SUCCEEDED, ("worker:0 (attempt 2) began at step 0 although …",), "", ["began-anew"]),
+        (SUCCEEDED, ("The final loss is 2.",), "kernel", ["result-differs"]),
+        (SUCCEEDED, (), "kernel", ["result-differs"]),
+    ],
+)
+def test_what_did_not_hold(result: RunResult | None, said: tuple[str, ...], differing: str, codes: list[str]) -> None:
+    """A job that failed, began anew, or ended with something else."""
+    assert [finding.code for finding in survived(result, said, differing)] == codes
+
+
+def report_of(*grades: Grade) -> Report:
+    """An exam whose cells ended so."""
+    report = Report("exam-1", 7)
+    for number, grade in enumerate(grades):
+        report.results.append(CellResult(Cell(Chapter.SURVIVAL, f"kill/worker:{number}/step"), grade))
+    return report
+
+
+@pytest.mark.parametrize(
+    ("grades", "irregular", "code"),
+    [
+        ((Grade.PASSED,), "", 0),
+        ((Grade.PASSED, Grade.NOT_REACHED, Grade.SKIPPED), "", 0),
+        ((Grade.PASSED, Grade.FAILED), "", 1),
+        ((Grade.FAILED,), "it stopped", 1),
+        ((Grade.NOT_REACHED,), "", 4),
+        ((), "it makes no steps", 4),
+        ((Grade.PASSED,), "it stopped", 4),
+    ],
+)
+def test_the_exit_code(grades: tuple[Grade, ...], irregular: str, code: int) -> None:
+    """A cell that was not reached is never one that passed."""
+    report = report_of(*grades)
+    report.irregular = irregular
+    assert report.exit_code == code
+
+
+def test_an_exam_as_text() -> None:
+    """The line of a cell, what was found, the command that repeats the cell; the table and the grade."""
+    report = Report("exam-1", 7)
+    cell = Cell(Chapter.EQUALITY, "1-against-2")
+    found = Finding("loss-summed", "The gradients are 2 times too large.", "Divide by the global batch.")
+    failed = report.add(judged(cell, [found], "exam-1-one-worker"))
+    report.add(not_reached(Cell(Chapter.RESUME, "killed"), "the program saves no checkpoint"))
+    lines = cell_lines(failed, 3.0, lambda cell: f"clusterkit exam --cell={cell}")
+    assert [line.strip() for line in lines[1:]] == [
+        "The gradients are 2 times too large.",
+        "→ Divide by the global batch.",
+        "clusterkit exam --cell=equality/1-against-2",
+    ]
+    assert lines[0].startswith("  ✘ 1-against-2")
+    text = summary(report)
+    assert "0 of 1 cell passed; 1 of 2 were not examined" in text
+    assert document(report, str)["cells"][0]["findings"][0]["code"] == "loss-summed"
+
+
+def test_the_same_finding_is_explained_once() -> None:
+    """Forty cells that fail in the same way do not repeat what to do."""
+    report = Report("exam-1", 7)
+    for number in range(3):
+        found = Finding("not-recovered", "The job did not recover.", "Save checkpoints.")
+        report.add(judged(Cell(Chapter.SURVIVAL, str(number)), [found]))
+    assert [one.findings[0].remedy for one in report.results] == ["Save checkpoints.", "", ""]
