@@ -26,7 +26,7 @@ class JobCommand(Command):
         if not ctx.resilient_parsing:
             args = self._with_file(ctx, args)
         rest = super().parse_args(ctx, args)
-        program = ctx.params.get("program") or ()
+        program: tuple[str, ...] = ctx.params.get("program") or ()
         if program[1:2] == ("--",) and program[0].endswith(".py"):  # as other launchers have it, before the arguments
             ctx.params["program"] = (program[0], *program[2:])
         is_bare = all(ctx.params.get(name) in (None, ()) for name in ("program", "module", "file"))
