@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from clusterkit.job.debugging import DEBUGGER, EDITOR, debugging_env
 from clusterkit.job.devices import CORES, shares_of, usual_env
-from clusterkit.job.keras import PATCHES, keras_env
+from clusterkit.job.keras import PATCHES, PHASES, keras_env
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.endpoints import host_in
 from clusterkit.words.job import Convention, JobSpec, Network, Servers, Setup, StartMode
@@ -207,7 +207,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
         args=program.args,
         cwd=own.cwd or job.setup.cwd,
         env=env,
-        dropped=frozenset({"TF_CONFIG", CORES, PATCHES, DEBUGGER, EDITOR, "CLUSTERKIT_RESTORE"}) - env.keys(),
+        dropped=frozenset({"TF_CONFIG", CORES, PATCHES, PHASES, DEBUGGER, EDITOR, "CLUSTERKIT_RESTORE"}) - env.keys(),
     )
 
 
@@ -226,7 +226,9 @@ def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
 
 
 # The variables that clusterkit sets in every task, and that a job may not.
-RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, CORES, PATCHES, DEBUGGER, EDITOR, *_OWN, *attempt_env(0, "", "-")})
+RESERVED = frozenset(
+    {"TF_CONFIG", REUSE_PORT, SEED, CORES, PATCHES, PHASES, DEBUGGER, EDITOR, *_OWN, *attempt_env(0, "", "-")}
+)
 
 
 def attempt_environment(
