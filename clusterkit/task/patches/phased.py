@@ -62,9 +62,11 @@ def watch(module: Any, load: Any) -> None:
     for path in (*FUNCTIONS, *before):
         owner, _, name = path.rpartition(".")
         target = getattr(module, owner, None) if owner else module
-        if hasattr(target, name) and path in FUNCTIONS:
+        if target is None or not hasattr(target, name):
+            continue
+        if path in FUNCTIONS:
             hook.replace(target, name, followed(getattr(target, name), FUNCTIONS[path], phases))
-        elif hasattr(target, name):
+        else:
             hook.before(target, name, before[path])
 
 

@@ -1,0 +1,358 @@
+"""A task's reports of its phases: which calls make a save or a read, and that no failure of ours changes a program."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches import phased, phases
+from clusterkit.task.patches.steps import Steps
+from tests.support import load
+from tests.task.counted import Reports
+
+
+@pytest.fixture
+def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports]:
+    """A pipe to a supervisor; the checkpoint directory is `c`, and no fault waits for a phase."""
+    made = Reports(tmp_path / "progress")
+    (tmp_path / "c").mkdir()
+    monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
+    monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
+    monkeypatch.setenv("CLUSTERKIT_CHECKPOINT_DIR", str(tmp_path / "c"))
+    monkeypatch.setenv("CLUSTERKIT_PHASES", " ".join(f"{phase}:99:0" for phase in ALL))
+    monkeypatch.setattr(phases, "phases", phases.Phases())
+    phases.phases.write = Steps().write
+    yield made
+    os.close(made.fd)
+
+
+ALL = (
+    *("importing", "starting", "saving", "saving-open", "saving-write", "saving-sync", "saving-rename", "saved"),
+    *("restoring", "evaluating", "exporting", "ending"),
+)
+SHORT = {"saving-open": "o", "saving-write": "w", "saving-sync": "s", "saving-rename": "r", "restoring": "read"}
+
+
+def told(reports: Reports) -> str:
+    """The phases that have been reported, in short."""
+    found = reports.read()
+    assert all((one["kind"], one["attempt"]) == ("moment", 3) for one in found)
+    return " ".join(SHORT.get(one["phase"], one["phase"]) for one in found)
+
+
+def write(path: Path, text: str = "x", flush: bool = False) -> None:
+    """Write a file as programs do, with Python's own `open` as the patch has it."""
+    phases.phases.audit("open", (str(path), "w", os.O_WRONLY | os.O_CREAT))
+    with path.open("w") as file:
+        phases.phases.watch_file(file, path)
+        file.write(text)
+        if flush:
+            file.flush()
+            phases.phases.descriptor("saving-sync", file)
+
+
+def rename(old: Path, new: Path) -> None:
+    """Rename a file or directory."""
+    phases.phases.audit("os.rename", (old, new, -1, -1))
+    old.rename(new)
+    phases.phases.renamed(old, new)
+
+
+def read(path: Path) -> None:
+    """Open a file for reading."""
+    phases.phases.audit("open", (str(path), "r", os.O_RDONLY))
+
+
+def whole(place: Path) -> None:
+    """A file is written beside the final one, and renamed."""
+    write(place / "tmp", flush=True)
+    rename(place / "tmp", place / "state")
+
+
+def in_place(place: Path) -> None:
+    """Two checkpoints, each a file that gets its name at once."""
+    write(place / "ckpt-1")
+    write(place / "ckpt-2")
+
+
+def over(place: Path) -> None:
+    """The same file twice."""
+    write(place / "state")
+    write(place / "state")
+
+
+def several(place: Path) -> None:
+    """Two files in a new directory, which gets its name at the end, and is synced."""
+    (place / "tmp").mkdir()
+    write(place / "tmp" / "weights")
+    write(place / "tmp" / "step")
+    rename(place / "tmp", place / "ckpt")
+    read(place)
+
+
+def elsewhere(place: Path) -> None:
+    """A log beside the checkpoints."""
+    write(place.parent / "log")
+    read(place.parent / "log")
+    rename(place.parent / "log", place.parent / "log.1")
+
+
+def reading(place: Path) -> None:
+    """Two files of one checkpoint, and again."""
+    for _ in range(2):
+        read(place / "weights")
+        read(place / "step")
+
+
+def saving_while_reading(place: Path) -> None:
+    """A program restores, saves, and restores again."""
+    read(place / "state")
+    whole(place)
+    read(place / "state")
+
+
+@pytest.mark.parametrize(
+    ("program", "reported"),
+    [
+        (whole, "saving o w s r saved"),
+        (in_place, "saving o w saving o w"),
+        (over, "saving o w saving o w"),
+        (several, "saving o w o w r saved"),
+        (elsewhere, ""),
+        (reading, "read read"),
+        (saving_while_reading, "read saving o w s r saved read"),
+    ],
+)
+def test_what_a_program_does_by_hand(
+    reports: Reports, tmp_path: Path, program: Callable[[Path], None], reported: str
+) -> None:
+    """Each call in the checkpoint directory, and where a save begins and ends."""
+    program(tmp_path / "c")
+    assert told(reports) == reported
+
+
+class Module(SimpleNamespace):
+    """Functions as TensorFlow and Keras have them, which write and read anywhere."""
+
+    def __init__(self, place: Path) -> None:
+        module: Any = self
+
+        class Checkpoint:
+            def write(self) -> None:
+                write(place / "anywhere")
+                rename(place / "anywhere", place / "elsewhere")
+
+            def save(self) -> str:
+                self.write()
+                self.write()
+                return "result"
+
+            def restore(self, path: str | None) -> None:
+                if path is not None:
+                    module.NewCheckpointReader(path)
+                    module.NewCheckpointReader(path)
+
+        class CallbackList:
+            def on_test_begin(self) -> None:
+                pass
+
+            def on_train_batch_begin(self) -> None:
+                pass
+
+        class TensorFlowTrainer:
+            def evaluate(self) -> None:
+                CallbackList().on_test_begin()
+                StrategyBase().run()
+
+        class StrategyBase:
+            def run(self) -> None:
+                pass
+
+        def fails() -> None:
+            Checkpoint().write()
+            raise KeyError("own")
+
+        super().__init__(
+            **{kind.__name__: kind for kind in (Checkpoint, CallbackList, TensorFlowTrainer, StrategyBase)},
+            NewCheckpointReader=lambda path: None,
+            save_model=lambda: Checkpoint().save(),
+            save_weights=fails,
+            load_model=lambda: module.NewCheckpointReader("x"),
+        )
+
+
+@pytest.mark.parametrize(
+    ("call", "reported"),
+    [
+        (lambda made: made.Checkpoint().save(), "saving o w r o w r saved"),
+        (lambda made: made.save_model(), "exporting saving o w r o w r saved"),
+        (lambda made: (made.Checkpoint().write(), made.Checkpoint().write()), "saving o w r saved saving o w r saved"),
+        (lambda made: made.Checkpoint().restore(None), ""),
+        (lambda made: (made.Checkpoint().restore("a"), made.Checkpoint().restore("a")), "read read"),
+        (lambda made: made.load_model(), "read"),
+        (lambda made: made.TensorFlowTrainer().evaluate(), "evaluating"),
+        (lambda made: made.CallbackList().on_test_begin(), "evaluating"),
+        (lambda made: (made.StrategyBase().run(), made.StrategyBase().run()), "starting"),
+        (lambda made: [made.CallbackList().on_train_batch_begin() for _ in range(3)], "starting"),
+    ],
+)
+def test_what_functions_do(reports: Reports, tmp_path: Path, call: Callable[[Any], object], reported: str) -> None:
+    """The outermost one counts, and all that it writes, wherever that is."""
+    made = Module(tmp_path)
+    phased.watch(made, load_here)
+    call(made)
+    assert told(reports) == reported
+
+
+def load_here(name: str) -> Any:
+    """The files that the patch loads; this test's own phases."""
+    return phases if name == "task/patches/phases" else load(name)
+
+
+def test_a_save_that_fails_has_no_end(reports: Reports, tmp_path: Path) -> None:
+    """The program gets its own exception, and the next save is one of its own."""
+    made = Module(tmp_path)
+    phased.watch(made, load_here)
+    with pytest.raises(KeyError, match="own"):
+        made.save_weights()
+    assert told(reports) == "exporting saving o w r"
+    assert made.Checkpoint().save() == "result"
+    assert told(reports) == "saving o w r o w r saved"
+
+
+def test_operations_are_reported_before_they_run(reports: Reports) -> None:
+    """Those that write checkpoints; every other one is passed on."""
+    seen: list[object] = []
+
+    def execute(context: object, name: str, *args: object) -> str:
+        seen.append((told(reports), name, args))
+        return "result"
+
+    module = SimpleNamespace(pywrap_tfe=SimpleNamespace(TFE_Py_FastPathExecute=execute, other=7))
+    phased.watch_operations(module, load_here)
+    for name in ("SaveV2", "MergeV2Checkpoints", "MatMul"):
+        assert module.pywrap_tfe.TFE_Py_FastPathExecute(None, name, None, 1) == "result"
+    assert seen == [
+        ("saving o w", "SaveV2", (None, 1)),
+        ("r", "MergeV2Checkpoints", (None, 1)),
+        ("", "MatMul", (None, 1)),
+    ]
+    assert module.pywrap_tfe.other == 7
+
+
+def test_a_failure_of_ours_is_noted_once_and_changes_nothing(
+    reports: Reports, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever fails in the report, the program's file is written."""
+
+    def fails(kind: str, fields: str) -> None:
+        raise KeyError(kind)
+
+    phases.phases.write = fails
+    whole(tmp_path / "c")
+    assert (tmp_path / "c" / "state").read_text() == "x"
+    err = capfd.readouterr().err
+    assert err == "clusterkit: the phases of this task are not all reported: KeyError('moment')\n"
+
+
+@pytest.mark.parametrize("words", ["saving", "saving:x:1", "::", "saving:1:1:1"])
+def test_an_environment_that_is_wrong_changes_nothing(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch, words: str
+) -> None:
+    """Phases are still reported, and nothing waits."""
+    monkeypatch.setenv("CLUSTERKIT_PHASES", words)
+    made = phases.Phases()
+    made.write = Steps().write
+    made.reach("saving")
+    assert (made.wanted, told(reports)) == ({}, "saving")
+
+
+def test_what_a_signal_handler_raises_at_a_phase_is_the_programs(
+    reports: Reports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The wait is interrupted, before the file is opened."""
+
+    class Preempted(Exception):
+        pass
+
+    def interrupted(_: float) -> None:
+        raise Preempted
+
+    monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=interrupted))
+    phases.phases.wanted = {"saving-open": (1, 1)}
+    with pytest.raises(Preempted):
+        write(tmp_path / "c" / "state")
+    assert told(reports) == "saving o"
+    assert not (tmp_path / "c" / "state").exists()
+
+
+def test_a_task_waits_so_long_and_only_so_often(
+    reports: Reports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At the first two times that it reaches the phase; a second each."""
+    clock, naps = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+        naps.append(seconds)
+
+    monkeypatch.setattr(phases, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep))
+    phases.phases.wanted = {"saving": (2, 2), "saved": (1, 0)}
+    for _ in range(4):
+        whole(tmp_path / "c")
+    assert clock[0] == pytest.approx(2, abs=0.02)
+    assert max(naps) <= 0.01
+    assert told(reports) == "saving o w s r saved saving", "the others are reported once"
+
+
+def test_forks_report_nothing(reports: Reports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of the task's own, such as a data loader, is no task."""
+    monkeypatch.setattr(phases.phases, "pid", 1)
+    whole(tmp_path / "c")
+    read(tmp_path / "c" / "state")
+    assert told(reports) == ""
+
+
+def test_open_stays_what_it_is(reports: Reports, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One function under two names, with the same results; the program's main code ends once."""
+    for owner, name in [(builtins, "open"), (io, "open"), *[(os, name) for name in (*phases.BY_DESCRIPTOR, *RENAMES)]]:
+        monkeypatch.setattr(owner, name, getattr(owner, name))
+    monkeypatch.setattr("sys.addaudithook", lambda hook: None)
+    steps = SimpleNamespace(steps=Steps())
+    phases.begin(None, lambda name: steps if name == "task/patches/steps" else load(name))
+    assert builtins.open is io.open
+    path = tmp_path / "c" / "state"
+    with open(path, "wb") as file:  # noqa: PTH123
+        assert (type(file), file.name) == (io.BufferedWriter, str(path)) or file.name == path
+        file.write(b"abc")
+    with open(path, mode="a", encoding="utf-8") as text, open(path) as again:  # noqa: PTH123
+        assert (type(text), type(again), again.read()) == (io.TextIOWrapper, io.TextIOWrapper, "abc")
+    with pytest.raises(FileNotFoundError):
+        open(tmp_path / "none")  # noqa: PTH123, SIM115
+    with pytest.raises(io.UnsupportedOperation):
+        open(path, "rb").write(b"")  # noqa: PTH123, SIM115
+    os.replace(path, tmp_path / "c" / "other")  # noqa: PTH105
+    assert (tmp_path / "c" / "other").read_text() == "abc"
+
+
+RENAMES = ("rename", "replace")
+
+
+def test_the_end_of_the_main_code_is_reported_however_it_ends(reports: Reports) -> None:
+    """Also by an exception, which goes on."""
+
+    def run(how: str, target: str) -> None:
+        raise SystemExit(7)
+
+    entry = SimpleNamespace(run=run)
+    phases.watch_end(entry)
+    with pytest.raises(SystemExit):
+        entry.run("script", "train.py")
+    assert told(reports) == "ending"
