@@ -8,72 +8,20 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from clusterkit.task.patches import phased, phases
+from clusterkit.task.patches import phases
 from clusterkit.task.patches.steps import Steps
 from tests.support import load
 from tests.task.counted import Reports
+from tests.task.phase_calls import read, rename, reporting, told, whole, write
 
 
 @pytest.fixture
 def reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reports]:
-    """A pipe to a supervisor; the checkpoint directory is `c`, and no fault waits for a phase."""
-    made = Reports(tmp_path / "progress")
-    (tmp_path / "c").mkdir()
-    monkeypatch.setenv("CLUSTERKIT_PROGRESS", str(tmp_path / "progress"))
-    monkeypatch.setenv("CLUSTERKIT_ATTEMPT", "3")
-    monkeypatch.setenv("CLUSTERKIT_CHECKPOINT_DIR", str(tmp_path / "c"))
-    monkeypatch.setenv("CLUSTERKIT_PHASES", " ".join(f"{phase}:99:0" for phase in ALL))
-    monkeypatch.setattr(phases, "phases", phases.Phases())
-    phases.phases.write = Steps().write
-    yield made
-    os.close(made.fd)
-
-
-ALL = (
-    *("importing", "starting", "saving", "saving-open", "saving-write", "saving-sync", "saving-rename", "saved"),
-    *("restoring", "evaluating", "exporting", "ending"),
-)
-SHORT = {"saving-open": "o", "saving-write": "w", "saving-sync": "s", "saving-rename": "r", "restoring": "read"}
-
-
-def told(reports: Reports) -> str:
-    """The phases that have been reported, in short."""
-    found = reports.read()
-    assert all((one["kind"], one["attempt"]) == ("moment", 3) for one in found)
-    return " ".join(SHORT.get(one["phase"], one["phase"]) for one in found)
-
-
-def write(path: Path, text: str = "x", flush: bool = False) -> None:
-    """Write a file as programs do, with Python's own `open` as the patch has it."""
-    phases.phases.audit("open", (str(path), "w", os.O_WRONLY | os.O_CREAT))
-    with path.open("w") as file:
-        phases.phases.watch_file(file, path)
-        file.write(text)
-        if flush:
-            file.flush()
-            phases.phases.descriptor("saving-sync", file)
-
-
-def rename(old: Path, new: Path) -> None:
-    """Rename a file or directory."""
-    phases.phases.audit("os.rename", (old, new, -1, -1))
-    old.rename(new)
-    phases.phases.renamed(old, new)
-
-
-def read(path: Path) -> None:
-    """Open a file for reading."""
-    phases.phases.audit("open", (str(path), "r", os.O_RDONLY))
-
-
-def whole(place: Path) -> None:
-    """A file is written beside the final one, and renamed."""
-    write(place / "tmp", flush=True)
-    rename(place / "tmp", place / "state")
+    """The supervisor's end of the pipe."""
+    yield from reporting(tmp_path, monkeypatch)
 
 
 def in_place(place: Path) -> None:
@@ -136,115 +84,6 @@ def test_what_a_program_does_by_hand(
     """Each call in the checkpoint directory, and where a save begins and ends."""
     program(tmp_path / "c")
     assert told(reports) == reported
-
-
-class Module(SimpleNamespace):
-    """Functions as TensorFlow and Keras have them, which write and read anywhere."""
-
-    def __init__(self, place: Path) -> None:
-        module: Any = self
-
-        class Checkpoint:
-            def write(self) -> None:
-                write(place / "anywhere")
-                rename(place / "anywhere", place / "elsewhere")
-
-            def save(self) -> str:
-                self.write()
-                self.write()
-                return "result"
-
-            def restore(self, path: str | None) -> None:
-                if path is not None:
-                    module.NewCheckpointReader(path)
-                    module.NewCheckpointReader(path)
-
-        class CallbackList:
-            def on_test_begin(self) -> None:
-                pass
-
-            def on_train_batch_begin(self) -> None:
-                pass
-
-        class TensorFlowTrainer:
-            def evaluate(self) -> None:
-                CallbackList().on_test_begin()
-                StrategyBase().run()
-
-        class StrategyBase:
-            def run(self) -> None:
-                pass
-
-        def fails() -> None:
-            Checkpoint().write()
-            raise KeyError("own")
-
-        super().__init__(
-            **{kind.__name__: kind for kind in (Checkpoint, CallbackList, TensorFlowTrainer, StrategyBase)},
-            NewCheckpointReader=lambda path: None,
-            save_model=lambda: Checkpoint().save(),
-            save_weights=fails,
-            load_model=lambda: module.NewCheckpointReader("x"),
-        )
-
-
-@pytest.mark.parametrize(
-    ("call", "reported"),
-    [
-        (lambda made: made.Checkpoint().save(), "saving o w r o w r saved"),
-        (lambda made: made.save_model(), "exporting saving o w r o w r saved"),
-        (lambda made: (made.Checkpoint().write(), made.Checkpoint().write()), "saving o w r saved saving o w r saved"),
-        (lambda made: made.Checkpoint().restore(None), ""),
-        (lambda made: (made.Checkpoint().restore("a"), made.Checkpoint().restore("a")), "read read"),
-        (lambda made: made.load_model(), "read"),
-        (lambda made: made.TensorFlowTrainer().evaluate(), "evaluating"),
-        (lambda made: made.CallbackList().on_test_begin(), "evaluating"),
-        (lambda made: (made.StrategyBase().run(), made.StrategyBase().run()), "starting"),
-        (lambda made: [made.CallbackList().on_train_batch_begin() for _ in range(3)], "starting"),
-    ],
-)
-def test_what_functions_do(reports: Reports, tmp_path: Path, call: Callable[[Any], object], reported: str) -> None:
-    """The outermost one counts, and all that it writes, wherever that is."""
-    made = Module(tmp_path)
-    phased.watch(made, load_here)
-    call(made)
-    assert told(reports) == reported
-
-
-def load_here(name: str) -> Any:
-    """The files that the patch loads; this test's own phases."""
-    return phases if name == "task/patches/phases" else load(name)
-
-
-def test_a_save_that_fails_has_no_end(reports: Reports, tmp_path: Path) -> None:
-    """The program gets its own exception, and the next save is one of its own."""
-    made = Module(tmp_path)
-    phased.watch(made, load_here)
-    with pytest.raises(KeyError, match="own"):
-        made.save_weights()
-    assert told(reports) == "exporting saving o w r"
-    assert made.Checkpoint().save() == "result"
-    assert told(reports) == "saving o w r o w r saved"
-
-
-def test_operations_are_reported_before_they_run(reports: Reports) -> None:
-    """Those that write checkpoints; every other one is passed on."""
-    seen: list[object] = []
-
-    def execute(context: object, name: str, *args: object) -> str:
-        seen.append((told(reports), name, args))
-        return "result"
-
-    module = SimpleNamespace(pywrap_tfe=SimpleNamespace(TFE_Py_FastPathExecute=execute, other=7))
-    phased.watch_operations(module, load_here)
-    for name in ("SaveV2", "MergeV2Checkpoints", "MatMul"):
-        assert module.pywrap_tfe.TFE_Py_FastPathExecute(None, name, None, 1) == "result"
-    assert seen == [
-        ("saving o w", "SaveV2", (None, 1)),
-        ("r", "MergeV2Checkpoints", (None, 1)),
-        ("", "MatMul", (None, 1)),
-    ]
-    assert module.pywrap_tfe.other == 7
 
 
 def test_a_failure_of_ours_is_noted_once_and_changes_nothing(
