@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import gc
 import io
 import os
 from collections.abc import Callable, Iterator
@@ -195,3 +196,27 @@ def test_the_end_of_the_main_code_is_reported_however_it_ends(reports: Reports) 
     with pytest.raises(SystemExit):
         entry.run("script", "train.py")
     assert told(reports) == "ending"
+
+
+def test_a_file_in_a_cycle_is_closed_with_it(reports: Reports, tmp_path: Path) -> None:
+    """Python clears weak references to such a file before it closes the file."""
+    kept = SimpleNamespace(file=(tmp_path / "c" / "state").open("wb"))
+    phases.phases.watch_file(kept.file, tmp_path / "c" / "state")
+    kept.itself, number = kept, kept.file.fileno()
+    del kept
+    gc.collect()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(number)
+
+
+def test_a_file_object_that_is_gone_can_still_be_flushed(reports: Reports, tmp_path: Path) -> None:
+    """Its descriptor is left to whoever opened it, and not used any more once it is closed."""
+    with (tmp_path / "c" / "state").open("wb", buffering=0) as owner:
+        raw = io.FileIO(owner.fileno(), "w", closefd=False)
+        watched = phases.Watched(raw, None)
+        del raw
+        assert watched.write(b"late") == 4
+        watched.close()
+        with pytest.raises(ValueError, match="negative"):
+            watched.write(b"too late")
+        assert os.fstat(owner.fileno()).st_size == 4

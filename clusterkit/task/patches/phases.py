@@ -22,10 +22,9 @@ WAIT, NAP = 1.0, 0.005  # seconds at a phase until the program goes on without a
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
 AT_ENTRY = frozenset({"exporting", "evaluating"})  # reached when a function begins; the others at its first call
-BY_DESCRIPTOR = {
-    **dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE),
-    **dict.fromkeys(("fsync", "fdatasync"), SYNC),
-}
+BY_DESCRIPTOR = dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE) | dict.fromkeys(
+    ("fsync", "fdatasync"), SYNC
+)
 
 
 class Save:
@@ -204,11 +203,10 @@ class Phases:
 
     def find(self, path: Any) -> str:
         """The same, and an empty one where nothing is reported now, or for what is no path."""
-        found = ""
         if not self.is_off:
             with self.own():
-                found = self.concerned(path)
-        return found
+                return self.concerned(path)
+        return ""
 
     def opening(self, path: Any, flags: int) -> None:
         """A file is about to be opened."""
@@ -235,20 +233,30 @@ class Phases:
             with self.own():
                 raw = getattr(made, "buffer", made)
                 raw, save = getattr(raw, "raw", raw), self.state.save
-                raw.write, raw.close = partial(self.write_raw, ref(raw)), partial(close_raw, ref(raw), save)
+                watched = Watched(raw, save)
+                raw.write, raw.close = watched.write, watched.close
                 if save is not None:
                     save.files += 1
 
-    def write_raw(self, raw: Any, data: Any) -> Any:
-        self.save(WRITE)
-        return io.FileIO.write(raw(), data)
 
+class Watched:
+    """The calls of a raw file object. Python clears the reference before it closes a file that is in a cycle."""
 
-def close_raw(raw: Any, save: Save | None) -> None:
-    file = raw()
-    if save is not None and not file.closed:
-        save.files -= 1
-    io.FileIO.close(file)
+    def __init__(self, raw: Any, save: Save | None) -> None:
+        self.raw, self.save, self.number, self.is_owner = ref(raw), save, raw.fileno(), raw.closefd
+
+    def write(self, data: Any) -> Any:
+        phases.save(WRITE)
+        return io.FileIO.write(self.raw() or io.FileIO(self.number, "w", closefd=False), data)
+
+    def close(self) -> None:
+        file, number, self.number = self.raw(), self.number, -1
+        if self.save is not None and number >= 0:
+            self.save.files -= 1
+        if file is not None:
+            io.FileIO.close(file)
+        elif self.is_owner and number >= 0:
+            os.close(number)
 
 
 phases = Phases()
