@@ -22,9 +22,7 @@ WAIT, NAP = 1.0, 0.005  # seconds at a phase until the program goes on without a
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
 AT_ENTRY = frozenset({"exporting", "evaluating"})  # reached when a function begins; the others at its first call
-BY_DESCRIPTOR = dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE) | dict.fromkeys(
-    ("fsync", "fdatasync"), SYNC
-)
+BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE), "fsync": SYNC, "fdatasync": SYNC}
 
 
 class Save:
