@@ -108,7 +108,7 @@ def _simplified(fault: Fault) -> Iterator[Fault]:
 
 def _simpler_triggers(trigger: Trigger) -> Iterator[Trigger]:
     """Yield the trigger with rounder numbers, or at the first checkpoint, restart or readiness."""
-    if trigger.moment in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY):
+    if trigger.moment in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY, Moment.PHASE):
         if trigger.at > 1:
             yield replace(trigger, at=1)
         return

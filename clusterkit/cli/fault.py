@@ -82,7 +82,8 @@ def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) 
       worker:1, worker (one at random), worker:*, any, all, random(2)
     Triggers, without one now:
       20s, step=100, ready, checkpoint, restart, restart=2 (the second),
-      every=10s, every=50steps, every=checkpoint; with a probability: p=0.5
+      every=10s, every=50steps, every=checkpoint; with a probability: p=0.5;
+      for `up --fault` alone, phase=saving, phase=restoring:2 and others
     """
     with exit_on_error():
         faults = _read(texts)

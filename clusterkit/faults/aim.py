@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from clusterkit.text.spelling import listed
 from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction, Moment, Target
-from clusterkit.words.job import JobSpec, Network
-from clusterkit.words.model import Task
+from clusterkit.words.job import JobSpec, Network, Servers
+from clusterkit.words.model import ProgramKind, Task
 
 Draw = Callable[[int], float]  # the nth random number of this fault, in [0, 1)
 
@@ -26,11 +27,30 @@ def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
         )
     if fault.action in ON_NETWORK and len(job.tasks) < 2:
         yield f"The fault '{fault}' needs at least two tasks."
+    served = [task for task in sorted(targets_of(fault, job.tasks)) if job.is_server(task)]
+    if waits_for_phase(fault) and job.servers is Servers.BUILTIN and served:
+        what = "is clusterkit's own server" if len(served) == 1 else "are clusterkit's own servers"
+        yield f"The fault '{fault}': {listed(served)} {what}, and no Python program that reports its phases."
+
+
+def command_problems(job: JobSpec) -> Iterator[str]:
+    """Yield a sentence for each fault that waits for a phase which the job's program does not report."""
+    if job.program.kind is ProgramKind.COMMAND:
+        for fault in filter(waits_for_phase, job.faults):
+            yield (
+                f"The fault '{fault}': {job.program.target} is run as a command. Only a Python program that clusterkit "
+                "starts itself reports its phases."
+            )
 
 
 def live_problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
     """Yield a sentence for each reason why a running job does not support the fault."""
     yield from problems_of(fault, job)
+    if waits_for_phase(fault):
+        yield (
+            f"The fault '{fault}': the tasks have to know from their start which phases to report. Start the run with "
+            f"--fault '{fault}'."
+        )
     can_fill_disk = job.network is Network.VIRTUAL or needs_disk(job.faults)
     if fault.action is FaultAction.DISK_FULL and not can_fill_disk:
         yield (
@@ -49,23 +69,59 @@ def waits_for_steps(job: JobSpec) -> bool:
     return any(fault.trigger is not None and fault.trigger.moment is Moment.STEP for fault in job.faults)
 
 
-def aim(fault: Fault, tasks: Sequence[Task], draw: Draw) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Return the target tasks and, for faults of the network, the tasks on the other side."""
-    near = _chosen(fault.targets, tasks, draw, 0)
+def waits_for_phase(fault: Fault) -> bool:
+    """Return whether the fault is triggered by a phase of a task."""
+    return fault.trigger is not None and fault.trigger.moment is Moment.PHASE
+
+
+def targets_of(fault: Fault, tasks: Sequence[Task]) -> set[Task]:
+    """Return every task that the fault may hit, or all if it has no target, as those on storage."""
+    return {task for target in fault.targets or (Target(),) for task in _matching(target, tasks)}
+
+
+def phases_of(job: JobSpec, task: Task) -> str:
+    """The phases for which faults of the task wait, each as NAME:REPORTED:WAITED.
+
+    The task reports the first so many times that it reaches the phase in an attempt, and waits for the fault at the
+    first so many. Nothing waits for a fault that comes some time `after`.
+    """
+    numbers: dict[str, tuple[int, int]] = {}
+    for fault in job.faults:
+        trigger = fault.trigger
+        if trigger is not None and trigger.phase is not None and task in targets_of(fault, job.tasks):
+            reported, waited = numbers.get(trigger.phase, (0, 0))
+            number = int(trigger.at)
+            numbers[trigger.phase] = max(reported, number), max(waited, 0 if trigger.after else number)
+    return " ".join(f"{phase}:{reported}:{waited}" for phase, (reported, waited) in numbers.items())
+
+
+def aim(
+    fault: Fault, tasks: Sequence[Task], draw: Draw, first: Task | None = None
+) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
+    """Return the target tasks and, for faults of the network, the tasks on the other side.
+
+    Where a target leaves the choice, `first` is chosen first; the other tasks are drawn.
+    """
+    near = _chosen(fault.targets, tasks, draw, 0, first)
     if fault.action not in ON_NETWORK:
         return near, ()
     rest = [task for task in tasks if task not in near]
     return near, _chosen(fault.others, rest, draw, len(near)) if fault.others else tuple(rest)
 
 
-def _chosen(targets: Sequence[Target], tasks: Sequence[Task], draw: Draw, drawn: int) -> tuple[Task, ...]:
+def _chosen(
+    targets: Sequence[Target], tasks: Sequence[Task], draw: Draw, drawn: int, first: Task | None = None
+) -> tuple[Task, ...]:
     chosen: list[Task] = []
     for target in targets:
         candidates = [task for task in _matching(target, tasks) if task not in chosen]
         left_out = 0 if target.count is None else max(0, len(candidates) - target.count)
         while len(candidates) > left_out:
-            nth = int(draw(drawn) * len(candidates)) if left_out else 0
-            drawn += left_out > 0
+            if first in candidates:
+                nth = candidates.index(first)
+            else:
+                nth = int(draw(drawn) * len(candidates)) if left_out else 0
+                drawn += left_out > 0
             chosen.append(candidates.pop(nth))
     return tuple(sorted(chosen))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from clusterkit.faults.aim import phases_of
 from clusterkit.words.job import Convention, JobSpec, Servers, TfConfig
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 
@@ -11,12 +12,13 @@ from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 LEGACY = "TF_USE_LEGACY_KERAS"
 YES = ("1", "true", "True")  # as TensorFlow reads it; everything else is no
 PATCHES = "CLUSTERKIT_PATCHES"  # names of task/patches/hook.py
+PHASES = "CLUSTERKIT_PHASES"  # for which task/patches/phases.py waits
 
 
 def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
     """The variables that select a Keras for TensorFlow, and the patches for the task's first code."""
-    patches = patches_of(job, task)
-    return {**chosen_env(job), **({PATCHES: patches} if patches else {})}
+    found = {PATCHES: patches_of(job, task), PHASES: phases_of(job, task)}
+    return {**chosen_env(job), **{name: value for name, value in found.items() if value}}
 
 
 def chosen_env(job: JobSpec) -> dict[str, str]:
@@ -27,8 +29,9 @@ def chosen_env(job: JobSpec) -> dict[str, str]:
 def patches_of(job: JobSpec, task: Task) -> str:
     """The names of the patches that the task needs, joined by commas."""
     fixes_keras, coordinates = job.patches and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
+    phased = "phases" if phases_of(job, task) else ""
     if job.program.kind is ProgramKind.COMMAND or job.convention is not Convention.TENSORFLOW:
-        return ""
+        return phased
     gang = job.shape is Shape.MULTI_WORKER
     serves, trains = job.is_server(task), task.trains and not job.is_server(task)
     builtin = job.servers is Servers.BUILTIN
@@ -60,6 +63,7 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "recorder": trains and job.record is not None,
         "post-mortem": job.debug.post_mortem and not job.hosts.count,
         "debugpy": job.debug.editor_port(task) is not None,
+        "phases": bool(phased),  # last, since a fork waits at once if a fault comes when its program begins
     }
     return ",".join(name for name, needed in patches.items() if needed)
 

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 
 from clusterkit.job.debugging import DEBUGGER, EDITOR, debugging_env
 from clusterkit.job.devices import CORES, shares_of, usual_env
-from clusterkit.job.keras import PATCHES, keras_env
+from clusterkit.job.keras import PATCHES, PHASES, keras_env
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.endpoints import host_in
 from clusterkit.words.job import Convention, JobSpec, Network, Servers, Setup, StartMode
@@ -105,7 +105,7 @@ NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first of these that is set lis
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # of what all tasks have to draw alike, such as the order of unseeded data
 RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder.py
-_OPTIONAL = frozenset({CORES, PATCHES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set if the job needs them
+_OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set if the job needs them
 _OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
     "CLUSTERKIT_RUN_ID": lambda paths, task: paths.run_id,
     "CLUSTERKIT_TASK": lambda paths, task: task,

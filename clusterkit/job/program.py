@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
+from clusterkit.faults.aim import command_problems
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.system.files import why_not_reached
 from clusterkit.words.job import JobSpec
@@ -75,12 +76,14 @@ def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
     if why := why_not_reached(path):
         return job, [f"{target} can't be read: {why}."]
     if not path.exists() and "/" not in target and shutil.which(target):
-        return replace(job, program=replace(job.program, kind=ProgramKind.COMMAND)), []
+        job = replace(job, program=replace(job.program, kind=ProgramKind.COMMAND))
+        return job, list(command_problems(job))
     if not path.is_file() or not os.access(path, os.R_OK):
         return job, [_why_no_file(path, target)]
     is_command = not _is_python(path) and os.access(path, os.X_OK)
     kind = ProgramKind.COMMAND if is_command else ProgramKind.SCRIPT
-    return replace(job, program=replace(job.program, kind=kind)), list(_file_problems(path, target, is_command))
+    job = replace(job, program=replace(job.program, kind=kind))
+    return job, [*_file_problems(path, target, is_command), *command_problems(job)]
 
 
 def _why_no_file(path: Path, target: str) -> str:

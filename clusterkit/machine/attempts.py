@@ -42,9 +42,7 @@ class Attempts:
             case ev.Swept():
                 self._swept(record, event)
             case ev.Drained():
-                record.drained, record.tail, record.exception = True, event.tail, event.exception
-                self.state.timers.clear(Timer.DRAIN, record.task)
-                self._down_when_clear(record)
+                self._drained(record, event)
             case ev.Progressed():
                 self._progressed(record, event)
             case ev.Checkpointed():
@@ -58,6 +56,8 @@ class Attempts:
                 self.watch.said_ready(record)
             case ev.PhaseChanged():
                 self.watch.phase_changed(record, event)
+            case ev.PhaseReached():
+                self.faults.phase_reached(event)
             case ev.ProgramEnds():
                 self.exits.program_ends(record, event)
             case ev.InDebugger() | ev.EditorAwaited(waits=True):
@@ -173,6 +173,11 @@ class Attempts:
             )
         if not record.drained:
             self.state.timers.set(Timer.DRAIN, self.state.now + self.state.job.limits.drain, record.task)
+        self._down_when_clear(record)
+
+    def _drained(self, record: TaskRecord, event: ev.Drained) -> None:
+        record.drained, record.tail, record.exception = True, event.tail, event.exception
+        self.state.timers.clear(Timer.DRAIN, record.task)
         self._down_when_clear(record)
 
     def _down_when_clear(self, record: TaskRecord) -> None:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from clusterkit.faults.aim import aim
+from clusterkit.faults.aim import aim, targets_of
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
 from clusterkit.machine.timers import Timer
+from clusterkit.text.spelling import listed
 from clusterkit.words.actions import HurrySteps, Inspect, Record
-from clusterkit.words.events import RestartPlanned
-from clusterkit.words.faults import ON_NETWORK, ON_STORAGE, Fault, FaultAction, Moment, Trigger, plain, seeded_uniform
+from clusterkit.words.events import PhaseReached, RestartPlanned
+from clusterkit.words.faults import (
+    ON_NETWORK,
+    ON_STORAGE,
+    Fault,
+    FaultAction,
+    Moment,
+    Phase,
+    Trigger,
+    plain,
+    seeded_uniform,
+)
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import NotInjected
 
@@ -34,6 +45,7 @@ class Armed:
     drawn: int = 0  # how often it was drawn for injection
     gone: bool = False  # whether its targets were given up before its moment
     numbers: list[int] = field(default_factory=list)  # of its injections
+    by: Task | None = None  # the target that has reached the phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,7 @@ class FaultSchedule:
     due: list[Due] = field(default_factory=list)
     step: int | None = None  # the newest one that a training task has reported
     counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
+    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often a task has reached one in the run
 
     def begin(self) -> None:
         """The run begins, with the faults that its job asks for; some may hold back starts that come next.
@@ -80,6 +93,8 @@ class FaultSchedule:
                 self.state.out.append(HurrySteps())
                 if trigger.every and self.step is not None:
                     at = self._beyond(self.step, trigger.at)
+            case Moment.PHASE:
+                self.state.out.append(HurrySteps())  # the task waits
             case Moment.CHECKPOINT | Moment.RESTART:
                 at += self.counts[trigger.moment]
         self.armed.append(Armed(len(self.armed), fault, trigger, at))
@@ -90,6 +105,14 @@ class FaultSchedule:
 
     def checkpointed(self) -> None:
         self.counts[Moment.CHECKPOINT] += 1
+
+    def phase_reached(self, event: PhaseReached) -> None:
+        """A task is at a phase, and waits there for a moment if one of its faults does."""
+        key = event.task, event.phase
+        self.phases[key] = self.phases.get(key, 0) + 1
+        for armed in self.armed:
+            if armed.by is None and armed.trigger.phase is event.phase and self.phases[key] >= armed.at:
+                armed.by = event.task if event.task in targets_of(armed.fault, self.state.job.tasks) else None
 
     def look(self) -> None:
         """Check whether silent tasks have opened their ports; a single task has no port and only has to run."""
@@ -164,8 +187,18 @@ class FaultSchedule:
             case Moment.CHECKPOINT:
                 some = f"the job wrote only {plain(came)} of {plain(wanted)} checkpoints"
                 return some if came else "no checkpoint was written"
+            case Moment.PHASE:
+                return self._why_not_reached(armed)
             case Moment.RESTART:
                 return f"only {plain(came)} of {plain(wanted)} restarts happened" if came else "no task was restarted"
+
+    def _why_not_reached(self, armed: Armed) -> str:
+        tasks, phase = targets_of(armed.fault, self.state.job.tasks), armed.trigger.phase
+        most = max((count for (task, one), count in self.phases.items() if one is phase and task in tasks), default=0)
+        times = f" only {most} of {plain(armed.trigger.at)} times" if most else ""
+        if len(tasks) == 1:
+            return f"{next(iter(tasks))} {'' if most else 'never '}reached the phase {phase}{times}"
+        return f"none of {listed(sorted(tasks), most=5)} reached the phase {phase}{times.replace('only', 'more than')}"
 
     def _settle_readiness(self) -> None:
         timers, waits = self.state.timers, [a for a in self.armed if a.trigger.moment is Moment.READY and not a.over]
@@ -183,6 +216,8 @@ class FaultSchedule:
                 return self.state.now >= armed.at
             case Moment.STEP:
                 return self.step is not None and self.step >= armed.at
+            case Moment.PHASE:
+                return armed.by is not None
             case moment:
                 return self.counts[moment] >= armed.at
 
@@ -196,7 +231,8 @@ class FaultSchedule:
             armed.at += trigger.at
         if seeded_uniform(self.state.seed, key, 0) < trigger.probability:
             armed.drawn += 1
-            near, far = aim(armed.fault, self.state.job.tasks, lambda n: seeded_uniform(self.state.seed, key, n + 1))
+            tasks, seed = self.state.job.tasks, self.state.seed
+            near, far = aim(armed.fault, tasks, lambda n: seeded_uniform(seed, key, n + 1), armed.by)
             self.due.append(Due(self.state.now + trigger.after, armed, near, far))
 
     @staticmethod

@@ -32,7 +32,7 @@ _Unmarked = (
     | ev.SigtermHandled | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited | ev.Began | ev.Ticked
     | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost | ev.DashboardReady | ev.DashboardLost | ev.Inspected
     | ev.LifelineLost | ev.Placed | ev.HostJoined | ev.Failed | ev.HostAvoided | ev.Paused | ev.Succeeded | ev.Stopping
-    | ev.Straggling | ev.KeepsUp | ev.EditTrains | ev.Finished
+    | ev.Straggling | ev.KeepsUp | ev.EditTrains | ev.Finished | ev.PhaseReached
 )  # fmt: skip
 
 

@@ -40,6 +40,8 @@ def detail(event: ev.Event) -> str | None:
             return f"{task} timed the steps of its workers: {_of_times(workers)}."
         case ev.TrainsWith():
             return _of_training(event)
+        case ev.PhaseReached(task, _, phase, number):
+            return f"{task} reaches the phase {phase}{f' ({number} times)' if number > 1 else ''}."
         case ev.ProgramEnds(task, _, begun):
             return f"{task} {'has finished its program' if begun else 'continues its program'}."
         case ev.SigtermHandled(task, _, handled):

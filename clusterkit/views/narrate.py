@@ -39,7 +39,7 @@ _Silent = (
     ev.Began | ev.Ticked | ev.AllocationEnding | ev.Interrupted | ev.LifelineLost | ev.Impaired | ev.Crashed
     | ev.StorageFailed | ev.Inspected | ev.TensorBoardLost | ev.DashboardLost | ev.CheckpointFound | ev.SpawnFailed
     | ev.Exited | ev.Swept | ev.Drained | ev.AttemptEnded | ev.Finished | ev.Progressed | ev.Ready | ev.Reached
-    | ev.ProgramEnds | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith
+    | ev.ProgramEnds | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.PhaseReached
 )  # fmt: skip
 _OfAttempt = ev.Changed | ev.Spawned | ev.Resumed | ev.Profiled | ev.PhaseChanged | ev.Checkpointed | ev.Paused
 _Rare = (

@@ -111,7 +111,7 @@ class Heal:
 
 @dataclass(frozen=True, slots=True)
 class HurrySteps:
-    """Post each reported step at once, since a fault waits for one."""
+    """Post each reported step and phase at once, since a fault waits for one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ from clusterkit.words.reports import LeftDebugger as LeftDebugger
 from clusterkit.words.reports import Look as Look
 from clusterkit.words.reports import Pace as Pace
 from clusterkit.words.reports import PhaseChanged as PhaseChanged
+from clusterkit.words.reports import PhaseReached as PhaseReached
 from clusterkit.words.reports import Profiled as Profiled
 from clusterkit.words.reports import ProgramEnds as ProgramEnds
 from clusterkit.words.reports import Progressed as Progressed
@@ -282,7 +283,7 @@ class StorageFailed(Tagged):
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
     | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | SigtermHandled | StepsTimed
-    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited
+    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited | PhaseReached
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost

@@ -67,11 +67,29 @@ class Moment(enum.StrEnum):
     CHECKPOINT = "checkpoint"
     RESTART = "restart"
     READY = "ready"
+    PHASE = "phase"
+
+
+class Phase(enum.StrEnum):
+    """What a task is about to do, or has just done. The runtime of a Python program reports it at the very moment."""
+
+    IMPORTING = "importing"  # TensorFlow or Keras is imported first; in a warm fork, the program begins
+    STARTING = "starting"  # right before the first training step
+    SAVING = "saving"  # before the first of the next four in a save
+    SAVING_OPEN = "saving-open"  # a file of a checkpoint or model is about to be opened for writing
+    SAVING_WRITE = "saving-write"
+    SAVING_SYNC = "saving-sync"
+    SAVING_RENAME = "saving-rename"
+    SAVED = "saved"  # right after the last call of a save
+    RESTORING = "restoring"  # a checkpoint is about to be read
+    EVALUATING = "evaluating"
+    EXPORTING = "exporting"  # a model is about to be saved
+    ENDING = "ending"  # the program's main code has ended; the exit handlers come next
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, or readiness.
+    """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, readiness, or `phase` of a target.
 
     With `every`, repeatedly at that distance; each time with `probability`, and delayed by `after` seconds. Seconds
     count from when the run learns of the fault: its beginning, or the request.
@@ -82,6 +100,7 @@ class Trigger:
     every: bool = False
     probability: float = 1.0
     after: float = 0.0
+    phase: Phase | None = None
 
     def __str__(self) -> str:
         number = f"{exact(self.at)}s" if self.moment is Moment.TIME else exact(self.at)
@@ -94,6 +113,8 @@ class Trigger:
                 text = f"step={number}"
             case Moment.STEP, True:
                 text = f"every={number}steps"
+            case Moment.PHASE, _:
+                text = f"phase={self.phase}" if self.at == 1 else f"phase={self.phase}:{number}"
             case moment, every:
                 text = f"every={moment}" if every else moment.value if self.at == 1 else f"{moment}={number}"
         text += f" after={exact(self.after)}s" if self.after else ""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from clusterkit.text.durations import seconds
-from clusterkit.text.spelling import did_you_mean
+from clusterkit.text.spelling import did_you_mean, listed
 from clusterkit.words.errors import BadJob
 from clusterkit.words.faults import (
     AMOUNTS,
@@ -18,6 +18,7 @@ from clusterkit.words.faults import (
     Fault,
     FaultAction,
     Moment,
+    Phase,
     Target,
     Trigger,
     Unit,
@@ -25,6 +26,7 @@ from clusterkit.words.faults import (
 from clusterkit.words.model import TaskType
 
 EXAMPLE = "kill worker:1 @ step=100"
+TRIGGERS = "20s, step=100, ready, checkpoint, restart, phase=saving or every=10s"
 LATE = 5.0  # seconds by which hang-start delays, where it is not told
 HOW = ("flip", "truncate")
 MOST_STEPS = 10**15  # and checkpoints, restarts; a float holds each number up to that exactly
@@ -128,9 +130,7 @@ class _Reading:
         more = dict(word.split("=", 1) for word in words if word not in moments)
         try:
             if len(moments) != 1 or len(more) + 1 != len(words):
-                raise ValueError(
-                    "after the @ goes one trigger: 20s, step=100, ready, checkpoint, restart or every=10s."
-                )
+                raise ValueError(f"after the @ goes one trigger: {TRIGGERS}.")
             probability, after = _share(more.get("p", "1")), seconds(more.get("after", 0))
             return replace(_moment(moments[0], probability), after=after)
         except ValueError as error:
@@ -160,16 +160,27 @@ def _moment(word: str, probability: float) -> Trigger:
         return _every(value, probability)
     if name == "step" and value.isascii() and value.isdecimal():
         return Trigger(Moment.STEP, _count(value), False, probability)
+    if name == Moment.PHASE:
+        return _phase(value, probability)
     if name in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY):
         if equals and (not value.isascii() or not value.isdecimal() or _count(value) < 1):
             raise ValueError(f"{word!r} is not a trigger: {name}=2 is the second {name}.")
         return Trigger(Moment(name), _count(value or "1"), False, probability)
     if equals:
-        raise ValueError(f"{word!r} is not a trigger. Write 20s, step=100, ready, checkpoint, restart or every=10s.")
+        raise ValueError(f"{word!r} is not a trigger. Write {TRIGGERS}.")
     if _BARE.fullmatch(word):
         step = "" if "." in word else f", or @ step={word} for a training step"
         raise ValueError(f"@ {word} has no unit. Write @ {word}s for a time{step}.")
     return Trigger(Moment.TIME, seconds(word), False, probability)
+
+
+def _phase(value: str, probability: float) -> Trigger:
+    name, colon, number = value.partition(":")
+    if name not in set(Phase):
+        raise ValueError(f"{name!r} is not a phase. There are {listed(list(Phase))}.")
+    if colon and (not number.isascii() or not number.isdecimal() or _count(number) < 1):
+        raise ValueError(f"'phase={value}' is not a trigger: phase={name}:2 is the second time.")
+    return Trigger(Moment.PHASE, _count(number or "1"), False, probability, phase=Phase(name))
 
 
 def _every(value: str, probability: float) -> Trigger:

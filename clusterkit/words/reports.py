@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from clusterkit.words.distribution import Training
+from clusterkit.words.faults import Phase
 from clusterkit.words.model import Tagged, Task
 
 
@@ -124,6 +125,16 @@ class PhaseChanged(Tagged):
     attempt: int
     phase: str
     begun: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseReached(Tagged):
+    """The task has reached a phase at which a fault may come, for the `number`th time in this attempt."""
+
+    task: Task
+    attempt: int
+    phase: Phase
+    number: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from clusterkit.words.events import (
     InDebugger,
     LeftDebugger,
     PhaseChanged,
+    PhaseReached,
     Profiled,
     ProgramEnds,
     Progressed,
@@ -32,6 +33,7 @@ from clusterkit.words.events import (
     StepTimes,
     TrainsWith,
 )
+from clusterkit.words.faults import Phase
 from clusterkit.words.reports import Stage
 from tests.histories import task
 
@@ -64,6 +66,10 @@ NO_REPORTS = {
     "a path longer than paths are": f'{{"kind":"checkpoint","attempt":1,"step":1,"path":"{"x" * 5000}"}}',
     "no path": '{"kind":"checkpoint","attempt":1,"step":1}',
     "a phase of 5,000 letters": f'{{"kind":"phase","attempt":1,"begun":true,"phase":"{"x" * 5000}"}}',
+    "a moment of no phase": '{"kind":"moment","attempt":1,"phase":"sleeping","number":1}',
+    "a moment whose phase is a list": '{"kind":"moment","attempt":1,"phase":["saving"],"number":1}',
+    "a moment without a number": '{"kind":"moment","attempt":1,"phase":"saving"}',
+    "a moment of 400 digits": f'{{"kind":"moment","attempt":1,"phase":"saving","number":{"9" * 400}}}',
     "a reason that is a number": '{"kind":"profiled","attempt":1,"request":1,"why":3}',
     "a request of 400 digits": f'{{"kind":"profiled","attempt":1,"request":{"9" * 400}}}',
     "a strategy of 5,000 letters": f"{STRATEGY % ('[' + json.dumps('x' * 5000) + ']')}",
@@ -94,7 +100,9 @@ HOSTILE: st.SearchStrategy[Any] = (
 )
 NEARLY = st.fixed_dictionaries(
     {
-        "kind": st.sampled_from(["progress", "checkpoint", "resumed", "phase", "profiled", "ready", "end", "strategy"]),
+        "kind": st.sampled_from(
+            ["progress", "checkpoint", "resumed", "phase", "profiled", "ready", "end", "strategy", "moment"]
+        ),
         "attempt": st.just(1) | HOSTILE,
     },
     optional=dict.fromkeys(
@@ -103,6 +111,7 @@ NEARLY = st.fixed_dictionaries(
             "metrics",
             "path",
             "phase",
+            "number",
             "begun",
             "request",
             "steps",
@@ -174,6 +183,10 @@ def test_text_can_be_written_anywhere() -> None:
         ('{"kind":"resumed","attempt":2,"step":0,"path":null}', Resumed(WORKER, 2, 0, None)),
         ('{"kind":"resumed","attempt":2,"step":9,"path":"/c"}', Resumed(WORKER, 2, 9, "/c")),
         ('{"kind":"phase","attempt":2,"phase":"evaluation","begun":true}', PhaseChanged(WORKER, 2, "evaluation", True)),
+        (
+            '{"kind":"moment","attempt":2,"phase":"saving-write","number":3}',
+            PhaseReached(WORKER, 2, Phase.SAVING_WRITE, 3),
+        ),
         ('{"kind":"ready","attempt":2,"more":[1]}', Ready(WORKER, 2)),
         ('{"kind":"stage","attempt":2,"stage":"connected"}', Reached(WORKER, 2, Stage.CONNECTED)),
         ('{"kind":"stage","attempt":2,"stage":"lost"}', None),

@@ -70,7 +70,7 @@ def test_every_fault_is_one_that_the_job_can_have(job: JobSpec, baseline: Baseli
 
 
 def test_a_campaign_comes_to_every_action_target_and_trigger() -> None:
-    """Within 100 runs, and deaths are most of it."""
+    """Within 100 runs, and deaths are most of it; phases, which need a runtime that reports them, are not drawn."""
     drawn = [fault for run in faults(plan(), runs=100) for fault in run]
     actions = Counter(fault.action for fault in drawn)
     assert set(actions) == set(FaultAction)
@@ -78,7 +78,7 @@ def test_a_campaign_comes_to_every_action_target_and_trigger() -> None:
     targets = {str(target) for fault in drawn for target in fault.targets}
     assert targets >= {"chief:0", "worker:0", "worker:1", "ps:0", "worker", "worker:*", "any", "random(2)"}
     moments = Counter(fault.trigger.moment for fault in drawn if fault.trigger)
-    assert set(moments) == set(Moment) - {Moment.READY}
+    assert set(moments) == set(Moment) - {Moment.READY, Moment.PHASE}
     assert moments.most_common(1)[0][0] is Moment.STEP
     assert {bool(fault.others) for fault in drawn if fault.action in ON_NETWORK} == {True, False}
 

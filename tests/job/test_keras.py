@@ -10,9 +10,9 @@ import pytest
 from clusterkit.job.keras import keras_env, keras_problems, patches_of
 from clusterkit.job.options import Gathered, JobOptions
 from clusterkit.job.spec import describe
-from clusterkit.words.job import RestartRules, Servers, TfConfig
+from clusterkit.words.job import Convention, RestartRules, Servers, TfConfig
 from clusterkit.words.model import Program, ProgramKind
-from tests.histories import job, task
+from tests.histories import faults, job, task
 
 
 @pytest.mark.parametrize(
@@ -142,3 +142,13 @@ def test_tensorflow_is_told_which_keras(keras: int | None, value: str | None) ->
 def test_contradictions_are_named(options: dict[str, Any], problems: list[str]) -> None:
     """Every one."""
     assert list(keras_problems(describe(Gathered(cast(JobOptions, options))).job)) == problems
+
+
+def test_tasks_whose_phases_faults_wait_for_report_them() -> None:
+    """No other tasks; with any convention, but not a command."""
+    spec = replace(job(workers=2), faults=faults("kill worker:1 @ phase=saving"))
+    assert "CLUSTERKIT_PHASES" not in keras_env(spec, task("worker:0"))
+    env = keras_env(spec, task("worker:1"))
+    assert (env["CLUSTERKIT_PATCHES"].split(",")[-1], env["CLUSTERKIT_PHASES"]) == ("phases", "saving:1:1")
+    assert patches_of(replace(spec, convention=Convention.JAX), task("worker:1")) == "phases"
+    assert patches_of(replace(spec, convention=Convention.JAX), task("worker:0")) == ""

@@ -16,6 +16,7 @@ from clusterkit.words.faults import (
     Fault,
     FaultAction,
     Moment,
+    Phase,
     Target,
     Trigger,
     Unit,
@@ -54,6 +55,18 @@ A_WORKER = Target(TaskType.WORKER)
         (
             "kill any @ every=checkpoint",
             Fault(FaultAction.KILL, (Target(),), trigger=Trigger(Moment.CHECKPOINT, 1, True)),
+        ),
+        (
+            "kill worker:1 @ phase=restoring",
+            Fault(FaultAction.KILL, (WORKER_1,), trigger=Trigger(Moment.PHASE, phase=Phase.RESTORING)),
+        ),
+        (
+            "kill any @ phase=saving-write:3 after=300ms p=0.5",
+            Fault(
+                FaultAction.KILL,
+                (Target(),),
+                trigger=Trigger(Moment.PHASE, 3, False, 0.5, 0.3, Phase.SAVING_WRITE),
+            ),
         ),
         ("partition worker:1 for=20s", Fault(FaultAction.PARTITION, (WORKER_1,), seconds=20)),
         (
@@ -109,6 +122,16 @@ def test_what_a_fault_means(text: str, fault: Fault) -> None:
         (f"kill worker:1 @ restart={'9' * 5000}", "more than any job counts"),
         (f"kill worker:1 @ every={'9' * 400}steps", "more than any job counts"),
         (f"memory worker:1 limit={'9' * 400}", "more than any machine has"),
+        (
+            "kill worker:1 @ phase=sleeping",
+            "'sleeping' is not a phase. There are importing, starting, saving, saving-open, saving-write, saving-sync, "
+            "saving-rename, saved, restoring, evaluating, exporting and ending.",
+        ),
+        ("kill worker:1 @ phase", "'' is not a phase"),
+        ("kill worker:1 @ phase=saved:0", "'phase=saved:0' is not a trigger: phase=saved:2 is the second time."),
+        ("kill worker:1 @ phase=saved:", "is not a trigger"),
+        ("kill worker:1 @ phase=saved=2", "'saved=2' is not a phase"),
+        ("kill worker:1 @ every=phase", "is not a duration"),
         ("kill worker:1 @ after=2s", "after the @ goes one trigger"),
     ],
 )
@@ -148,6 +171,15 @@ triggers = st.one_of(
         st.just(True),
         st.just(1.0),
         st.sampled_from([0.0, 0.25, 2.0]),
+    ),
+    st.builds(
+        Trigger,
+        st.just(Moment.PHASE),
+        st.integers(1, 9).map(float),
+        st.just(False),
+        st.just(1.0),
+        st.sampled_from([0.0, 0.25]),
+        st.sampled_from(Phase),
     ),
 )
 

@@ -10,7 +10,7 @@ import pytest
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from clusterkit.words.distribution import Training, Undistributed, WhyAlone
-from clusterkit.words.faults import FaultAction
+from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec, Limits, RestartRules, RestartScope, Setup
 from clusterkit.words.model import Program, ProgramKind, Tagged, Task, TaskState, TaskType
 from clusterkit.words.outcome import (
@@ -71,6 +71,7 @@ EVENTS: list[ev.Event] = [
     ev.LeftDebugger(WORKER, 1),
     ev.EditorAwaited(WORKER, 1, "127.0.0.1:5678", True),
     ev.PhaseChanged(WORKER, 1, "evaluation", True),
+    ev.PhaseReached(WORKER, 1, Phase.SAVING_OPEN, 2),
     ev.StepsTimed(WORKER, 1, {WORKER: ev.StepTimes(12, 0.75)}),
     ev.Inspected({WORKER: ev.Vitals(1, False, "S", pace=ev.Pace(16, 3, 4, 2.5, 1.25, 0.5))}, ev.Look.PACE),
     ev.Profiled(WORKER, 1, 9, "/x/vm.xplane.pb", 20),

@@ -8,13 +8,14 @@ from typing import Any
 
 from clusterkit.words import reports as ev
 from clusterkit.words.distribution import Training
+from clusterkit.words.faults import Phase
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.reports import Stage
 
 Report = (
     ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
     | ev.Profiled | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger
-    | ev.EditorAwaited
+    | ev.EditorAwaited | ev.PhaseReached
 )  # fmt: skip
 LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
 MOST = 1 << 63  # steps, attempts and requests are below it
@@ -48,6 +49,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return ev.Resumed(task, attempt, _count(message["step"]), _path(message))
     if kind == "phase":
         return ev.PhaseChanged(task, attempt, _text(message["phase"], LONGEST_NAME), message["begun"] is True)
+    if kind == "moment":
+        return ev.PhaseReached(task, attempt, Phase(message["phase"]), _count(message["number"]))
     if kind == "end":
         return ev.ProgramEnds(task, attempt, message["begun"] is True)
     if kind == "profiled":

@@ -31,6 +31,13 @@ COORDINATOR = f"{DISTRIBUTE}.coordinator.cluster_coordinator"
 STRATEGIES = f"{DISTRIBUTE}.distribute_lib"
 FUNCTIONS = "tensorflow.python.eager.polymorphic_function.polymorphic_function"
 MULTI_WORKER = f"{DISTRIBUTE}.collective_all_reduce_strategy"
+SAVERS = (
+    *(f"tensorflow.python.checkpoint.{name}" for name in ("checkpoint", "checkpoint_management", "functional_saver")),
+    *("tensorflow.python.training.py_checkpoint_reader", "tensorflow.python.training.saver"),
+    *("tensorflow.python.saved_model.save", "tensorflow.python.saved_model.load"),
+    *("keras.src.saving.saving_lib", "keras.src.saving.saving_api", "keras.src.models.model"),
+    *("tf_keras.src.saving.saving_lib", "tf_keras.src.saving.saving_api", "tf_keras.src.engine.training"),
+)
 # By the name that a plan uses: the modules to patch, each with the file and function that do it.
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
@@ -122,6 +129,18 @@ PATCHES = {
         ),
     },
     "step-times": {COORDINATOR: ("closures", "watch")},
+    "phases": {
+        **dict.fromkeys(
+            (
+                *(*CALLBACKS, *OPTIMIZERS, TRAINER, COORDINATOR, STRATEGIES, *SAVERS),
+                *("clusterkit.training.checkpointer", "clusterkit.training.exporting", "h5py._hl.files"),
+            ),
+            ("phased", "watch"),
+        ),
+        "tensorflow.python.lib.io.file_io": ("phased", "watch_files"),
+        "tensorflow.python.ops.gen_io_ops": ("phased", "watch_operations"),
+        "sys": ("phases", "begin"),  # last: a fork waits then for a fault that comes when its program begins
+    },
 }
 
 
