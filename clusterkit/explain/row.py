@@ -80,10 +80,6 @@ class Evidence:
         """The task that failed first."""
         return self.tasks[0] if self.tasks else TaskEvidence()
 
-    def finding(self, id_: str) -> Finding | None:
-        """What `check` finds in the program under this id."""
-        return next((finding for finding in self.findings if finding.id == id_), None)
-
 
 Condition = Callable[[Evidence], Words | None]
 
@@ -104,32 +100,6 @@ def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:
             return {"tasks": "its tasks"} if unknown else None
         counts = [number_of(kind, count) for kind, count in evidence.job.counts.items() if count]
         return {"tasks": " and ".join(counts)} if evidence.job.shape in shapes else None
-
-    return holds
-
-
-def found(id_: str) -> Condition:
-    """`check` finds this in the program. Its words are {where}, {what} and {how}, its advice."""
-
-    def holds(evidence: Evidence) -> Words | None:
-        finding = evidence.finding(id_)
-        if finding is None:
-            return None
-        return {"where": str(finding.location), "what": finding.what, "how": finding.advice}
-
-    return holds
-
-
-def all_of(*conditions: Condition) -> Condition:
-    """Each of the conditions holds; the words of all."""
-
-    def holds(evidence: Evidence) -> Words | None:
-        words: dict[str, str] = {}
-        for condition in conditions:
-            if (more := condition(evidence)) is None:
-                return None
-            words |= more
-        return words
 
     return holds
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterkit.check.findings import Finding, Location
 from clusterkit.explain.matching import LONGEST_WORD, MOST, explain
-from clusterkit.explain.row import HOLDS, Evidence, Row, TaskEvidence, Words, all_of, found, of_shape
+from clusterkit.explain.row import HOLDS, Evidence, Row, TaskEvidence, Words, of_shape
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 from clusterkit.words.outcome import Exit
 from tests.histories import build_job
@@ -92,12 +92,8 @@ def test_facts_count_without_an_error() -> None:
 
 
 def test_conditions() -> None:
-    """Of the shape of the job, of what check finds, and of several at once."""
+    """Of the shape of the job, which is unknown for a log from elsewhere."""
     elsewhere = Evidence((TaskEvidence(text=TEXT),))
     gang, ps = of_shape(Shape.MULTI_WORKER), of_shape(Shape.PARAMETER_SERVER, unknown=False)
     assert (gang(evidence()), ps(evidence())) == ({"tasks": "2 workers"}, None)
     assert (gang(elsewhere), ps(elsewhere)) == ({"tasks": "its tasks"}, None)
-    assert found("a")(evidence()) is None
-    words = {"where": "model.py:38", "what": "It is here.", "how": "Move it."}
-    assert all_of(gang, found("a"))(evidence(TEXT, AT)) == {"tasks": "2 workers", **words}
-    assert all_of(gang, ps)(evidence()) is None
