@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.words.campaign import InjectionRecord
+from clusterkit.words.campaign import BaselineRecord, InjectionRecord
 from clusterkit.words.events import Event
 from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.job import JobSpec
@@ -20,18 +20,13 @@ Timed = Sequence[tuple[float, Event]]  # a run's events with their times, in sec
 
 
 @dataclass(frozen=True, slots=True)
-class Baseline:
-    """The result of the run without faults, which every trial has to match. Times in seconds.
+class Baseline(BaselineRecord):
+    """The result of the run without faults, which every trial has to match.
 
-    `checkpoints` are the steps of its checkpoints; `saving` has, for some of them, the time from the report of the step
-    to that of the checkpoint; `metrics` has the last value of each metric.
+    `saving` has, for some of its checkpoints, the seconds from the report of the step to that of the checkpoint.
     """
 
-    duration: float
-    last_step: int | None = None
-    checkpoints: tuple[int, ...] = ()
     saving: tuple[tuple[int, float], ...] = ()
-    metrics: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
 
 
 @dataclass(frozen=True, slots=True)

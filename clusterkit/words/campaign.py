@@ -19,7 +19,7 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class BaselineRecord:
-    """The run without faults."""
+    """The run without faults: its seconds, its checkpoints by their steps, and the last value of each metric."""
 
     duration: float
     last_step: int | None = None

@@ -31,7 +31,7 @@ JOB = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1})
 GANG = JobSpec(PROGRAM, {TaskType.WORKER: 2})
 CHIEF, PS = Task(TaskType.CHIEF, 0), Task(TaskType.PS, 0)
 W0, W1 = Task(TaskType.WORKER, 0), Task(TaskType.WORKER, 1)
-BASELINE = Baseline(10.0, 100, (50, 100), (), {"loss": 0.2, "accuracy": 0.9})
+BASELINE = Baseline(10.0, 100, (50, 100), {"loss": 0.2, "accuracy": 0.9})
 KILLED, UNAVAILABLE = Exit(signal=9), Exit(code=1)
 
 
@@ -253,4 +253,4 @@ def test_a_baseline_is_made_of_a_run() -> None:
         Progressed(CHIEF, 1, 100), saved(100), Progressed(CHIEF, 1, 100, {"accuracy": 0.9}),
     ]  # fmt: skip
     made = baseline_of(result(), [(float(second), event) for second, event in enumerate(events)])
-    assert made == Baseline(9.0, 100, (50, 100), ((100, 1.0),), {"loss": 0.5, "accuracy": 0.9})
+    assert made == Baseline(9.0, 100, (50, 100), {"loss": 0.5, "accuracy": 0.9}, ((100, 1.0),))

@@ -20,7 +20,7 @@ PS = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1}, n
 GANG = JobSpec(PROGRAM, {TaskType.WORKER: 3}, network=Network.VIRTUAL)
 ALONE = JobSpec(PROGRAM, {TaskType.WORKER: 1}, network=Network.VIRTUAL)
 SAVING = tuple((step, 0.1) for step in range(100, 1001, 100))
-BASELINE = Baseline(10.0, 1000, tuple(range(100, 1001, 100)), SAVING, {"accuracy": 0.9})
+BASELINE = Baseline(10.0, 1000, tuple(range(100, 1001, 100)), {"accuracy": 0.9}, SAVING)
 BARE = Baseline(3.0)
 
 

@@ -108,7 +108,7 @@ def test_a_failing_run_is_told_with_its_commands() -> None:
 
 def test_the_lines_of_a_campaign() -> None:
     """What a run without faults comes to, and one line for each run."""
-    baseline = Baseline(9.0, 100, (50,), (), {"accuracy": 0.9512})
+    baseline = Baseline(9.0, 100, (50,), {"accuracy": 0.9512})
     assert baseline_line(baseline, "accuracy") == "Without faults: 9.0 s, step 100, 1 checkpoint, accuracy 0.9512."
     assert baseline_line(Baseline(9.0), None) == "Without faults: 9.0 s, 0 checkpoints."
     assert run_line(GOOD, 30) == "✔ run  1 of 30     9.0 s  kill chief; kill worker; stop chief"
