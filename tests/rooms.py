@@ -71,7 +71,7 @@ PURE = (
     *(f"explain/{name}" for name in ("program", "resolvers", "row", "servers", "table")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules"),
     *("views/prefixed", "views/repeats", "views/stragglers", "views/tables", "views/tracebacks"),
-    *(f"page/{name}" for name in ("bundle", "campaigns", "entities", "trace")),
+    *(f"page/{name}" for name in ("bundle", "campaigns", "entities")),
     *("engines/slurm/answers", "engines/slurm/reasons", "engines/slurm/script"),
     *(f"engines/kubernetes/{name}" for name in ("documents", "manifest", "pods")),
 )

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from clusterkit.store.campaigns import CampaignFile
     from clusterkit.store.directory import RunDirectory
 
-FORMATS = ("html", "md", "trace")
-USUAL = {"html": "report.html", "md": "report.md", "trace": "report.json"}
-ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".json": "trace"}
-MARKS = (b"clusterkit report: ", b'"clusterkit": "report"')  # one of them is near the beginning of every report
+FORMATS = ("html", "md")
+USUAL = {"html": "report.html", "md": "report.md"}
+ENDINGS = {".html": "html", ".htm": "html", ".md": "md"}
+MARK = b"clusterkit report: "  # near the beginning of every report
 STDOUT = "-"
 
 
@@ -56,16 +56,15 @@ class OnRunOrCampaign(OnRun):
         ("report", "The newest run, as report.html."),
         ("report chaos-20261122-110549 -o chaos.html", "A campaign."),
         ("report --format md -o -", "For an issue or a pull request."),
-        ("report --format trace -o run.json", "For https://ui.perfetto.dev"),
     ),
 )
 @option(
     "-o", "--output", metavar="FILE", help="Where to write it; - is standard output.",
-    show_default="report.html, report.md or report.json",
+    show_default="report.html or report.md",
 )  # fmt: skip
 @option(
     "--format", "kind", type=click.Choice(FORMATS),
-    help="A page, Markdown, or a trace in Chrome's JSON format.", show_default="by the ending of FILE, else html",
+    help="A page, or Markdown.", show_default="by the ending of FILE, else html",
 )  # fmt: skip
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 def command(run: str | None, output: str | None, kind: str | None, force: bool) -> None:
@@ -131,7 +130,7 @@ def _is_foreign(path: Path) -> bool:
             return False
         with path.open("rb") as file:
             begin = file.read(1000)
-        return bool(begin) and not any(mark in begin for mark in MARKS)
+        return bool(begin) and MARK not in begin
     return path.is_file()  # and can't be read
 
 

@@ -1,4 +1,4 @@
-"""Reports to keep: a run or a campaign as one HTML file, as Markdown, or as a trace, made from its files."""
+"""Reports to keep: a run or a campaign as one HTML file or as Markdown, made from its files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from clusterkit.page.live import LiveRun
 from clusterkit.page.logs import line_start, opened, read, shown
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
 from clusterkit.page.merged import ArrivalsIndex, Key, Piece, task_of
-from clusterkit.page.trace import trace_document
 from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
@@ -48,7 +47,6 @@ class Format(enum.StrEnum):
 
     HTML = "html"
     MARKDOWN = "md"
-    TRACE = "trace"
 
 
 class NoReport(ClusterkitError):
@@ -70,20 +68,11 @@ def _of_run(run: RunDirectory, kind: Format) -> str:
         raise NoReport(f"The run {run.run_id} can't be read.")
     if kind is Format.HTML:
         return document(page_files(), _run_data(run, live, MOST), f"run {run.run_id}")
-    if kind is Format.TRACE:
-        entities = live.model.board.entities()
-        trace = trace_document(entities, dict(_series(live)), _now(live))
-        return json.dumps(trace, allow_nan=False) + "\n"
     return run_markdown(_facts(run, live))
 
 
 def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
     record = campaign.record()
-    if kind is Format.TRACE:
-        raise NoReport(
-            f"{record.campaign} is a campaign, and a trace is of one run. Name one of its runs: "
-            f"clusterkit report {record.campaign}-1 --format trace"
-        )
     if kind is Format.MARKDOWN:
         return campaign_markdown(record)
     there = {run.run_id: run for run in store.all() if run.run_id.startswith(f"{record.campaign}-")}

@@ -23,12 +23,11 @@ from clusterkit.words.errors import ClusterkitError
 from tests.commands import JOB, ROLES, Clusterkit, supervisor, wait_for
 from tests.page.test_bundle import Elements
 from tests.page.test_bundle import check as check_page
-from tests.page.test_trace import check as check_trace
 from tests.store.test_campaigns import RECORD
 from tests.support import CHILDREN, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow]
-FORMATS = ("html", "md", "trace")
+FORMATS = ("html", "md")
 
 
 def data_of(page: str) -> dict[str, Any]:
@@ -42,8 +41,6 @@ def check(kind: str, text: str) -> None:
     """Fail unless the report is a sound one."""
     if kind == "html":
         check_page(text)
-    elif kind == "trace":
-        check_trace(json.loads(text))
     else:
         assert text.startswith("<!-- clusterkit report: ")
 
@@ -94,17 +91,6 @@ def test_a_run_with_a_kill_as_markdown(copy: Clusterkit) -> None:
         assert part in text
     assert "hush-hush" not in text
     assert "MY_TOKEN" in text
-
-
-def test_a_run_with_a_kill_as_a_trace(copy: Clusterkit) -> None:
-    """Attempts are slices, the kill an instant, steps a counter."""
-    events = check_trace(json.loads(copy("report", "--format", "trace", "-o", "-").out))
-    pids = {e["args"]["name"]: e["pid"] for e in events if e["name"] == "process_name"}
-    attempts = [(e["pid"], e["name"]) for e in events if e["ph"] == "X" and e["cat"] == "attempt"]
-    assert [name for pid, name in attempts if pid == pids["worker:1"]] == ["attempt 1", "attempt 2"]
-    assert [name for pid, name in attempts if pid == pids["ps:0"]] == ["attempt 1"]
-    assert [e["pid"] for e in events if e["ph"] == "i" and e["cat"] == "fault"] == [pids["worker:1"]]
-    assert max(e["args"]["step"] for e in events if e["ph"] == "C" and e["name"] == "step") == 20
 
 
 def test_a_failed_run_names_its_cause(ck: Clusterkit) -> None:
@@ -210,13 +196,13 @@ def test_a_pipe_is_written_to(copy: Clusterkit, tmp_path: Path) -> None:
 
 def test_the_format_follows_from_the_file(copy: Clusterkit, tmp_path: Path) -> None:
     """Unless it is named."""
-    for name, kind in (("a.md", "md"), ("a.json", "trace"), ("a", "html")):
+    for name, kind in (("a.md", "md"), ("a", "html")):
         copy("report", "broken", "-o", tmp_path / name)
         check(kind, (tmp_path / name).read_text())
 
 
 def test_campaigns_are_reported(ck: Clusterkit) -> None:
-    """By their record; one that is damaged is one error, and a campaign has no trace."""
+    """By their record; one that is damaged is one error."""
     store = RunStore(ck.home)
     file = store.campaign("chaos")
     file.make(RECORD)
@@ -227,8 +213,6 @@ def test_campaigns_are_reported(ck: Clusterkit) -> None:
     assert entities["campaign"]["id"] == "chaos"
     assert entities["of/1"]["replay"] == "clusterkit up x.py"
     assert "### ✘ Run 1" in report(file, Format.MARKDOWN, store)
-    with pytest.raises(NoReport, match="chaos is a campaign, and a trace is of one run"):
-        report(file, Format.TRACE, store)
     for text in ("{}", "", '{"campaign": "chaos"}', '{"campaign": ' * 5000):
         file.path.write_text(text)
         with pytest.raises(ClusterkitError, match="is damaged"):
