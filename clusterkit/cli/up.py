@@ -136,9 +136,12 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
 
 def _prepared(options: Gathered, only: tuple[str, ...]) -> Prepared:
     """The job, with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
-    from clusterkit.check.unmentioned import unmentioned
     from clusterkit.supervisor.prepare import prepare
 
     prepared = prepare(options, only)
-    hint = unmentioned(prepared.job) if options.options.get("args") else None
+    if not options.options.get("args"):
+        return prepared
+    from clusterkit.check.unmentioned import unmentioned
+
+    hint = unmentioned(prepared.job)
     return prepared if hint is None else replace(prepared, warnings=(*prepared.warnings, hint))

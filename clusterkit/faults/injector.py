@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from clusterkit.faults.memory import MemoryLimits, NoProcess
 from clusterkit.faults.throttle import ChildOf, Throttle
-from clusterkit.network.virtual import Layer, VirtualNetwork
 from clusterkit.store.checkpoints import corrupt
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Crashed, FaultTook
 from clusterkit.words.faults import AMOUNTS, Fault, FaultAction, plain
 from clusterkit.words.model import Task
+
+if TYPE_CHECKING:
+    from clusterkit.network.virtual import VirtualNetwork
 
 
 class _CannotInject(ClusterkitError):
@@ -135,6 +138,8 @@ class Injector:
         return f"{count} {were} reset between {listed(tasks)} and {listed(others)}"
 
     def _impair(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> str:
+        from clusterkit.network.switch.links import Layer
+
         network = self._links()
         self._in_network.add(number)  # first, since `impair` may fail halfway
         match fault.action:

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from clusterkit.job.foreign import meant
 from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, JobOptions, OptionKind
 from clusterkit.text.durations import compact, seconds
 from clusterkit.text.spelling import did_you_mean
@@ -74,6 +73,8 @@ class _Reading:
     def entry(self, known: Mapping[str, Entry], key: str, value: object, above: str = "") -> object:
         if key in known:
             return self._value(known[key], value, above + key)
+        from clusterkit.job.foreign import meant
+
         keys = KEYS if known is _KNOWN else tuple(known)
         hint = meant(key, keys) or did_you_mean(key, keys, "The keys are")
         self.problems.append(f"{self._file}: there is no key {above}{key}. {hint}")

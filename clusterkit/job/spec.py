@@ -14,7 +14,6 @@ from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
 from clusterkit.job.options import OPTIONS, Gathered, JobOptions
 from clusterkit.job.plan import RESERVED, convention_problems
-from clusterkit.job.step_regex import problem_of
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
 from clusterkit.words.job import Hook, HostRequest, JobSpec, Network, RestartPolicy, Servers, StartMode
@@ -186,8 +185,11 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
         yield "--pcap writes what crosses the virtual network. Add --network virtual."
     if job.record is not None and not all(map(_RECORDED.fullmatch, job.record.split(","))):
         yield f"--record {job.record!r} has to be numbers of steps, such as 0,1,50."
-    if job.progress_regex is not None and (problem := problem_of(job.progress_regex)):
-        yield problem
+    if job.progress_regex is not None:
+        from clusterkit.job.step_regex import problem_of
+
+        if problem := problem_of(job.progress_regex):
+            yield problem
 
 
 def preload_problems(modules: Iterable[str]) -> Iterator[str]:

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.ledger.takeover import before_of
 from clusterkit.machine.before import Before
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.journal import JournalReader, Stamped, events_of
@@ -74,6 +73,8 @@ def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
 
 
 def _read(directory: RunDirectory) -> Past:
+    from clusterkit.ledger.takeover import before_of
+
     lines = JournalReader(directory).new()
     events = events_of(lines, "m")
     info = directory.info()

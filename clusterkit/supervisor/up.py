@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.guardian import guard
-from clusterkit.supervisor.handover import hand_over
 from clusterkit.supervisor.lost import end_crashed, supervisor_lost
 from clusterkit.supervisor.prepare import Display, PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HEEDED
@@ -51,6 +50,8 @@ def up(
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
     run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
     for place in () if prepared.continues else warm_places(run.launch, session, lifeline):
+        from clusterkit.supervisor.handover import hand_over
+
         code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)
         if isinstance(code, int):
             return code

@@ -14,7 +14,6 @@ from functools import partial
 from pathlib import PurePath
 
 from clusterkit.backends.local.watcher import EVERY
-from clusterkit.job.step_regex import step_in
 from clusterkit.store.directory import unusable
 from clusterkit.system.poller import Poller
 from clusterkit.text.lines import LineSplitter, last_exception, traceback_start
@@ -196,7 +195,9 @@ class StepReader:
     """Searches output for steps, and posts the newest one of each task at most every `every` seconds."""
 
     def __init__(self, regex: str, post: Callable[[Progressed | Impaired], None], every: float = EVERY) -> None:
-        self._regex = re.compile(regex)
+        from clusterkit.job.step_regex import step_in
+
+        self._step_in = partial(step_in, re.compile(regex))
         self._every = every
         self._post = post
         self._splitters: dict[tuple[Task, int], LineSplitter] = {}
@@ -223,7 +224,7 @@ class StepReader:
     def _search(self, key: tuple[Task, int], lines: list[str]) -> None:
         began = time.thread_time()
         for line in lines:
-            if (step := step_in(self._regex, line)) is not None:
+            if (step := self._step_in(line)) is not None:
                 self._pending[key] = step
             # A running search can't be interrupted, but no further search is started.
             if (took := time.thread_time() - began) > SLOW:

@@ -11,20 +11,22 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import psutil
 
 from clusterkit.backends.base import Preflight
 from clusterkit.faults.aim import needs_disk
 from clusterkit.job.devices import GPUS, all_share_gpus, crowding, too_few
-from clusterkit.network.virtual import NetworkPlan, VirtualNetwork, addresses_of, endpoints_of, why_not
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.files import why_not_reached
 from clusterkit.system.ports import HOST, claim
 from clusterkit.warm.choice import marks
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
+
+if TYPE_CHECKING:  # most jobs use the host's network
+    from clusterkit.network.virtual import VirtualNetwork
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
@@ -40,12 +42,18 @@ GB = 1 << 30
 
 def addresses(job: JobSpec) -> dict[Task, str]:
     """Each task's address on the virtual network; empty for a job without one."""
-    return addresses_of(job.tasks) if _is_virtual(job) else {}
+    if not _is_virtual(job):
+        return {}
+    from clusterkit.network.virtual import addresses_of
+
+    return addresses_of(job.tasks)
 
 
 def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> dict[Task, str]:
     """Return the endpoints of those tasks that are in the cluster. The stack holds their ports. Raises NoPorts."""
     if _is_virtual(job):
+        from clusterkit.network.virtual import endpoints_of
+
         return endpoints_of(job.tasks)
     with ExitStack() as ports:
         held = {task: ports.enter_context(claim()) for task in tasks if task in job.cluster}
@@ -57,6 +65,8 @@ def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetw
     """Create the job's virtual network, its disk that can be full, or both; None for neither. Raises NetworkError."""
     if not _is_virtual(job) and not needs_disk(job.faults):
         return None
+    from clusterkit.network.virtual import NetworkPlan, VirtualNetwork
+
     pcap = None if job.pcap is None else Path(job.pcap)
     plan = NetworkPlan(job.tasks, seed, _is_virtual(job), pcap, directory.checkpoints)
     env = {**marks(directory), "CLUSTERKIT_TASK": "switch"}
@@ -160,10 +170,13 @@ def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
 
 def _network_problems(job: JobSpec) -> list[str]:
     problems = []
-    if job.network is Network.VIRTUAL and (why := why_not(network=True, disk=False)):
-        problems.append(f"--network virtual is not supported here: {why}.")
-    if needs_disk(job.faults) and (why := why_not(network=False, disk=True)):
-        problems.append(f"The fault disk-full is not supported here: {why}.")
+    if _is_virtual(job) or needs_disk(job.faults):
+        from clusterkit.network.virtual import why_not
+
+        if _is_virtual(job) and (why := why_not(network=True, disk=False)):
+            problems.append(f"--network virtual is not supported here: {why}.")
+        if needs_disk(job.faults) and (why := why_not(network=False, disk=True)):
+            problems.append(f"The fault disk-full is not supported here: {why}.")
     if job.pcap is not None and (why := _why_not_written(Path(job.pcap).absolute())):
         problems.append(f"--pcap {job.pcap} can't be written: {why}.")
     return problems

@@ -9,12 +9,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from clusterkit.backends.local.family import Family, StartedSpawn
 from clusterkit.backends.local.logs import LogPump
 from clusterkit.job.plan import Endpoints, Start, TaskPlan, attempt_environment, plan_tasks
-from clusterkit.network.virtual import VirtualNetwork
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
 from clusterkit.system.inbox import Work
@@ -24,6 +23,9 @@ from clusterkit.words.actions import Spawn
 from clusterkit.words.events import NEVER_STARTED, Noted, SpawnFailed, StorageFailed
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
+
+if TYPE_CHECKING:
+    from clusterkit.network.virtual import VirtualNetwork
 
 # Errors of a start that this machine causes, and not the program. The next attempt may be free of them.
 OF_HOST = frozenset({
