@@ -17,7 +17,7 @@ PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
 PS = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1})
 GANG = JobSpec(PROGRAM, {TaskType.WORKER: 3})
 ALONE = JobSpec(PROGRAM, {TaskType.WORKER: 1})
-BASELINE = Baseline(10.0, 100, (20, 40, 60, 80, 100), (), {"loss": 0.5})
+BASELINE = Baseline(10.0, 100, (20, 40, 60, 80, 100), {"loss": 0.5})
 SUCCEEDED = RunResult(RunState.SUCCEEDED, 0, "")
 
 
