@@ -89,7 +89,7 @@ def test_help_fits_a_terminal(words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "up"])
 def test_only_commands_with_many_options_have_more_help(name: str) -> None:
     """For the others `--help all` is the same."""
-    assert (help_of(name, whole=False) != help_of(name)) == (name in ("check", "config", "manifests", "chaos"))
+    assert (help_of(name, whole=False) != help_of(name)) == (name in ("check", "config", "manifests", "chaos", "exam"))
 
 
 @pytest.mark.parametrize("words", [(), *EVERY], ids=" ".join)
