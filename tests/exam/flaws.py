@@ -28,7 +28,7 @@ FLAWS = (
     Flaw("loop", "weights_of_another_seed_in_each_worker", EQUALITY, "workers-differ"),
     Flaw("loop", "data_of_another_seed_in_each_worker", EQUALITY, "rows-missed"),
     Flaw("loop", "optimizer_not_saved", RESUME, "optimizer"),
-    Flaw("loop", "only_weights_saved", RESUME, "weights"),
+    Flaw("loop", "moving_averages_not_saved", RESUME, "weights"),
     Flaw("loop", "random_state_not_saved", RESUME, "random-state"),
     Flaw("loop", "iterations_not_restored", RESUME, "counter"),
     Flaw("loop", "epochs_counted_anew", RESUME, "epoch"),

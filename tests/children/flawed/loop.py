@@ -70,7 +70,7 @@ def saved():
     everything = {"model": model, "optimizer": optimizer, "done": done}
     if FLAW == "optimizer_not_saved":
         del everything["optimizer"]
-    if FLAW == "only_weights_saved":
+    if FLAW == "moving_averages_not_saved":
         return {"done": done, "dense": model.layers[0], "last": model.layers[-1], "optimizer": optimizer}
     if FLAW == "random_state_not_saved":
         return {"done": done, "optimizer": optimizer, **{f"w{n}": v for n, v in enumerate(model.weights)}}
