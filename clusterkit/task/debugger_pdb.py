@@ -132,7 +132,7 @@ class Debugger(pdb.Pdb):
             return False
         session, self.hold = None, self.policy.Hold()
         try:
-            session = self.sessions.Session(os.environ["CLUSTERKIT_DEBUGGER"].partition(":")[2], self.hold.end)
+            session = self.sessions.DebugSession(os.environ["CLUSTERKIT_DEBUGGER"].partition(":")[2], self.hold.end)
             place = self.policy.place_of(frame, traceback)
             if self.hold.begin(error=self.raised, **place):
                 self.session, session = session, None

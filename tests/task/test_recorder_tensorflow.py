@@ -88,7 +88,7 @@ def test_two_workers_record_what_one_does(
     assert all(len(rows) == len(two.rows["worker-1.1"]) == steps for rows in one.rows.values())
     every = sum((two.rows_of(step) for step in range(steps + 1)), Counter())
     assert (len(every), set(every.values())) == ((48, {1}) if way == "called" else (50, {2}))
-    moments = [*(("step", step) for step in STEPS if step <= steps), ("end", steps)]
+    moments = [*(("step" if step else "begin", step) for step in STEPS if step <= steps), ("end", steps)]
     assert [key[1:] for key in one.states] == moments
     for moment in moments:
         alone = one.states["worker-0.1", *moment]
@@ -107,7 +107,7 @@ def test_two_workers_record_what_one_does(
 def test_a_recorded_run_computes_what_the_next_one_does(up: Start, tmp_path: Path) -> None:
     """Bit for bit, without a seed of the program's, in eager steps; and a tape watches what it would watch."""
     first, again = (recorded(up, "--record", "0,1,2", PROGRAM, tmp_path / "out", "eager") for _ in range(2))
-    assert [key[1:] for key in first.states] == [("step", 0), ("step", 1), ("step", 2), ("end", 4)]
+    assert [key[1:] for key in first.states] == [("begin", 0), ("step", 1), ("step", 2), ("end", 4)]
     assert [differences(state, again.states[key], 0.0) for key, state in first.states.items()] == [[]] * 4
     assert not first.rows
     assert "no training step was computed by Strategy.run" in first.others["note"][0]["text"]
@@ -149,11 +149,11 @@ def test_an_attempt_continues_at_the_step_that_it_has_restored(up: Start) -> Non
     run = up("--workers", 2, "--seed", 3, "--record", "0,16,20,24,40", CHILDREN / "gang_fit.py")
     assert run.wait(200) == 0, run.output[-4000:]
     found = Recorded(run)
-    saved, restored = (found.states[f"worker-0.{attempt}", "step", 16] for attempt in (1, 2))
+    saved, restored = found.states["worker-0.1", "step", 16], found.states["worker-0.2", "begin", 16]
     assert differences(saved, restored, 0.0) == []
     for before, after in zip(range(1, 3), range(2, 4), strict=True):
         last, first = max(found.rows[f"worker-1.{before}"]), min(found.rows[f"worker-1.{after}"])
         assert first <= last + 1
-    ended, resumed = found.states["worker-0.2", "end", 23], found.states["worker-0.3", "step", 23]
+    ended, resumed = found.states["worker-0.2", "end", 23], found.states["worker-0.3", "begin", 23]
     wrong = [one for one in differences(ended, resumed, 0.0) if "checkpointed_runs" not in one]  # TensorFlow's own
     assert wrong == []
