@@ -22,8 +22,6 @@ from clusterkit.words.faults import FaultAction
 
 TRIES = 3  # runs before a candidate counts as passing: a fault that is aimed at a write does not always hit it
 LONGEST_SHRINK = 40  # runs to shrink one failing run
-AT_LEAST = 60.0  # seconds; the timeout of a run is never shorter
-TIMES = 10.0  # the timeout of a run, as a multiple of the baseline's duration
 LOOK_EVERY = 0.5  # seconds after which a signal is handled that arrived just before the wait for a run
 T = TypeVar("T")
 
@@ -73,8 +71,7 @@ class Campaign:
         baseline = baseline_of(ended.result, ended.events)
         if not terms.keep:
             trials.remove(ended.run.run_id)
-        if not template.job.limits.job:
-            trials.template = template.changed({"timeout": round(max(AT_LEAST, TIMES * baseline.duration))})
+        trials.limit(baseline.duration)
         actions = useful(terms.actions, baseline)
         return cls(terms, trials, Plan(template.job, baseline, actions, terms.rate, always))
 

@@ -30,6 +30,7 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 
 NOT_RECORDED = ("cause", "collateral", "attempts")  # of a run's result.json: log tails and attempts
+AT_LEAST, TIMES = 60.0, 10.0  # the timeout of a run: seconds, and as a multiple of the usual duration
 LONG = 1e9  # seconds: the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
 # the baseline shows how long after the report of its step a checkpoint is written, and deaths can be aimed at that.
@@ -88,6 +89,11 @@ class FinishedRun:
     def has_succeeded(self) -> bool:
         """Whether its result exists and reports success."""
         return self.result is not None and self.result.state is RunState.SUCCEEDED
+
+    @property
+    def why(self) -> list[str]:
+        """Why it failed, as clauses or sentences."""
+        return self.problems or [self.result.reason if self.result else "it left no result"]
 
 
 @dataclass(slots=True)
@@ -186,10 +192,18 @@ class Trials:
 
     def _broken(self, trial: Trial) -> Options:
         """Return the options of a trial, with a sufficient restart budget unless the user set one."""
-        rules = self.template.job.restart
-        usual = rules.budget == RestartRules().budget and "restart_budget" not in self.template.options
-        own: Options = {"restart_budget": budget(trial.faults, rules)} if usual else {}
+        own = self.restart_budget(budget(trial.faults, self.template.job.restart))
         return {**own, "seed": trial.seed, "fault": list(map(str, trial.faults))}
+
+    def restart_budget(self, restarts: int) -> Options:
+        """Return the option for so many restarts, unless the user set one."""
+        usual = self.template.job.restart.budget == RestartRules().budget
+        return {"restart_budget": restarts} if usual and "restart_budget" not in self.template.options else {}
+
+    def limit(self, duration: float) -> None:
+        """Give the next runs a timeout that fits a run of this duration, in seconds, unless the user set one."""
+        if not self.template.job.limits.job:
+            self.template = self.template.changed({"timeout": round(max(AT_LEAST, TIMES * duration))})
 
     def _places(self, run_id: str) -> Options:
         """Return a run's own paths for checkpoints and packets where the user chose paths: runs must not share them."""

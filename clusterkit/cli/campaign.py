@@ -86,8 +86,7 @@ def _no_baseline(ended: FinishedRun) -> str:
 
 
 def _why(ended: FinishedRun) -> str:
-    why = ended.problems or [ended.result.reason if ended.result else "it left no result"]
-    return "; ".join(why).rstrip(".")
+    return "; ".join(ended.why).rstrip(".")
 
 
 @contextmanager

@@ -11,24 +11,11 @@ import click
 
 from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
-from clusterkit.cli.options import given, job_options, program_argument
+from clusterkit.cli.options import Duration, given, job_options, program_argument
 from clusterkit.cli.terminal import echo, exit_on_error, say
-from clusterkit.text import durations
 
 if TYPE_CHECKING:
     from clusterkit.exam.examiner import Examiner
-
-
-class Duration(click.ParamType[float]):
-    """`90s`, `6m`."""
-
-    name = "duration"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        try:
-            return durations.seconds(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 class CellName(click.ParamType[str]):

@@ -88,8 +88,8 @@ class _Phases:
             with suppress(OSError), path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
                 text = file.read()
-                whole = text.rpartition(b"\n")[0]
-                self._read[path] = self._read.get(path, 0) + len(whole) + (len(whole) < len(text))
+                whole, newline, _ = text.rpartition(b"\n")
+                self._read[path] = self._read.get(path, 0) + len(whole + newline)
                 for line in whole.splitlines():
                     if line.startswith(MARK) and len(line) < LONGEST:
                         with suppress(ValueError, RecursionError):

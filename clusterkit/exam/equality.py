@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
-from clusterkit.exam.model import Finding
+from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, State, Values, Variable, distance, is_same
-from clusterkit.words.model import Task, number_of
+from clusterkit.words.model import number_of
 
 # How far apart two updates may be, as a share of the update: sums of float32 in another order differ by some 1e-5 of it
 # at the first step, and the difference grows with the steps.
@@ -43,7 +43,7 @@ def tolerance(step: int) -> float:
     return min(TOLERANCE * (1 + GROWTH * step), LOOSEST)
 
 
-def equality(one: Recording, several: Sequence[Recording]) -> list[Finding]:
+def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
     """What differs between a job of one worker and the same job with several, the leader's recording first."""
     found = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
     if any(finding.code not in ("workers-differ", "shared-file") for finding in found):
@@ -62,11 +62,11 @@ def draws(several: Sequence[Recording]) -> bool:
     return False
 
 
-def shared_files(several: Sequence[Recording]) -> Iterator[Finding]:
+def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:
     """Files of checkpoints that several workers write."""
     for first, second in combinations(several, 2):
         if shared := sorted(first.files & second.files):
-            yield Finding(
+            yield ExamFinding(
                 "shared-file",
                 f"{first.task} and {second.task} both write {shared[0]}: what is in the file is by chance one's or the "
                 "other's, or a part of each.",
@@ -75,7 +75,7 @@ def shared_files(several: Sequence[Recording]) -> Iterator[Finding]:
             return
 
 
-def agreement(several: Sequence[Recording]) -> Iterator[Finding]:
+def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
     """Workers of a gang that do not have the same values after the same step."""
     leader = several[0]
     for other in several[1:]:
@@ -86,7 +86,7 @@ def agreement(several: Sequence[Recording]) -> Iterator[Finding]:
                 continue
             if (name := _disagreement(state, theirs)) is not None:
                 is_norm = state.variables[name].kind == "batch-norm"
-                yield Finding(
+                yield ExamFinding(
                     "batch-norm" if is_norm else "workers-differ",
                     f"After step {step}, {name} of {other.task} is not that of {leader.task}: "
                     "the workers of a gang have to hold the same values.",
@@ -96,16 +96,21 @@ def agreement(several: Sequence[Recording]) -> Iterator[Finding]:
 
 
 def _disagreement(a: State, b: State) -> str | None:
-    for name, mine in a.variables.items():
-        theirs = b.variables.get(name)
-        if theirs is None or mine.on_read or mine.kind not in COMPARED or not (mine.is_number and theirs.is_number):
-            continue
-        if distance(mine.values, theirs.values, _norm(mine)) > AGREEMENT:
+    for name, mine, theirs in _compared(a, b):
+        if not mine.on_read and distance(mine.values, theirs.values, _norm(mine)) > AGREEMENT:
             return name
     return None
 
 
-def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Finding]:
+def _compared(a: State, b: State) -> Iterator[tuple[str, Variable, Variable]]:
+    """The variables of two states that can be compared with a tolerance, by name."""
+    for name, mine in a.variables.items():
+        theirs = b.variables.get(name)
+        if theirs is not None and mine.kind in COMPARED and mine.is_number and theirs.is_number:
+            yield name, mine, theirs
+
+
+def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]:
     """Rows that several workers train on too often, or not at all."""
     everything = Counter[str]()
     for recording in several:
@@ -116,7 +121,7 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Find
     workers = len(several)
     whole = [steps for steps in _together(several) if all(steps)]
     if workers > 1 and whole and all(len(set(map(frozenset, steps))) == 1 for steps in whole):
-        yield Finding(
+        yield ExamFinding(
             "same-rows",
             f"The {workers} workers train on the same rows in each step: the data is not sharded.",
             "Let strategy.experimental_distribute_dataset shard one global dataset, or shard by "
@@ -125,7 +130,7 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Find
         return
     size, sizes = _rows_a_step([one]), _rows_a_step(several)
     if size and sizes and sizes >= 1.5 * size and abs(sizes / size - workers) < 0.25 * workers:
-        yield Finding(
+        yield ExamFinding(
             "global-batch",
             f"The global batch grows with the workers: {size:g} rows a step with 1 worker, {sizes:g} with {workers}. "
             "The two jobs train differently, so that their results can't be compared.",
@@ -136,14 +141,14 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Find
     missed = [row for row, times in alone.items() if everything[row] < times]
     repeated = [row for row, times in everything.items() if times > alone[row]]
     if missed:
-        yield Finding(
+        yield ExamFinding(
             "rows-missed",
             f"{workers} workers leave out {number_of('row', len(missed))} of {len(alone)} that 1 worker trains on "
-            f"({_steps_of(one)} steps with 1 worker, {_steps_of(several[0])} with {workers}).",
+            f"({len(one.rows)} steps with 1 worker, {len(several[0].rows)} with {workers}).",
             "Shard the data once: either by tf.distribute or by the program. Drop no remainder, or the same.",
         )
     if repeated:
-        yield Finding(
+        yield ExamFinding(
             "rows-repeated",
             f"{workers} workers train on {number_of('row', len(repeated))} of {len(alone)} more often than 1 worker.",
             "Let the workers shuffle with the same seed before they shard, and repeat the data after that.",
@@ -161,10 +166,6 @@ def _rows_a_step(several: Sequence[Recording]) -> float:
     return float(np.median(sizes)) if sizes else 0.0
 
 
-def _steps_of(recording: Recording) -> int:
-    return len(recording.rows)
-
-
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
     """The variables that differ after the first recorded step after which any does, the most different first."""
     begun = one.begin
@@ -179,10 +180,7 @@ def first_differences(one: Recording, several: Recording) -> list[Difference]:
 
 def _differences(one: Recording, several: Recording, a: State, b: State) -> list[Difference]:
     found = []
-    for name, mine in a.variables.items():
-        theirs = b.variables.get(name)
-        if theirs is None or mine.kind not in COMPARED or not (mine.is_number and theirs.is_number):
-            continue
+    for name, mine, theirs in _compared(a, b):
         update = _update(mine, _initial(one, name, mine))
         apart = distance(mine.values, theirs.values, _scale(mine, update))
         if apart > tolerance(a.step):
@@ -228,13 +226,13 @@ def _factor(a: Values | None, b: Values | None) -> float | None:
     return factor if rest <= CONSTANT * float(np.linalg.norm(b)) else None
 
 
-def explained(differing: Sequence[Difference], workers: int) -> Finding:
+def explained(differing: Sequence[Difference], workers: int) -> ExamFinding:
     """The kind of mistake that explains which variables differ first, and by how much."""
     first = differing[0]
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
     if norms:
-        return Finding(
+        return ExamFinding(
             "batch-norm",
             f"Batch normalization differs: {norms[0].name} after step {first.step} is not that of 1 worker, since each "
             "of the workers normalizes its own part of the batch.",
@@ -242,20 +240,20 @@ def explained(differing: Sequence[Difference], workers: int) -> Finding:
         )
     factor = _common_factor(differing, workers)
     if factor is not None and factor > 1:
-        return Finding(
+        return ExamFinding(
             "loss-summed",
             f"The gradients are {factor:g} times too large with {workers} workers: the loss is summed over the "
             f"workers, or divided by the local batch instead of the global one ({where}).",
             "tf.nn.compute_average_loss(per_example_loss, global_batch_size=GLOBAL_BATCH), and SUM in strategy.reduce.",
         )
     if factor is not None:
-        return Finding(
+        return ExamFinding(
             "averaged-twice",
             f"The gradients are {factor:.3g} of what they are with 1 worker: they are averaged over the {workers} "
             f"workers twice ({where}).",
             "Divide the loss by the global batch, once; the strategy sums the gradients of the workers.",
         )
-    return Finding(
+    return ExamFinding(
         "differs",
         f"1 worker and {workers} do not compute the same: {where}, by {min(first.apart, 9.99):.0%} of its update; "
         f"so do {len(differing) - 1} others. No constant factor explains it.",
@@ -273,9 +271,3 @@ def _common_factor(differing: Sequence[Difference], workers: int) -> float | Non
 def _fits(one: Difference, factor: float) -> bool:
     allowed = (factor, factor**2) if one.kind == "optimizer" else (factor,)
     return one.factor is not None and any(abs(one.factor / each - 1) < CONSTANT for each in allowed)
-
-
-def by_task(recorded: Mapping[tuple[Task, int], Recording]) -> list[Recording]:
-    """The last attempt of each task, in the order of the tasks."""
-    last = {recording.task: recording for recording in sorted(recorded.values(), key=lambda each: each.attempt)}
-    return [last[task] for task in sorted(last)]

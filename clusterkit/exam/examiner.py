@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from clusterkit.chaos.invariants import violations
@@ -11,15 +11,14 @@ from clusterkit.chaos.schedule import SPARE
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import STEP, Break
 from clusterkit.exam.equality import draws, equality
-from clusterkit.exam.model import Cell, CellResult, Chapter, Finding, Grade, Report, judged, not_reached
+from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption
 from clusterkit.exam.runs import Examined, Runs
 from clusterkit.exam.survival import SurvivalCell, middle_step, survival_cells, survived, unreachable
 from clusterkit.job.options import Options
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
-from clusterkit.words.faults import FaultAction
-from clusterkit.words.job import RestartRules
+from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.model import TaskType
 
 SAVES_NOTHING = (
@@ -42,7 +41,6 @@ class Examiner:
     chosen: frozenset[str] = frozenset()
     phases: Sequence[str] | None = None  # of survival; None: all
     disk: bool = False  # whether this machine can fill up a checkpoint directory
-    begun: Callable[[Cell], None] = lambda cell: None
 
     def examine(self) -> Iterator[CellResult]:
         """Examine the program. Ends early, with `report.irregular`, if it cannot be examined."""
@@ -87,7 +85,7 @@ class Examiner:
         """The same job twice, which tells how exactly other runs can be compared."""
         cell, ids = Cell(Chapter.REPEAT, "unbroken"), (unbroken.run_id, again.run_id)
         if not again.succeeded:
-            return judged(cell, [Finding("not-recovered", f"The second time it failed: {again.why}.")], *ids)
+            return judged(cell, [ExamFinding("not-recovered", f"The second time it failed: {again.why}.")], *ids)
         runs.allow(again)
         first, second = runs.leader(unbroken), runs.leader(again)
         notes = () if first is None else tuple(first.notes)
@@ -98,7 +96,7 @@ class Examiner:
             return not_reached(cell, "; ".join(notes) or "no variables were seen", *ids)
         kinds = differing_kinds(first.end, second.end)
         found = [
-            Finding(
+            ExamFinding(
                 "not-deterministic",
                 f"Two unbroken runs with the same seed end with another {name}: the program is not deterministic, and "
                 "can be compared only roughly.",
@@ -115,7 +113,6 @@ class Examiner:
         cell = Cell(Chapter.EQUALITY, f"1-against-{workers}")
         if workers < 2 or not self._is_wanted(cell):
             return
-        self.begun(cell)
         words, notes = list[str](), list[str]()
         if draws(again.tasks):
             words.append("no-dropout")
@@ -150,7 +147,6 @@ class Examiner:
         for name, one in ways.items():
             cell = Cell(Chapter.RESUME, name)
             if self._is_wanted(cell):
-                self.begun(cell)
                 result = _resumed(runs, cell, one, exact) if _saves(again) else not_reached(cell, SAVES_NOTHING)
                 yield self.report.add(result)
 
@@ -159,9 +155,8 @@ class Examiner:
         compared = exact if self.report.passed(Chapter.RESUME) else None
         for one in survival_cells(runs.job, runs.baseline, self.disk):
             if (self.phases is None or one.phase in self.phases or self.chosen) and self._is_wanted(one.cell):
-                self.begun(one.cell)
                 why = unreachable(one, again.tasks)
-                if one.phase == "restoring" and not _saves(again):
+                if one.phase == Phase.RESTORING and not _saves(again):
                     why = SAVES_NOTHING
                 yield self.report.add(not_reached(one.cell, why) if why else _broken(runs, one, compared))
 
@@ -170,7 +165,7 @@ class Examiner:
             return str(cell) in self.chosen
         if time.monotonic() < self.until:
             return True
-        self.report.skip([cell], "the time was up")
+        self.report.add(CellResult(cell, Grade.SKIPPED, reason="the time was up"))
         return False
 
 
@@ -191,7 +186,7 @@ def _resumed(runs: Runs, cell: Cell, one: Break, exact: Examined | None) -> Cell
         last = runs.up(f"{cell.name}-resumed", {"resume": broken.run_id})
         ids.append(last.run_id)
     if not last.succeeded:
-        return judged(cell, [Finding("not-recovered", f"The continued run failed: {last.why}.")], *ids)
+        return judged(cell, [ExamFinding("not-recovered", f"The continued run failed: {last.why}.")], *ids)
     mine, theirs = None if exact is None else runs.leader(exact), runs.leader(last)
     if mine is None or theirs is None:
         return judged(cell, runs.metric(last), *ids)
@@ -200,9 +195,7 @@ def _resumed(runs: Runs, cell: Cell, one: Break, exact: Examined | None) -> Cell
 
 def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult:
     """Break a run, and see whether what has to hold after every fault does."""
-    job, changes = runs.job, Options()
-    if "restart_budget" not in runs.trials.template.options and job.restart.budget == RestartRules().budget:
-        changes["restart_budget"] = len(one.breaks) + SPARE
+    job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + SPARE)
     broken = runs.up(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks)
     if broken.missed:
         return not_reached(one.cell, broken.missed, broken.run_id)

@@ -39,7 +39,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ExamFinding:
     """A fault of the program. `code` names its kind; `text` says what was seen, `remedy` what to do about it."""
 
     code: str
@@ -56,7 +56,7 @@ class CellResult:
 
     cell: Cell
     grade: Grade
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[ExamFinding, ...] = ()
     reason: str = ""
     runs: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class CellResult:
     lost: int | None = None
 
 
-def judged(cell: Cell, findings: Iterable[Finding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
+def judged(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
     """A cell that was reached: it passed if nothing was found."""
     found = tuple(findings)
     return CellResult(cell, Grade.FAILED if found else Grade.PASSED, found, runs=runs, notes=tuple(notes))
@@ -102,10 +102,6 @@ class Report:
         if self.count(Grade.FAILED):
             return 1
         return 4 if self.irregular or not self.count(Grade.PASSED) else 0
-
-    def skip(self, cells: Iterable[Cell], reason: str) -> None:
-        """Leave cells out."""
-        self.results += [CellResult(cell, Grade.SKIPPED, reason=reason) for cell in cells]
 
     def add(self, result: CellResult) -> CellResult:
         """Add a result. The same finding in a later cell of its chapter is said in short."""

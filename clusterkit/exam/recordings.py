@@ -36,6 +36,12 @@ def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
     return found
 
 
+def by_task(recorded: Mapping[tuple[Task, int], Recording]) -> list[Recording]:
+    """The last attempt of each task, in the order of the tasks."""
+    last = {recording.task: recording for recording in sorted(recorded.values(), key=lambda each: each.attempt)}
+    return [last[task] for task in sorted(last)]
+
+
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     try:
         with path.open("rb") as file:

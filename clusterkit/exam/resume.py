@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
-from clusterkit.exam.model import Finding
+from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, State, is_same
 
 # What each kind of variable is called, and what restores it. The first kind that differs is said; later ones follow.
@@ -25,7 +25,7 @@ EXACT = tuple(_FORGOTTEN)
 ROUNDING = 1e-5  # how far apart sums of the same numbers in another order may be, as metrics are after a resume
 
 
-def resumption(unbroken: Recording, continued: Recording) -> list[Finding]:
+def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     """What a continued attempt had forgotten when it began, by its state then, its rows, its epochs and its end."""
     begun = continued.begin
     found = list(_restored(unbroken, begun))
@@ -37,14 +37,14 @@ def resumption(unbroken: Recording, continued: Recording) -> list[Finding]:
     return found
 
 
-def _restored(unbroken: Recording, begun: State | None) -> Iterator[Finding]:
+def _restored(unbroken: Recording, begun: State | None) -> Iterator[ExamFinding]:
     if begun is None:
         return
     expected = unbroken.states.get(begun.step)
     if begun.step == 0 and unbroken.begin is not None:
         expected = next((state for state in unbroken.states.values() if _has_weights_of(begun, state)), None)
         if expected is None and "weight" in differing_kinds(unbroken.begin, begun):
-            yield Finding(
+            yield ExamFinding(
                 "counter",
                 "The program continued with weights that it had saved, but counted its steps from 0: the optimizer was "
                 "not restored.",
@@ -52,7 +52,7 @@ def _restored(unbroken: Recording, begun: State | None) -> Iterator[Finding]:
             )
             return
         if expected is None:
-            yield Finding(
+            yield ExamFinding(
                 "began-anew",
                 "The program began at step 0 although it had saved a checkpoint: it restored nothing.",
                 "Restore the newest checkpoint before the first step: checkpoint.restore(manager.latest_checkpoint).",
@@ -63,7 +63,7 @@ def _restored(unbroken: Recording, begun: State | None) -> Iterator[Finding]:
     for kind, name in differing_kinds(expected, begun).items():
         code, what, remedy = _FORGOTTEN[kind]
         text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
-        yield Finding(code, text, remedy)
+        yield ExamFinding(code, text, remedy)
 
 
 def _has_weights_of(begun: State, state: State) -> bool:
@@ -81,11 +81,11 @@ def differing_kinds(expected: State, found: State) -> dict[str, str]:
     return {kind: kinds[kind] for kind in EXACT if kind in kinds}
 
 
-def _position(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
+def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
     """Whether the continued attempt went on with the next rows, and made the same steps."""
     ends = unbroken.last_step, continued.last_step
     if None not in ends and ends[0] != ends[1]:
-        yield Finding(
+        yield ExamFinding(
             "epoch",
             f"The continued run ended at step {ends[1]}, the unbroken one at step {ends[0]}: an epoch was counted "
             "twice or left out.",
@@ -98,14 +98,14 @@ def _position(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
     first = min(unbroken.rows)
     anew = continued.rows[wrong[0]] == unbroken.rows.get(first)
     how = "it began the data anew" if anew else "these are other rows"
-    yield Finding(
+    yield ExamFinding(
         "data-position",
         f"At step {wrong[0]} the continued run did not train on the rows of the unbroken one: {how}.",
         "Save the iterator with the checkpoint, or skip the batches that were trained; training.Backup() does.",
     )
 
 
-def _ends(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
+def _ends(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
     forgotten = {
         name: (value, continued.callbacks[name])
         for name, value in unbroken.callbacks.items()
@@ -113,7 +113,7 @@ def _ends(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
     }
     if forgotten:
         name, (wanted, got) = next(iter(forgotten.items()))
-        yield Finding(
+        yield ExamFinding(
             "callbacks",
             f"The callbacks began anew: at the end {name} is {got:g}, {wanted:g} in the unbroken run.",
             "Save what the callback keeps, or set it from the log of earlier epochs when training begins.",
@@ -123,7 +123,7 @@ def _ends(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
         mine, theirs = unbroken.logs[epoch], continued.logs[epoch]
         for name in mine.keys() & theirs.keys():
             if not math.isclose(mine[name], theirs[name], rel_tol=ROUNDING) and not forgotten:
-                yield Finding(
+                yield ExamFinding(
                     "metrics",
                     f"The metric {name} of epoch {epoch + 1} is {theirs[name]:.6g}, {mine[name]:.6g} in the unbroken "
                     "run: its count began anew.",
@@ -134,7 +134,7 @@ def _ends(unbroken: Recording, continued: Recording) -> Iterator[Finding]:
         return
     if kinds := differing_kinds(unbroken.end, continued.end):
         name = next(iter(kinds.values()))
-        yield Finding(
+        yield ExamFinding(
             "differs",
             f"At the end {name} is not what it is in the unbroken run, although the state at the continuation was.",
             "Look for state outside of the checkpoint: Python counters, numpy generators, files.",

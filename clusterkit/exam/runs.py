@@ -9,10 +9,9 @@ from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.trial import NEVER, FinishedRun, Trials
 from clusterkit.exam.breaking import Break, Breaking
-from clusterkit.exam.equality import by_task
-from clusterkit.exam.model import Finding
+from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording
-from clusterkit.exam.recordings import recordings
+from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape
@@ -20,7 +19,6 @@ from clusterkit.words.model import Shape
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # after which the state is recorded
 MOST_CHECKPOINTS = 20  # at which it is recorded, too, since a run may continue there
 SPREAD = 3.0  # how many times farther than two unbroken runs another one may be
-AT_LEAST, TIMES = 60.0, 10.0  # the timeout of a run: seconds, and as a multiple of the unbroken run's duration
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +42,8 @@ class Examined:
     @property
     def why(self) -> str:
         """Why it failed."""
-        result = self.run.result
-        why = self.run.problems or [result.reason if result else "it left no result"]
-        if result is not None and result.explanations:
-            why = [*why, str(result.explanations[0])]
-        return "; ".join(why).rstrip(".")
+        explanations = () if self.run.result is None else self.run.result.explanations
+        return "; ".join([*self.run.why, *map(str, explanations[:1])]).rstrip(".")
 
 
 class Runs:
@@ -84,9 +79,7 @@ class Runs:
         """Take the unbroken run as the one that all others are compared with."""
         assert unbroken.run.result is not None
         self.baseline = baseline_of(unbroken.run.result, unbroken.run.events)
-        if not self.job.limits.job:
-            limit = round(max(AT_LEAST, TIMES * self.baseline.duration))
-            self.trials.template = self.trials.template.changed({"timeout": limit})
+        self.trials.limit(self.baseline.duration)
 
     def allow(self, again: Examined) -> None:
         """Allow other runs to be as far from the unbroken one as its repetition, and somewhat farther."""
@@ -96,7 +89,7 @@ class Runs:
         """What the leader recorded; the first task if the job has no other."""
         return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
 
-    def metric(self, examined: Examined) -> Iterator[Finding]:
+    def metric(self, examined: Examined) -> Iterator[ExamFinding]:
         """Compare a run by its metric, within a bound that two unbroken runs give."""
         name, apart = Measure().of(self.baseline), self._apart(examined)
         if name is None or apart is None:
@@ -105,7 +98,7 @@ class Runs:
         allowed = max(Measure().allowed(name, expected), SPREAD * self._spread)
         if apart > allowed:
             away = f"{apart:.4g} away from the unbroken run's {expected:.4g}"
-            yield Finding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
+            yield ExamFinding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
 
     def _apart(self, examined: Examined) -> float | None:
         """How far a run's metric is from the unbroken run's; None if it has none, or no number."""

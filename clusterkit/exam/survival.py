@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from clusterkit.chaos.model import Baseline
 from clusterkit.exam.breaking import STEP, Break
-from clusterkit.exam.model import Cell, Chapter, Finding
+from clusterkit.exam.model import Cell, Chapter, ExamFinding
 from clusterkit.exam.recording import Recording
-from clusterkit.words.faults import FaultAction
+from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
@@ -19,10 +19,11 @@ FULL = 3  # seconds for which the disk is full
 
 # The phases of a program, in its order. A step is one in the middle between two checkpoints.
 PHASES = (
-    *("importing", "starting", "step", "saving-open", "saving-write", "saving-sync", "saving-rename", "saved"),
-    *("restoring", "evaluating", "exporting", "last-step", "ending"),
+    *(Phase.IMPORTING, Phase.STARTING, "step"),
+    *(Phase.SAVING_OPEN, Phase.SAVING_WRITE, Phase.SAVING_SYNC, Phase.SAVING_RENAME, Phase.SAVED),
+    *(Phase.RESTORING, Phase.EVALUATING, Phase.EXPORTING, "last-step", Phase.ENDING),
 )
-QUICK = ("starting", "step", "saving-rename", "saved", "restoring", "ending")
+QUICK = (Phase.STARTING, "step", Phase.SAVING_RENAME, Phase.SAVED, Phase.RESTORING, Phase.ENDING)
 _AT_SERVERS = ("step", "last-step")
 
 
@@ -43,9 +44,9 @@ def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[Surviva
             for phase in _AT_SERVERS if job.is_server(task) else PHASES:
                 found.append(_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
-        cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/saving-open")
-        full = Break(job.leader, "saving-open", f"{FaultAction.DISK_FULL} for={FULL}s")
-        found.append(SurvivalCell(cell, "saving-open", (full,)))
+        cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
+        full = Break(job.leader, Phase.SAVING_OPEN, f"{FaultAction.DISK_FULL} for={FULL}s")
+        found.append(SurvivalCell(cell, Phase.SAVING_OPEN, (full,)))
     return [cell for cell in found if cell.breaks]
 
 
@@ -67,7 +68,7 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
             breaks = () if middle is None else (Break(watched, f"{STEP}{middle}", fault),)
         case "last-step":
             breaks = () if not last else (Break(watched, f"{STEP}{last}", fault),)
-        case "restoring":
+        case Phase.RESTORING:
             # Nothing is restored before something has died.
             dead = () if middle is None else (Break(job.leader, f"{STEP}{middle}", f"{FaultAction.KILL} {job.leader}"),)
             breaks = (*dead, *breaks) if dead else ()
@@ -77,7 +78,7 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
 def unreachable(one: SurvivalCell, unbroken: Sequence[Recording]) -> str:
     """Why a phase cannot be reached, if its task never did so in the unbroken run; empty if it may be."""
     reached = {phase for task in unbroken if task.task == one.breaks[-1].task for phase in task.phases}
-    if one.phase in ("restoring", "step", "last-step") or one.phase in reached:
+    if one.phase in (Phase.RESTORING, "step", "last-step") or one.phase in reached:
         return ""
     return f"{one.breaks[-1].task} never reaches the phase {one.phase}"
 
@@ -95,18 +96,18 @@ def middle_step(baseline: Baseline) -> int | None:
     return min(last - 1, newest + max(1, (following - newest) // 2))
 
 
-def survived(result: RunResult | None, said: Sequence[str], differing: str) -> Iterator[Finding]:
+def survived(result: RunResult | None, said: Sequence[str], differing: str) -> Iterator[ExamFinding]:
     """What did not hold after a fault. `said` are violated invariants, `differing` a variable of another value."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
         told = () if result is None else result.explanations
-        yield Finding("not-recovered", f"The job did not recover: {why}.", str(told[0]) if told else "")
+        yield ExamFinding("not-recovered", f"The job did not recover: {why}.", str(told[0]) if told else "")
         return
     anew = [text for text in said if "step 0" in text]
     for text in said:
-        yield Finding("began-anew" if text in anew else "result-differs", text)
+        yield ExamFinding("began-anew" if text in anew else "result-differs", text)
     if differing and not said:
-        yield Finding(
+        yield ExamFinding(
             "result-differs",
             f"Training recovered to something else: at the end {differing} is not that of the unbroken run.",
         )

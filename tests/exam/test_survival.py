@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from clusterkit.chaos.model import Baseline
-from clusterkit.exam.model import Cell, CellResult, Chapter, Finding, Grade, Report, judged, not_reached
+from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
 from clusterkit.exam.survival import PHASES, middle_step, survival_cells, survived
 from clusterkit.exam.text import cell_lines, document, summary
 from clusterkit.words.faults import FaultAction
@@ -128,7 +128,7 @@ def test_an_exam_as_text() -> None:
     """The line of a cell, what was found, the command that repeats the cell; the table and the grade."""
     report = Report("exam-1", 7)
     cell = Cell(Chapter.EQUALITY, "1-against-2")
-    found = Finding("loss-summed", "The gradients are 2 times too large.", "Divide by the global batch.")
+    found = ExamFinding("loss-summed", "The gradients are 2 times too large.", "Divide by the global batch.")
     failed = report.add(judged(cell, [found], "exam-1-one-worker"))
     report.add(not_reached(Cell(Chapter.RESUME, "killed"), "the program saves no checkpoint"))
     lines = cell_lines(failed, 3.0, lambda cell: f"clusterkit exam --cell={cell}")
@@ -147,6 +147,6 @@ def test_the_same_finding_is_explained_once() -> None:
     """Forty cells that fail in the same way do not repeat what to do."""
     report = Report("exam-1", 7)
     for number in range(3):
-        found = Finding("not-recovered", "The job did not recover.", "Save checkpoints.")
+        found = ExamFinding("not-recovered", "The job did not recover.", "Save checkpoints.")
         report.add(judged(Cell(Chapter.SURVIVAL, str(number)), [found]))
     assert [one.findings[0].remedy for one in report.results] == ["Save checkpoints.", "", ""]

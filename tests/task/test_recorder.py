@@ -12,16 +12,16 @@ import pytest
 
 from clusterkit.task.patches import recorder_output, recorder_rows
 from clusterkit.task.patches.recorder import Recorder
-from clusterkit.task.patches.recorder_output import Output, steps_of
+from clusterkit.task.patches.recorder_output import RecordOutput, steps_of
 from clusterkit.task.patches.recorder_state import Registry
 from tests.support import load
 from tests.task.test_recorder_parts import Own, Plain
 
 
-def output_in(path: Path) -> Output:
+def output_in(path: Path) -> RecordOutput:
     """The records of the second attempt of worker:1."""
     env = {"CLUSTERKIT_RECORD": str(path), "CLUSTERKIT_TASK": "worker:1", "CLUSTERKIT_ATTEMPT": "2"}
-    return Output(env)
+    return RecordOutput(env)
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def test_a_failure_is_a_note(tmp_path: Path) -> None:
     assert lines(tmp_path / "new") == [{"kind": "note", "text": "It failed: ZeroDivisionError: division by zero"}]
     output.pid += 1
     output.write("note", text="of a fork")
-    Output({}).write("note", text="of another program")
+    RecordOutput({}).write("note", text="of another program")
     (tmp_path / "file").touch()
     output_in(tmp_path / "file").write("note", text="of a directory that can't be made")
     assert len(lines(tmp_path / "new")) == 1

@@ -262,12 +262,7 @@ def watch(module: Any, load: Any) -> None:
     if hasattr(module, "ProgressChannel"):
         hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
         hook.after(module.ProgressChannel, "send", guarded(made.sent))
-    for path in (
-        "Function.__call__",
-        "BaseOptimizer.apply",
-        "Optimizer.apply_gradients",
-        "OptimizerV2.apply_gradients",
-    ):
+    for path in CALLS:
         kind, _, method = path.partition(".")
         if hasattr(module, kind) and method in vars(getattr(module, kind)):
             count_calls(hook, made, getattr(module, kind), method)

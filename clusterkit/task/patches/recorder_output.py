@@ -22,7 +22,7 @@ def steps_of(text: str) -> frozenset[int]:
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
 
 
-class Output:
+class RecordOutput:
     """Writes the records of this attempt of this task; nothing in a child process."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
@@ -90,4 +90,4 @@ class Output:
         self.write("state", moment=moment, step=step, file=file, variables=variables)
 
 
-output = Output(os.environ)
+output = RecordOutput(os.environ)

@@ -23,7 +23,7 @@ WRITES = {  # TensorFlow's operations, in the module of each and in tf.raw_ops
     **dict.fromkeys(("save_v2", "SaveV2"), "saving-write"),
     **dict.fromkeys(("merge_v2_checkpoints", "MergeV2Checkpoints"), "saving-rename"),
 }
-SAVES = {"save": "saved", "write": "saved"}
+SAVES = ("save", "write")
 LOADS = ("restore", "read")
 
 
@@ -129,9 +129,9 @@ def watch(module: Any, load: Any) -> None:
 
 
 def _watch_checkpoints(made: Phases, kind: Any) -> None:
-    for name, phase in SAVES.items():
+    for name in SAVES:
         if name in vars(kind):
-            setattr(kind, name, _during(made, getattr(kind, name), "", phase))
+            setattr(kind, name, _during(made, getattr(kind, name), "", "saved"))
     for name in LOADS:
         if name in vars(kind):
             setattr(kind, name, _before(getattr(kind, name), lambda self, path=None, *_, **__: _restore(made, path)))
