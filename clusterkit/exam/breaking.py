@@ -1,4 +1,4 @@
-"""Breaks a run at the phases that its tasks reach: injects a fault there, or stops the run as `down` does."""
+"""Breaks a run at the steps that its tasks make: injects a fault there, or stops the run as `down` does."""
 
 from __future__ import annotations
 
@@ -16,29 +16,28 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
-LOOK_EVERY = 0.02  # seconds; a task waits much longer at a phase at which it is held
-STEP = "step-"
-MARK = b'{"kind": "phase", '
-LONGEST = 4096  # bytes of a line about a phase
+LOOK_EVERY = 0.02  # seconds; a task waits much longer after a step at which it is held
+MARK = b'{"kind": "held", '
+LONGEST = 4096  # bytes of a line about a step
 
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """What happens when a task reaches a phase: a fault, in the grammar of `--fault`; empty: the run is stopped."""
+    """What happens when a task has made a step: a fault, in the grammar of `--fault`; empty: the run is stopped."""
 
     task: Task
-    phase: str
+    step: int
     fault: str = ""
 
     @property
     def hold(self) -> str:
-        """The word of --record with which the task waits at the phase."""
-        return f"hold={_file_name(self.task)}/{self.phase}"
+        """The word of --record with which the task waits after the step."""
+        return f"hold={_file_name(self.task)}/{self.step}"
 
 
 @dataclass(slots=True)
 class Breaking:
-    """Breaks a run at one phase after the other. `grace` is how long its tasks get when it is stopped.
+    """Breaks a run at one step after the other. `grace` is how long its tasks get when it is stopped.
 
     With `by_reports` a step counts as made when it is reported, since a coordinator does not make its steps itself.
     """
@@ -51,10 +50,10 @@ class Breaking:
     def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
         """Watch the run until everything was broken, or until its end."""
         for one in self.breaks:
-            watch = _Reports(run, one) if self.by_reports and one.phase.startswith(STEP) else _Phases(run, one)
+            watch = _Reports(run, one) if self.by_reports else _Holds(run, one)
             while not watch.is_reached():
                 if supervisor.wait(LOOK_EVERY) and not watch.is_reached():
-                    self.missed = f"{one.task} never reached {_named(one.phase)}"
+                    self.missed = f"{one.task} never reached step {one.step}"
                     return
             if not self._broken(one, supervisor, run):
                 return
@@ -72,18 +71,18 @@ class Breaking:
 
 
 @dataclass(slots=True)
-class _Phases:
-    """The lines about phases that the attempts of a task write. They are hostile until they are parsed."""
+class _Holds:
+    """The lines that the attempts of a task write when they wait after a step. They are hostile until parsed."""
 
     run: RunDirectory
     one: Break
     _read: dict[Path, int] = field(default_factory=dict)
 
     def is_reached(self) -> bool:
-        """Whether the task has reached the phase since the last call."""
-        return self.one.phase in set(self._new())
+        """Whether the task has begun to wait after the step since the last call."""
+        return self.one.step in list(self._new())
 
-    def _new(self) -> Iterator[str]:
+    def _new(self) -> Iterator[object]:
         for path in sorted(self.run.recorded.glob(f"{_file_name(self.one.task)}.*.jsonl")):
             with suppress(OSError), path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
@@ -93,7 +92,7 @@ class _Phases:
                 for line in whole.splitlines():
                     if line.startswith(MARK) and len(line) < LONGEST:
                         with suppress(ValueError, RecursionError):
-                            yield str(json.loads(line).get("phase"))
+                            yield json.loads(line).get("step")
 
 
 @dataclass(slots=True)
@@ -107,13 +106,8 @@ class _Reports:
     def is_reached(self) -> bool:
         """Whether the step, or a later one, was reported since the last call."""
         self._reader = self._reader or JournalReader(self.run)
-        step = int(self.one.phase.removeprefix(STEP))
-        return any(isinstance(event, Progressed) and event.step >= step for _, event in self._reader.events())
+        return any(isinstance(event, Progressed) and event.step >= self.one.step for _, event in self._reader.events())
 
 
 def _file_name(task: Task) -> str:
     return f"{task.type}-{task.index}"
-
-
-def _named(phase: str) -> str:
-    return f"step {phase.removeprefix(STEP)}" if phase.startswith(STEP) else f"the phase {phase}"

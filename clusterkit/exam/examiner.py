@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from clusterkit.chaos.invariants import violations
 from clusterkit.chaos.schedule import SPARE
 from clusterkit.chaos.trial import Trials
-from clusterkit.exam.breaking import STEP, Break
+from clusterkit.exam.breaking import Break
 from clusterkit.exam.equality import draws, equality
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption
@@ -140,9 +140,9 @@ class Examiner:
             return
         saved = max((step for step in runs.baseline.checkpoints if step < middle), default=None)
         ways = {
-            "stopped-between-checkpoints": Break(leader, f"{STEP}{middle}"),
-            "killed-between-checkpoints": Break(leader, f"{STEP}{middle}", f"{FaultAction.KILL} {leader}"),
-            **({} if saved is None else {"stopped-after-a-checkpoint": Break(leader, f"{STEP}{saved}")}),
+            "stopped-between-checkpoints": Break(leader, middle),
+            "killed-between-checkpoints": Break(leader, middle, f"{FaultAction.KILL} {leader}"),
+            **({} if saved is None else {"stopped-after-a-checkpoint": Break(leader, saved)}),
         }
         for name, one in ways.items():
             cell = Cell(Chapter.RESUME, name)
@@ -155,7 +155,7 @@ class Examiner:
         compared = exact if self.report.passed(Chapter.RESUME) else None
         for one in survival_cells(runs.job, runs.baseline, self.disk):
             if (self.phases is None or one.phase in self.phases or self.chosen) and self._is_wanted(one.cell):
-                why = unreachable(one, again.tasks)
+                why = unreachable(one, again.phases(one.task))
                 if one.phase == Phase.RESTORING and not _saves(again):
                     why = SAVES_NOTHING
                 yield self.report.add(not_reached(one.cell, why) if why else _broken(runs, one, compared))
@@ -171,7 +171,7 @@ class Examiner:
 
 def _saves(unbroken: Examined) -> bool:
     """Whether a task has saved something in the unbroken run."""
-    return any(phase.startswith("sav") for recording in unbroken.tasks for phase in recording.phases)
+    return Phase.SAVED in unbroken.phases()
 
 
 def _resumed(runs: Runs, cell: Cell, one: Break, exact: Examined | None) -> CellResult:
@@ -195,8 +195,8 @@ def _resumed(runs: Runs, cell: Cell, one: Break, exact: Examined | None) -> Cell
 
 def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult:
     """Break a run, and see whether what has to hold after every fault does."""
-    job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + SPARE)
-    broken = runs.up(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks)
+    job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + bool(one.fault) + SPARE)
+    broken = runs.up(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks, fault=one.fault)
     if broken.missed:
         return not_reached(one.cell, broken.missed, broken.run_id)
     left = find_leaks(runs.trials.store, broken.run_id).sentences

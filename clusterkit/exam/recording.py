@@ -54,7 +54,6 @@ class Recording:
     rows: dict[int, tuple[str, ...]] = field(default_factory=dict)
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
-    phases: list[str] = field(default_factory=list)
     files: set[str] = field(default_factory=set)  # of checkpoints, that were opened to be written
     notes: list[str] = field(default_factory=list)
 

@@ -62,8 +62,6 @@ def _take(recording: Recording, line: Mapping[str, Any], directory: Path) -> Non
     match line.get("kind"):
         case "note" if isinstance(line.get("text"), str):
             recording.notes.append(line["text"][:500])
-        case "phase" if isinstance(line.get("phase"), str):
-            recording.phases.append(line["phase"])
         case "file" if isinstance(line.get("path"), str):
             recording.files.add(line["path"])
         case "rows" if _is_step(step) and isinstance(rows := line.get("rows"), list):

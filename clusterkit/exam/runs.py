@@ -14,7 +14,8 @@ from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape
+from clusterkit.words.model import Shape, Task
+from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # after which the state is recorded
 MOST_CHECKPOINTS = 20  # at which it is recorded, too, since a run may continue there
@@ -38,6 +39,11 @@ class Examined:
     def succeeded(self) -> bool:
         """Whether the job has succeeded."""
         return self.run.has_succeeded
+
+    def phases(self, task: Task | None = None) -> set[str]:
+        """The phases that the task, or any, has reached."""
+        reached = (event for _, event in self.run.events if isinstance(event, PhaseReached))
+        return {event.phase for event in reached if task in (None, event.task)}
 
     @property
     def why(self) -> str:
@@ -65,15 +71,19 @@ class Runs:
         """Whether two runs can end in the same bits: parameter servers take updates as they come."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
-    def up(self, name: str, changes: Options, *breaks: Break, words: Sequence[str] = ()) -> Examined:
-        """Do a run, and break it at the phases that its tasks reach. `words` are more of what --record takes."""
-        recorded = [*self._steps(), "phases", *words, *(one.hold for one in breaks)]
+    def up(self, name: str, changes: Options, *breaks: Break, fault: str = "", words: Sequence[str] = ()) -> Examined:
+        """Do a run, with a fault that waits for its moment and one at each break. `words` are more for --record."""
+        recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
         # A fault that waits for a step has each step reported at once.
-        common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": [NEVER]}
+        faults = [NEVER, *([fault] if fault else [])]
+        common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
         breaking = Breaking(breaks, self.job.limits.grace, not self.is_synchronous)
         run = self.trials.up(f"{self.name}-{name}", {**common, **changes}, breaking)
-        return Examined(run, by_task(recordings(run.run.recorded)), breaking.missed)
+        missed = breaking.missed
+        for one in () if run.result is None else run.result.not_injected:
+            missed = missed or (one.why if one.fault in faults[1:] else "")
+        return Examined(run, by_task(recordings(run.run.recorded)), missed)
 
     def begin(self, unbroken: Examined) -> None:
         """Take the unbroken run as the one that all others are compared with."""

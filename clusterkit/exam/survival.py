@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import Baseline
-from clusterkit.exam.breaking import STEP, Break
+from clusterkit.exam.breaking import Break
 from clusterkit.exam.model import Cell, Chapter, ExamFinding
-from clusterkit.exam.recording import Recording
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -29,11 +28,13 @@ _AT_SERVERS = ("step", "last-step")
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCell:
-    """A fault for one task in one phase: what is broken, in this order."""
+    """A fault for one task in one phase. `breaks` come after steps; `fault` waits for the phase, as for `--fault`."""
 
     cell: Cell
+    task: Task
     phase: str
-    breaks: tuple[Break, ...]
+    breaks: tuple[Break, ...] = ()
+    fault: str = ""
 
 
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
@@ -45,9 +46,9 @@ def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[Surviva
                 found.append(_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
         cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
-        full = Break(job.leader, Phase.SAVING_OPEN, f"{FaultAction.DISK_FULL} for={FULL}s")
-        found.append(SurvivalCell(cell, Phase.SAVING_OPEN, (full,)))
-    return [cell for cell in found if cell.breaks]
+        full = f"{FaultAction.DISK_FULL} for={FULL}s @ phase={Phase.SAVING_OPEN}"
+        found.append(SurvivalCell(cell, job.leader, Phase.SAVING_OPEN, fault=full))
+    return [cell for cell in found if cell.breaks or cell.fault]
 
 
 def _victims(job: JobSpec) -> Iterator[Task]:
@@ -62,25 +63,24 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
     fault = f"{action} {task}" + (f" for={FROZEN}s" if action is FaultAction.STOP else "")
     middle, last = middle_step(baseline), baseline.last_step
     watched = job.leader if job.is_server(task) else task  # a server makes no steps of its own
-    breaks: tuple[Break, ...] = (Break(task, phase, fault),)
+    breaks: tuple[Break, ...] = ()
+    waiting = f"{fault} @ phase={phase}"
     match phase:
         case "step":
-            breaks = () if middle is None else (Break(watched, f"{STEP}{middle}", fault),)
+            breaks, waiting = () if middle is None else (Break(watched, middle, fault),), ""
         case "last-step":
-            breaks = () if not last else (Break(watched, f"{STEP}{last}", fault),)
-        case Phase.RESTORING:
-            # Nothing is restored before something has died.
-            dead = () if middle is None else (Break(job.leader, f"{STEP}{middle}", f"{FaultAction.KILL} {job.leader}"),)
-            breaks = (*dead, *breaks) if dead else ()
-    return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), phase, breaks)
+            breaks, waiting = () if not last else (Break(watched, last, fault),), ""
+        case Phase.RESTORING:  # before something has died, nothing is restored
+            breaks = () if middle is None else (Break(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
+            waiting = waiting if breaks else ""
+    return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), task, phase, breaks, waiting)
 
 
-def unreachable(one: SurvivalCell, unbroken: Sequence[Recording]) -> str:
-    """Why a phase cannot be reached, if its task never did so in the unbroken run; empty if it may be."""
-    reached = {phase for task in unbroken if task.task == one.breaks[-1].task for phase in task.phases}
+def unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
+    """Why a phase cannot be reached, if its task did not reach it in the unbroken run; empty if it may be."""
     if one.phase in (Phase.RESTORING, "step", "last-step") or one.phase in reached:
         return ""
-    return f"{one.breaks[-1].task} never reaches the phase {one.phase}"
+    return f"{one.task} never reaches the phase {one.phase}"
 
 
 def middle_step(baseline: Baseline) -> int | None:

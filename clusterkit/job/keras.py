@@ -29,9 +29,9 @@ def chosen_env(job: JobSpec) -> dict[str, str]:
 def patches_of(job: JobSpec, task: Task) -> str:
     """The names of the patches that the task needs, joined by commas."""
     fixes_keras, coordinates = job.patches and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
-    phased = "phases" if phases_of(job, task) else ""
+    phased = bool(phases_of(job, task))
     if job.program.kind is ProgramKind.COMMAND or job.convention is not Convention.TENSORFLOW:
-        return phased
+        return "phases" if phased else ""
     gang = job.shape is Shape.MULTI_WORKER
     serves, trains = job.is_server(task), task.trains and not job.is_server(task)
     builtin = job.servers is Servers.BUILTIN
@@ -63,7 +63,8 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "recorder": trains and job.record is not None,
         "post-mortem": job.debug.post_mortem and not job.hosts.count,
         "debugpy": job.debug.editor_port(task) is not None,
-        "phases": bool(phased),  # last, since a fork waits at once if a fault comes when its program begins
+        # Last, since a fork waits at once if a fault comes when its program begins.
+        "phases": phased or (trains and job.record is not None),
     }
     return ",".join(name for name, needed in patches.items() if needed)
 

@@ -9,6 +9,7 @@ from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade,
 from clusterkit.exam.survival import PHASES, middle_step, survival_cells, survived
 from clusterkit.exam.text import cell_lines, document, summary
 from clusterkit.words.faults import FaultAction
+from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.outcome import RunResult, RunState
@@ -60,18 +61,20 @@ def test_a_task_of_each_kind_is_hit_by_each_fault_in_each_phase(job: JobSpec, vi
 @pytest.mark.parametrize(
     ("name", "faults"),
     [
-        ("kill/worker:0/importing", ("worker:0 importing: kill worker:0",)),
-        ("kill/worker:2/step", ("worker:2 step-50: kill worker:2",)),
-        ("term/worker:0/last-step", ("worker:0 step-100: term worker:0",)),
-        ("stop/worker:2/saving-rename", ("worker:2 saving-rename: stop worker:2 for=4s",)),
-        ("kill/worker:2/restoring", ("worker:0 step-50: kill worker:0", "worker:2 restoring: kill worker:2")),
-        ("disk-full/worker:0/saving-open", ("worker:0 saving-open: disk-full for=3s",)),
+        ("kill/worker:0/importing", ("kill worker:0 @ phase=importing",)),
+        ("kill/worker:2/step", ("worker:2 50: kill worker:2",)),
+        ("term/worker:0/last-step", ("worker:0 100: term worker:0",)),
+        ("stop/worker:2/saving-rename", ("stop worker:2 for=4s @ phase=saving-rename",)),
+        ("kill/worker:2/restoring", ("worker:0 50: kill worker:0", "kill worker:2 @ phase=restoring")),
+        ("disk-full/worker:0/saving-open", ("disk-full for=3s @ phase=saving-open",)),
     ],
 )
 def test_the_faults_of_a_cell(name: str, faults: tuple[str, ...]) -> None:
-    """Each at a phase of a task, in the grammar of --fault."""
+    """Each at a step or phase of a task, in the grammar of --fault."""
     (cell,) = (one for one in survival_cells(GANG, BASELINE, disk=True) if one.cell.name == name)
-    assert tuple(f"{one.task} {one.phase}: {one.fault}" for one in cell.breaks) == faults
+    held = [f"{one.task} {one.step}: {one.fault}" for one in cell.breaks]
+    assert (*held, *([cell.fault] if cell.fault else [])) == faults
+    assert not cell.fault or str(parse_fault(cell.fault)) == cell.fault
 
 
 def test_a_program_without_steps_or_checkpoints_has_fewer_cells() -> None:

@@ -109,14 +109,6 @@ PATCHES = {
         "keras.src.backend.tensorflow.random": ("recorder_seeds", "leave_out_dropout"),
         **dict.fromkeys(
             (
-                *("tensorflow.python.ops.gen_io_ops", "tensorflow._api.v2.raw_ops"),
-                *("tensorflow.python.checkpoint.checkpoint", "tensorflow.python.checkpoint.checkpoint_management"),
-                *("keras.src.saving.saving_api", "keras.src.export.saved_model", "tensorflow.python.saved_model.save"),
-            ),
-            ("recorder_phases", "watch"),
-        ),
-        **dict.fromkeys(
-            (
                 *("tensorflow.python.ops.resource_variable_ops", f"{DISTRIBUTE}.values"),
                 f"{DISTRIBUTE}.cross_device_utils",
                 *("keras.src.backend.tensorflow.core", "keras.src.metrics.metric", "tf_keras.src.metrics.base_metric"),

@@ -1,7 +1,6 @@
 """Reports the phases of a program at which faults may come, and waits there for a moment if one does.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. A failure of its own is noted once
-on stderr, and the program goes on.
+Loaded by path: only modules that entry.py has imported. A failure of its own is noted once, and the program goes on.
 """
 
 from __future__ import annotations
@@ -55,6 +54,7 @@ class Phases:
         self.counts: dict[str, int] = {}
         self.lock = _thread.allocate_lock()
         self.write: Callable[[str, str], object] = lambda kind, fields: None
+        self.opened: Callable[[str], object] = lambda path: None  # for who wants the files of the saves
         self.is_noted = False
         plain = os.path.abspath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
         self.directories = tuple({os.path.join(path, "") for path in (plain, os.path.realpath(plain))})
@@ -91,8 +91,7 @@ class Phases:
             if number <= reported:
                 self.write("moment", f'"phase":"{phase}","number":{number}')
         if 0 < number <= waited:  # what a signal's handler raises here is the program's own
-            end = time.monotonic() + WAIT
-            while time.monotonic() < end:
+            for _ in range(round(WAIT / NAP)):
                 time.sleep(NAP)
 
     def reach_once(self, phase: str, *_: object, **__: object) -> None:
@@ -138,6 +137,9 @@ class Phases:
         state = self.state
         if self.is_off:
             return
+        if path:
+            with self.own():
+                self.opened(path)
         if self.inside("saving"):
             if "saving" not in state.reached:
                 state.reached.add("saving")
@@ -191,9 +193,8 @@ class Phases:
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
         """Take in one of Python's audit events, of which there are many."""
-        if event == "open":
-            if not isinstance(args[0], int):
-                self.opening(args[0], args[2])
+        if event == "open" and not isinstance(args[0], int):
+            self.opening(args[0], args[2])
         elif event == "os.rename":
             self.renaming(*args[:2])
         elif event == "import" and args[0] in FRAMEWORKS:
@@ -216,8 +217,8 @@ class Phases:
 
     def renaming(self, *paths: Any) -> None:
         """A file or directory is about to get another name."""
-        if any(map(self.find, paths[:2])):
-            self.save(RENAME)
+        if any(found := [self.find(path) for path in paths[:2]]):
+            self.save(RENAME, found[-1])
 
     def descriptor(self, phase: str, file: Any, *_: object, **__: object) -> None:
         """A function of `os` is about to act on a descriptor, or on an object that has one."""

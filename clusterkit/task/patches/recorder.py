@@ -12,11 +12,13 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
+HOLD = 1.5  # seconds that a task waits after a step for what the exam does then; a signal that ends it ends them
 TRIES = 20  # calls before the first step for which the variables are read, in case that one of them is the first step
 
 
@@ -28,7 +30,8 @@ class Recorder:
         self.output_file, self.rows, self.state, self.callbacks = (load(f"task/patches/recorder_{f}") for f in files)
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
-        self.phases = load("task/patches/recorder_phases").phases_of(load)
+        self.held = self.output_file.held_of(steps, self.output.task)
+        load("task/patches/phases").phases.opened = self.output.write_file
         self.step = 0  # the newest
         self.joined = 0  # that of the coordinator's last `join`
         self.has_begun = False  # whether a step has been made
@@ -47,8 +50,6 @@ class Recorder:
         if self.depth or self.fits or self.coordinates or not is_eager_main():
             return call()
         before, values = self.output.guarded("Steps are not counted", self.look) or ([], None)
-        if before:
-            self.phases.reach("starting")
         self.depth += 1
         try:
             result = call()
@@ -90,7 +91,14 @@ class Recorder:
             self.output.write_rows(step, rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
-        self.phases.reach(f"step-{now}")
+        if any(before < step <= now for step in self.held):
+            self.hold(now)
+
+    def hold(self, step: int) -> None:
+        """Wait after a step, at exactly this place, for the signal that ends or stops the task."""
+        self.held = frozenset(later for later in self.held if later > step)
+        self.output.write("held", step=step)
+        time.sleep(HOLD)
 
     def begin(self) -> None:
         """At the first step: be the first of the exit handlers, since TensorFlow's tear it down."""
@@ -131,7 +139,6 @@ class Recorder:
             if 0 in self.due:
                 self.record("begin")
         self.keep()
-        self.phases.reach("starting")
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
         """Record a step of `fit`, or several if it executes several at once.
@@ -165,12 +172,6 @@ class Recorder:
     def coordinate(self) -> None:
         """The program has a coordinator."""
         self.coordinates = True
-        self.phases.reach("starting")
-
-    def sent(self, channel: Any, kind: str, **fields: object) -> None:
-        """A message was sent to the supervisor: perhaps that a checkpoint is complete."""
-        if kind == "checkpoint":
-            self.phases.reach("saved")
 
     def join(self) -> None:
         """Record a coordinator's variables when it has waited for its workers."""
@@ -188,7 +189,6 @@ class Recorder:
         if self.is_done or not self.output.is_open:
             return
         self.is_done = True
-        self.phases.reach("ending")
         self.output.guarded("The end is not recorded", self.record_end)
         self.kept = []
 
@@ -254,14 +254,9 @@ def watch(module: Any, load: Any) -> None:
         "ClusterCoordinator.join": lambda self: made.join(),
         **{f"{kind}.__init__": partial(register, made) for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
     }
-    hook.watch(
-        module,
-        {path: guarded(call) for path, call in after.items()},
-        {"CallbackList.on_test_begin": lambda *args, **kwargs: made.phases.reach("evaluating")},
-    )
+    hook.watch(module, {path: guarded(call) for path, call in after.items()}, {})
     if hasattr(module, "ProgressChannel"):
         hook.after(module, "report", guarded(lambda step, **metrics: made.report(step)))
-        hook.after(module.ProgressChannel, "send", guarded(made.sent))
     for path in CALLS:
         kind, _, method = path.partition(".")
         if hasattr(module, kind) and method in vars(getattr(module, kind)):

@@ -14,12 +14,19 @@ from contextlib import suppress
 from typing import Any
 
 MOST_STATES = 40
+MOST_FILES = 50
 MOST_ROWS = 200_000
 
 
 def steps_of(text: str) -> frozenset[int]:
     """Return the steps in `0,1,50`; words among them are for others."""
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
+
+
+def held_of(text: str, task: str) -> frozenset[int]:
+    """Return the steps after which a task is to wait: those of the words `hold=worker-1/7`."""
+    words = [word.removeprefix("hold=").partition("/") for word in text.split(",") if word.startswith("hold=")]
+    return frozenset(int(step) for name, _, step in words if name == task and step.isdecimal())
 
 
 class RecordOutput:
@@ -29,7 +36,9 @@ class RecordOutput:
         self.pid = os.getpid()
         self.directory = env.get("CLUSTERKIT_RECORD", "")
         task, attempt = env.get("CLUSTERKIT_TASK", "alone"), env.get("CLUSTERKIT_ATTEMPT", "1")
-        self.name = f"{task.replace(':', '-')}.{attempt}"
+        self.task = task.replace(":", "-")
+        self.name = f"{self.task}.{attempt}"
+        self.files: set[str] = set()  # of checkpoints, that were opened to be written, or replaced
         self.notes: set[str] = set()
         self.states = 0
         self.rows = 0
@@ -60,6 +69,13 @@ class RecordOutput:
         except Exception as error:
             self.note(f"{what}: {type(error).__name__}: {error}"[:500])
             return None
+
+    def write_file(self, path: str) -> None:
+        """Write once that a file of a checkpoint is written by this task."""
+        text = os.path.realpath(path)
+        if text not in self.files and len(self.files) < MOST_FILES:
+            self.files.add(text)
+            self.write("file", path=text)
 
     def write_rows(self, step: int, rows: Sequence[str]) -> None:
         """Write the rows of a step."""

@@ -53,7 +53,6 @@ def restore_states(module: Any, load: Any) -> None:
 
 def seed(module: Any, load: Any) -> None:
     """Seed Python's `random`, from which Keras takes the seeds of its layers, or NumPy's generator."""
-    load("task/patches/recorder_phases").phases_of(load)
     module.seed(load("task/patches/order").recorded_seed())
 
 
