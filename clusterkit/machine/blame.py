@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from clusterkit.text.frames import owner_of
+from clusterkit.text.lines import CRASH
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.words.outcome import Exit, Failure
 
@@ -24,15 +26,24 @@ _MISMATCH = re.compile(
     r"Shape mismatch in the collective instance|Collective (?:instance|group) \S+ expected |but that group has size"
 )
 
+_FRAME = re.compile(r'  File "([^"]*)", line \d+ in .*')
 _CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that a program causes itself; others are sent to it
 _SHELL = 128  # a shell exits with this plus the number of the signal that killed its command
 _LAST_SIGNAL = 64
 
 
 def last_error(failure: Failure) -> str | None:
-    """The exception that ended the attempt; without one, the last line of its log that is not TensorFlow's noise."""
+    """The exception that ended the attempt; without one, the last line of its log that is not TensorFlow's noise.
+
+    Of a crash, that is the signal's name with the innermost line of the program.
+    """
     noise = NoiseFilter()
     own = [line for line in failure.tail if not noise.is_noise(line)]
+    for number, line in enumerate(own):
+        if line.startswith(CRASH):
+            frames = (frame for frame in map(_FRAME.match, own[number:]) if frame and not owner_of(frame[1]))
+            own.append(f"{line}{next((frame[0] for frame in frames), '')}")
+            break
     return failure.exception or next(reversed(own), None)
 
 

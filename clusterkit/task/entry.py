@@ -57,13 +57,15 @@ def restore_interrupts() -> None:
 
 
 def install_stack_dumps(fd: int) -> None:
-    """On STACKS_SIGNAL, write every thread's stack to `fd`, even while the main thread runs C code."""
+    """On STACKS_SIGNAL, write all threads' stacks to `fd`, even while the main thread runs C code. Log a crash's."""
     try:
         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # leaves the low numbers to the program, as in a plain start
         os.close(fd)
     except OSError:  # the limit is lower
         os.set_inheritable(high := fd, False)
     faulthandler.register(STACKS_SIGNAL, file=high, all_threads=True)
+    if not faulthandler.is_enabled():
+        faulthandler.enable(file=2, all_threads=False)
 
 
 def pin_to_cores(env: Mapping[str, str]) -> None:
@@ -172,11 +174,9 @@ def forget_shadowed_modules(directory: str) -> None:
 
 def fresh_main() -> ModuleType:
     """Replace this `__main__` module by an empty one for the program, which gets KeyboardInterrupt from now on."""
-    import builtins
-
     restore_interrupts()
     main = ModuleType("__main__")
-    main.__dict__["__builtins__"] = builtins
+    main.__dict__["__builtins__"] = sys.modules["builtins"]
     if "__annotations__" in globals():  # the interpreter creates it up to Python 3.13
         main.__dict__["__annotations__"] = {}  # noqa: RUF063 - a plain module's, which no annotation has filled
     sys.modules["__main__"] = main

@@ -78,6 +78,12 @@ TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
 _CHAINED = ("During handling of the above exception, an", "The above exception was the direct cause of ")
 _NO_PYTHON = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
+CRASH = "Fatal Python error: "  # before the stack of a thread that a signal has ended
+# What C++ code says before it aborts: a failed check of TensorFlow's, an exception, a damaged heap.
+_ABORTS = re.compile(
+    r"F\d{4} [\d:.]+ |\d{4}-\d\d-\d\d [\d:.]+: F |terminate called |double free|free\(\): |malloc\(\): |corrupted "
+)
+_MOST_OF_C = 60  # lines of a stack of C++ code between that and Python's
 
 
 def last_traceback(lines: Sequence[str]) -> int | None:
@@ -114,8 +120,11 @@ def traceback_start(lines: Sequence[str]) -> int | None:
     frames = [number for number, line in enumerate(lines) if line.startswith('  File "')]
     if said := {number for number, line in enumerate(lines) if _NO_PYTHON.match(line)}:
         return next((number for number in reversed(frames) if said.intersection(range(number, number + 5))), None)
-    fatal = [number for number, line in enumerate(lines) if line.startswith("Fatal Python error: ")]
-    return fatal[0] if fatal else frames[0] if len(frames) > 1 else None
+    fatal = next((number for number, line in enumerate(lines) if line.startswith(CRASH)), None)
+    if fatal is None:
+        return frames[0] if len(frames) > 1 else None
+    said_by_c = (number for number in range(fatal - 1, fatal - _MOST_OF_C, -1) if number >= 0)
+    return next((number for number in said_by_c if _ABORTS.match(lines[number])), fatal)
 
 
 def _begins(lines: Sequence[str], number: int) -> bool:

@@ -29,7 +29,9 @@ _MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an
 _LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
 _REMOTE = re.compile(r"Additional GRPC error information from remote target /job:(\w+)/replica:\d+/task:(\d+) ")
 # What repeats the error, and advice for another way to run a program.
-_TRANSPORT = re.compile(r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.")
+_TRANSPORT = re.compile(
+    r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.|\*\*\* Check failure stack trace: |    @ +0x"
+)
 _MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
 
 
@@ -52,7 +54,8 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
     start = traceback_start(own)
     if start is None:
         return own[-MOST:]
-    told = [line for line in own[start:] if line.strip() and not (_LOGGED.match(line) or _TRANSPORT.match(line))]
+    told = [own[start], *(line for line in own[start + 1 :] if line.strip() and not _LOGGED.match(line))]
+    told = [line for line in told if not _TRANSPORT.match(line)]
     return _fewer(_once(_shown(_of_chain(list(_pieces(told))), width)), (MOST // 2, MOST // 2 - 1), "line")
 
 

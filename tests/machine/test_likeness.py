@@ -15,6 +15,27 @@ NO_MODULE = "ModuleNotFoundError: No module named 'tensorfow'"
 NOISE = "2026-11-21 10:20:31.123456: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on."
 
 
+CRASHED = (
+    "Fatal Python error: Segmentation fault",
+    "Stack (most recent call first):",
+    '  File "/venv/site-packages/tf/a.py", line 1 in f',
+)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ('  File "/job/train.py", line 3 in step', '  File "/job/train.py", line 3 in step', True),
+        ('  File "/job/train.py", line 3 in step', '  File "/job/train.py", line 8 in save', False),
+    ],
+)
+def test_crashes_in_the_same_function_are_the_same(first: str, second: str, same: bool) -> None:
+    """The innermost frame of the program counts, whatever called it."""
+    outer = '  File "/opt/clusterkit/task/entry.py", line 304 in <module>'
+    one, other = (failure(Exit(signal=11), n, None, (*CRASHED, own, outer)) for n, own in ((1, first), (2, second)))
+    assert repeats(one, other) is same
+
+
 def failure(exit_: Exit, attempt: int = 1, exception: str | None = None, tail: tuple[str, ...] = ()) -> Failure:
     """An attempt of worker:0 that ended so."""
     return Failure(task("worker:0"), attempt, exit_, float(attempt), tail, exception)

@@ -67,9 +67,13 @@ def plainly(how: ProgramKind, target: str, *args: str, cwd: Path) -> Finished:
 
 
 def same(how: ProgramKind, target: str, *args: str, cwd: Path) -> Finished:
-    """Run a program in both ways, check that the results are equal, and return them."""
+    """Run a program in both ways, check that the results are equal, and return them. Only a crash says more: where."""
     plain = plainly(how, target, *args, cwd=cwd)
-    assert through_the_entry(how, target, *args, cwd=cwd) == plain
+    ended, output = through_the_entry(how, target, *args, cwd=cwd)
+    said, crash, stack = output.partition(b"Fatal Python error: ")
+    assert (ended, said) == plain
+    assert bool(crash) == (ended.signal in (signal.SIGABRT, signal.SIGSEGV))
+    assert not crash or b'File "' in stack
     return plain
 
 

@@ -15,6 +15,8 @@ HANDLING = "During handling of the above exception, another exception occurred:"
 RULE = "=" * 72 + "\n"  # between a log and what is shown of it
 TITLE = "Traceback (most recent call last):"
 OWN = '  File "/home/me/job/train.py", line 3, in step'
+IN_C = ("*** Check failure stack trace: ***", "    @     0x7f0a1b2c3d4e  tensorflow::x()")
+CRASHED = ("Fatal Python error: Aborted", '  File "/home/me/job/train.py", line 3 in step')
 KERAS = '  File "/venv/lib/python3.11/site-packages/keras/src/x.py", line 9, in fit'
 TF = '  File "/venv/lib/python3.11/site-packages/tensorflow/python/y.py", line 8, in run'
 
@@ -30,6 +32,14 @@ def test_a_real_log_is_shown_with_the_programs_own_lines_first(sample: Path) -> 
     ("log", "shown"),
     [
         ([], []),
+        (
+            ["W0000 00:00:1.1 1 a.cc:1] no", "F0000 00:00:1.2 1 b.cc:2] Check failed: n == 2", *IN_C, *CRASHED],
+            ["F0000 00:00:1.2 1 b.cc:2] Check failed: n == 2", "Fatal Python error: Aborted", "train.py:3 in step"],
+        ),
+        (
+            ["free(): invalid pointer", *CRASHED],
+            ["free(): invalid pointer", "Fatal Python error: Aborted", "train.py:3 in step"],
+        ),
         (["step 1", "killed"], ["step 1", "killed"]),
         ([f"31/32 ━━━ - mae: 1.9{TITLE}", OWN, "    f()", "E: 1"], ["train.py:3 in step: f()", "E: 1"]),
         ([TITLE, KERAS, "    f()", TF, "    g()", KERAS, "E"], ["… 3 frames of keras and tensorflow", "E"]),
