@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from clusterkit.chaos.model import Baseline, Timed
 from clusterkit.words.events import (
@@ -55,7 +56,15 @@ class Measure:
 
 DEFAULT = Measure()
 _NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not restored."
-_Said = tuple[Task, int, str]  # task, attempt, and the rest of the sentence
+
+
+class _Said(NamedTuple):
+    """A violation by an attempt: `what` is the rest of the sentence, `begun` the step at which the attempt began."""
+
+    task: Task
+    attempt: int
+    what: str
+    begun: int | None = None
 
 
 def baseline_of(result: RunResult, events: Timed) -> Baseline:
@@ -192,7 +201,7 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
             case CheckpointFound(task, attempt) if (task, attempt) in saved.early - saved.found:
                 saved.found.add((task, attempt))
                 if (task, attempt) in saved.at_zero:
-                    yield task, attempt, _NOT_RESTORED
+                    yield _Said(task, attempt, _NOT_RESTORED, 0)
             case Resumed(task, attempt, step):
                 saved.resumed.add((task, attempt))
                 yield from _resumption(saved, task, attempt, step)
@@ -203,17 +212,22 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
                     yield from _resumption(saved, task, attempt, step - 1)
 
 
+def began_anew(job: JobSpec, events: Timed) -> bool:
+    """Whether an attempt began at step 0 although there was a checkpoint."""
+    return any(said.begun is not None and said.begun <= 0 for said in _lost(job, events))
+
+
 def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[_Said]:
     key = task, attempt
     newest = saved.at_start.get(key)
     if newest is not None and step < newest:
         lost = number_of("step", newest - step)
         what = f"continued from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
-        yield task, attempt, what
+        yield _Said(task, attempt, what, step)
     elif step <= 0:
         saved.at_zero.add(key)
         if key in saved.found:
-            yield task, attempt, _NOT_RESTORED
+            yield _Said(task, attempt, _NOT_RESTORED, 0)
 
 
 def _causes(events: Timed) -> Iterator[_Said]:
@@ -226,14 +240,14 @@ def _causes(events: Timed) -> Iterator[_Said]:
     for cause in {(cause.task, cause.attempt): cause for cause in causes if not cause.exit.ok}.values():
         if ended[cause.task, cause.attempt].fault is None:
             what = f"{cause.exit} and was named as the cause of a restart, but no fault accounts for that: "
-            yield cause.task, cause.attempt, f"{what}they were injected into {where}."
+            yield _Said(cause.task, cause.attempt, f"{what}they were injected into {where}.")
 
 
 def _together(said: Iterable[_Said]) -> Iterator[str]:
     """Combine the same violation by several attempts of a task into one sentence."""
     attempts = defaultdict[tuple[Task, str], list[int]](list)
-    for task, attempt, what in said:
-        attempts[task, what].append(attempt)
+    for one in said:
+        attempts[one.task, one.what].append(one.attempt)
     for (task, what), numbers in attempts.items():
         which = f"attempt {numbers[0]}" if len(numbers) == 1 else f"attempts {', '.join(map(str, numbers))}"
         yield f"{task} ({which}) {what}"

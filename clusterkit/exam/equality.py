@@ -12,6 +12,7 @@ import numpy as np
 
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, State, Values, Variable, distance, is_same
+from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
 # How far apart two updates may be, as a share of the update: sums of float32 in another order differ by some 1e-5 of it
@@ -49,7 +50,7 @@ def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
     if any(finding.code not in ("workers-differ", "shared-file") for finding in found):
         return found  # the two compute something else; their weights say nothing more
     differing = first_differences(one, several[0])
-    return found + ([explained(differing, len(several))] if differing else [])
+    return found + ([explained(differing, several)] if differing else [])
 
 
 def draws(several: Sequence[Recording]) -> bool:
@@ -226,9 +227,9 @@ def _factor(a: Values | None, b: Values | None) -> float | None:
     return factor if rest <= CONSTANT * float(np.linalg.norm(b)) else None
 
 
-def explained(differing: Sequence[Difference], workers: int) -> ExamFinding:
+def explained(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
     """The kind of mistake that explains which variables differ first, and by how much."""
-    first = differing[0]
+    first, workers = differing[0], len(several)
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
     if norms:
@@ -253,12 +254,28 @@ def explained(differing: Sequence[Difference], workers: int) -> ExamFinding:
             f"workers twice ({where}).",
             "Divide the loss by the global batch, once; the strategy sums the gradients of the workers.",
         )
+    if (uneven := _uneven_step(several, first.step)) is not None:
+        sizes = [len(recording.rows.get(uneven, ())) for recording in several]
+        return ExamFinding(
+            "uneven-rows",
+            f"1 worker and {workers} do not compute the same since a step in which the workers have different numbers "
+            f"of rows ({listed(list(map(str, sizes)))} in step {uneven}): each row of the smaller part weighs more "
+            f"({where}).",
+            "Divide the sum of the losses by the rows of the whole batch in that step, or batch with drop_remainder.",
+        )
     return ExamFinding(
         "differs",
         f"1 worker and {workers} do not compute the same: {where}, by {min(first.apart, 9.99):.0%} of its update; "
         f"so do {len(differing) - 1} others. No constant factor explains it.",
         "Look at what is computed from a worker's own rows alone: a norm to clip by, a mean, a random draw.",
     )
+
+
+def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
+    """A step with different numbers of rows between the first recorded difference and the record before it."""
+    since = max((step for step in several[0].states if step < until), default=0)
+    steps = (step for step in sorted(several[0].rows) if since < step <= until)
+    return next((step for step in steps if len({len(one.rows.get(step, ())) for one in several}) > 1), None)
 
 
 def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from clusterkit.chaos.invariants import violations
+from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.schedule import SPARE
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import Break
@@ -205,7 +205,8 @@ def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult
     mine, theirs = None if exact is None else runs.leader(exact), runs.leader(broken)
     if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
         differing = next(iter(differing_kinds(mine.end, theirs.end).values()), "")
-    found = judged(one.cell, survived(broken.run.result, said, differing), broken.run_id)
+    anew = began_anew(job, broken.run.events)
+    found = judged(one.cell, survived(broken.run.result, said, anew, differing), broken.run_id)
     recoveries = ledger_of(job, broken.run.events).incidents.report().recoveries
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]

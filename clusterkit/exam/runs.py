@@ -13,6 +13,7 @@ from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
+from clusterkit.text.printable import printable
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task
 from clusterkit.words.reports import PhaseReached
@@ -47,9 +48,12 @@ class Examined:
 
     @property
     def why(self) -> str:
-        """Why it failed."""
-        explanations = () if self.run.result is None else self.run.result.explanations
-        return "; ".join([*self.run.why, *map(str, explanations[:1])]).rstrip(".")
+        """Why it failed, with an explanation of that or the exception."""
+        result = self.run.result
+        more: tuple[object, ...] = () if result is None else result.explanations[:1]
+        if not more and result is not None and result.cause is not None and result.cause.exception is not None:
+            more = (printable(result.cause.exception),)
+        return "; ".join([*self.run.why, *map(str, more)]).rstrip(".")
 
 
 class Runs:

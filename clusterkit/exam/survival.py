@@ -96,16 +96,17 @@ def middle_step(baseline: Baseline) -> int | None:
     return min(last - 1, newest + max(1, (following - newest) // 2))
 
 
-def survived(result: RunResult | None, said: Sequence[str], differing: str) -> Iterator[ExamFinding]:
+def survived(
+    result: RunResult | None, said: Sequence[str], began_anew: bool = False, differing: str = ""
+) -> Iterator[ExamFinding]:
     """What did not hold after a fault. `said` are violated invariants, `differing` a variable of another value."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
         told = () if result is None else result.explanations
         yield ExamFinding("not-recovered", f"The job did not recover: {why}.", str(told[0]) if told else "")
         return
-    anew = [text for text in said if "step 0" in text]
     for text in said:
-        yield ExamFinding("began-anew" if text in anew else "result-differs", text)
+        yield ExamFinding("began-anew" if began_anew else "result-differs", text)
     if differing and not said:
         yield ExamFinding(
             "result-differs",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from clusterkit.chaos.invariants import Measure, baseline_of, violations
+from clusterkit.chaos.invariants import Measure, baseline_of, began_anew, violations
 from clusterkit.chaos.model import Baseline
 from clusterkit.words.events import (
     Checkpointed,
@@ -74,7 +75,9 @@ def saved(step: int, attempt: int = 1, task: Task = CHIEF) -> Checkpointed:
 def said(events: Sequence[Event], job: JobSpec = JOB, ended: RunResult | None = None, **more: object) -> list[str]:
     """The violations of a run with these events, a second apart."""
     timed = [(float(second), event) for second, event in enumerate(events)]
-    return violations(job, BASELINE, ended or result(), timed, **more)  # type: ignore[arg-type]
+    found = violations(job, BASELINE, ended or result(), timed, **more)  # type: ignore[arg-type]
+    assert began_anew(job, timed) == any(re.search(r"(began at|continued from) step 0 ", one) for one in found)
+    return found
 
 
 DIED = [killed(CHIEF), *restart(failed(CHIEF)), Spawned(CHIEF, 2, "pid 7")]

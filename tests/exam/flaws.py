@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 EQUALITY, RESUME = "equality/1-against-2", "resume/killed-between-checkpoints"
+COORDINATOR = "survival/kill/chief:0/step"
 WRITING = "survival/kill/worker:0/saving-write"
 
 
@@ -39,8 +40,19 @@ FLAWS = (
     Flaw("fitted", "patience_begins_anew", RESUME, "callbacks"),
     Flaw("fitted", "plateau_begins_anew", RESUME, "callbacks"),
     Flaw("fitted", "weights_alone_are_restored", RESUME, "counter"),
+    Flaw("loop", "last_batch_is_uneven", EQUALITY, "uneven-rows"),
+    Flaw("loop", "restored_before_it_is_built", RESUME, "not-recovered"),
+    Flaw("fitted", "best_is_forgotten", RESUME, "callbacks"),
+    Flaw("served", "nothing_is_restored", COORDINATOR, "result-differs"),
+    Flaw("served", "weights_begin_anew", COORDINATOR, "result-differs"),
+    Flaw("served", "steps_are_added_after_a_restart", COORDINATOR, "result-differs"),
     Flaw("saves", "saved_by_all_workers", EQUALITY, "shared-file"),
     Flaw("saves", "step_not_restored", RESUME, "counter"),
     Flaw("saves", "written_in_place", WRITING, "not-recovered"),
 )
-RIGHT = {"loop": (EQUALITY, RESUME), "fitted": (EQUALITY, RESUME), "saves": (EQUALITY, RESUME, WRITING)}
+RIGHT = {
+    "loop": (EQUALITY, RESUME),
+    "fitted": (EQUALITY, RESUME),
+    "saves": (EQUALITY, RESUME, WRITING),
+    "served": (EQUALITY, RESUME, COORDINATOR),
+}

@@ -62,6 +62,18 @@ def test_a_constant_factor_is_named(factor: float, noise: float, found: list[str
     assert codes(recording(0, trained(1.0)), recording(0, theirs), recording(1, theirs)) == found
 
 
+@pytest.mark.parametrize(
+    ("rows", "others", "code"),
+    [(8, 8, "differs"), (8, 7, "uneven-rows"), (0, 0, "differs")],
+)
+def test_an_uneven_step_is_named(rows: int, others: int, code: str) -> None:
+    """If it is the first after which a variable differs by no constant factor."""
+    names = [f"row {number}" for number in range(rows + others)]
+    theirs = trained(1.5)
+    several = recording(0, theirs, {1: names[:rows]}), recording(1, theirs, {1: names[rows:]})
+    assert codes(recording(0, trained(1.0), {1: names}), *several) == [code]
+
+
 def test_an_optimizer_that_ignores_the_size_of_gradients_shows_it_in_its_slots() -> None:
     """Adam's weights are equal; its slots are larger by the factor and by its square."""
     slots = {"m": ("optimizer", GRADIENT), "v": ("optimizer", GRADIENT**2)}

@@ -85,19 +85,21 @@ def test_a_program_without_steps_or_checkpoints_has_fewer_cells() -> None:
 
 
 @pytest.mark.parametrize(
-    ("result", "said", "differing", "codes"),
+    ("result", "said", "anew", "differing", "codes"),
     [
-        (SUCCEEDED, (), "", []),
-        (None, (), "", ["not-recovered"]),
-        (RunResult(RunState.FAILED, 1, "worker:0 exited with code 1"), ("The job failed.",), "x", ["not-recovered"]),
-        (SUCCEEDED, ("worker:0 (attempt 2) began at step 0 although …",), "", ["began-anew"]),
-        (SUCCEEDED, ("The final loss is 2.",), "kernel", ["result-differs"]),
-        (SUCCEEDED, (), "kernel", ["result-differs"]),
+        (SUCCEEDED, (), False, "", []),
+        (None, (), False, "", ["not-recovered"]),
+        (RunResult(RunState.FAILED, 1, "exited with code 1"), ("The job failed.",), False, "x", ["not-recovered"]),
+        (SUCCEEDED, ("worker:0 (attempt 2) began at step 0 although …",), True, "", ["began-anew"]),
+        (SUCCEEDED, ("The final loss is 2; without faults it ends at step 0.",), False, "kernel", ["result-differs"]),
+        (SUCCEEDED, (), False, "kernel", ["result-differs"]),
     ],
 )
-def test_what_did_not_hold(result: RunResult | None, said: tuple[str, ...], differing: str, codes: list[str]) -> None:
+def test_what_did_not_hold(
+    result: RunResult | None, said: tuple[str, ...], anew: bool, differing: str, codes: list[str]
+) -> None:
     """A job that failed, began anew, or ended with something else."""
-    assert [finding.code for finding in survived(result, said, differing)] == codes
+    assert [finding.code for finding in survived(result, said, anew, differing)] == codes
 
 
 def report_of(*grades: Grade) -> Report:

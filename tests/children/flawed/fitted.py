@@ -33,6 +33,8 @@ if FLAW == "patience_begins_anew":
     callbacks.insert(0, tf.keras.callbacks.EarlyStopping("loss", min_delta=99, patience=9))
 if FLAW == "plateau_begins_anew":
     callbacks.insert(0, tf.keras.callbacks.ReduceLROnPlateau("loss", min_delta=99, patience=9))
+if FLAW == "best_is_forgotten":
+    callbacks.insert(0, tf.keras.callbacks.EarlyStopping("loss", mode="max", patience=9, restore_best_weights=True))
 if FLAW == "weights_alone_are_restored":
     weights = training.Checkpointer(**{f"w{n}": weight for n, weight in enumerate(model.weights)})
     callbacks = [tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: weights.save(epoch + 1))]

@@ -9,7 +9,7 @@ import tensorflow as tf
 from clusterkit import training
 
 FLAW = sys.argv[1] if len(sys.argv) > 1 else ""
-ROWS, BATCH, EPOCHS, EVERY = 192, 16, 3, 5
+ROWS, BATCH, EPOCHS, EVERY = 201 if FLAW == "last_batch_is_uneven" else 192, 16, 3, 5
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
 workers, me = strategy.num_replicas_in_sync, training.task_index()
 tf.keras.utils.set_random_seed(1)
@@ -23,7 +23,7 @@ batch = BATCH * workers if FLAW == "batch_grows_with_the_workers" else BATCH
 data = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(ROWS, seed=3, reshuffle_each_iteration=False)
 if FLAW == "sharded_twice":
     data = data.shard(workers, me)
-data = data.batch(batch, drop_remainder=FLAW != "sharded_twice")
+data = data.batch(batch, drop_remainder=FLAW not in ("sharded_twice", "last_batch_is_uneven"))
 if FLAW == "not_sharded":
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
@@ -37,7 +37,8 @@ with strategy.scope():
     model = tf.keras.Sequential(layers)
     rate = tf.keras.optimizers.schedules.ExponentialDecay(0.02, 4, 0.9)
     optimizer = tf.keras.optimizers.Adam(0.02 if FLAW == "schedule_begins_anew" else rate)
-    optimizer.build(model.trainable_variables)
+    if FLAW != "restored_before_it_is_built":
+        optimizer.build(model.trainable_variables)
     done = tf.Variable(0, dtype=tf.int64)
 if FLAW == "weights_of_another_seed_in_each_worker":
     start = np.random.default_rng(me).normal(size=(8, 16)).astype("float32") / 4
@@ -52,6 +53,8 @@ def replica(rows, wanted):
         loss = tf.reduce_sum(losses) / batch
         if FLAW == "loss_of_the_local_batch":
             loss = tf.reduce_mean(losses)
+        if FLAW == "last_batch_is_uneven":
+            loss = tf.reduce_mean(losses) / workers
         if FLAW == "loss_averaged_twice":
             loss = loss / workers
     gradients = tape.gradient(loss, model.trainable_variables)
@@ -79,6 +82,9 @@ def saved():
 
 checkpoints = training.Checkpointer(**saved(), keep=3)
 checkpoints.restore()
+if FLAW == "restored_before_it_is_built":
+    with strategy.scope():
+        optimizer.build(model.trainable_variables)
 if FLAW == "iterations_not_restored":
     optimizer.iterations.assign(0)
 first = 0 if FLAW == "epochs_counted_anew" else int(done.numpy())
