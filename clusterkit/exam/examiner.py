@@ -14,7 +14,15 @@ from clusterkit.exam.equality import draws, equality
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption
 from clusterkit.exam.runs import Examined, Runs
-from clusterkit.exam.survival import SurvivalCell, middle_step, survival_cells, survived, unreachable
+from clusterkit.exam.survival import (
+    POWER,
+    SurvivalCell,
+    middle_step,
+    power_failure,
+    survival_cells,
+    survived,
+    unreachable,
+)
 from clusterkit.job.options import Options
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
@@ -153,6 +161,8 @@ class Examiner:
     def _survival(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
         """Each fault in each phase."""
         compared = exact if self.report.passed(Chapter.RESUME) else None
+        if any(task.files for task in again.tasks) and self._is_wanted(POWER):
+            yield self.report.add(judged(POWER, power_failure(again.tasks), again.run_id))
         for one in survival_cells(runs.job, runs.baseline, self.disk):
             if (self.phases is None or one.phase in self.phases or self.chosen) and self._is_wanted(one.cell):
                 why = unreachable(one, again.phases(one.task))

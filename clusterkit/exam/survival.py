@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import Baseline
 from clusterkit.exam.breaking import Break
 from clusterkit.exam.model import Cell, Chapter, ExamFinding
+from clusterkit.exam.recording import Recording
+from clusterkit.text.printable import printable
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -15,6 +17,8 @@ from clusterkit.words.outcome import RunResult, RunState
 
 FROZEN = 4  # seconds for which a task is stopped: longer than a peer waits for a packet
 FULL = 3  # seconds for which the disk is full
+
+POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")  # without a run of its own
 
 # The phases of a program, in its order. A step is one in the middle between two checkpoints.
 PHASES = (
@@ -74,6 +78,18 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
             breaks = () if middle is None else (Break(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
             waiting = waiting if breaks else ""
     return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), task, phase, breaks, waiting)
+
+
+def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
+    """Files that a power failure would leave empty, by the order of the calls in an unbroken run."""
+    for recording in tasks:
+        for path in sorted(recording.unsynced)[:1]:
+            yield ExamFinding(
+                "not-synced",
+                f"{recording.task} gives {printable(path)} its name before the file is on the disk: after a power "
+                "failure the file may be empty, and the one before it is gone.",
+                "Before os.replace: file.flush(); os.fsync(file.fileno()).",
+            )
 
 
 def unreachable(one: SurvivalCell, reached: Collection[str]) -> str:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 EQUALITY, RESUME = "equality/1-against-2", "resume/killed-between-checkpoints"
 COORDINATOR = "survival/kill/chief:0/step"
+POWER = "survival/power-failure/saving-rename"
 WRITING = "survival/kill/worker:0/saving-write"
 
 
@@ -48,11 +49,12 @@ FLAWS = (
     Flaw("served", "steps_are_added_after_a_restart", COORDINATOR, "result-differs"),
     Flaw("saves", "saved_by_all_workers", EQUALITY, "shared-file"),
     Flaw("saves", "step_not_restored", RESUME, "counter"),
+    Flaw("saves", "renamed_before_it_is_on_the_disk", POWER, "not-synced"),
     Flaw("saves", "written_in_place", WRITING, "not-recovered"),
 )
 RIGHT = {
     "loop": (EQUALITY, RESUME),
     "fitted": (EQUALITY, RESUME),
-    "saves": (EQUALITY, RESUME, WRITING),
+    "saves": (EQUALITY, RESUME, WRITING, POWER),
     "served": (EQUALITY, RESUME, COORDINATOR),
 }

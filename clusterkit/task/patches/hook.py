@@ -100,6 +100,7 @@ PATCHES = {
     "debugpy": {"sys": ("editor", "start")},
     "recorder": {
         "sys": ("recorder_seeds", "keep_states"),
+        "os": ("recorder_files", "watch"),
         "random": ("recorder_seeds", "seed"),
         "numpy.random": ("recorder_seeds", "seed"),
         "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),

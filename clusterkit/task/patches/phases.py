@@ -217,8 +217,8 @@ class Phases:
 
     def renaming(self, *paths: Any) -> None:
         """A file or directory is about to get another name."""
-        if any(found := [self.find(path) for path in paths[:2]]):
-            self.save(RENAME, found[-1])
+        if any(map(self.find, paths[:2])):
+            self.save(RENAME)
 
     def descriptor(self, phase: str, file: Any, *_: object, **__: object) -> None:
         """A function of `os` is about to act on a descriptor, or on an object that has one."""

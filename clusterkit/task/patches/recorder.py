@@ -31,7 +31,6 @@ class Recorder:
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
         self.held = self.output_file.held_of(steps, self.output.task)
-        load("task/patches/phases").phases.opened = self.output.write_file
         self.step = 0  # the newest
         self.joined = 0  # that of the coordinator's last `join`
         self.has_begun = False  # whether a step has been made

@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Any
 
 MOST_STATES = 40
-MOST_FILES = 50
 MOST_ROWS = 200_000
 
 
@@ -38,7 +37,6 @@ class RecordOutput:
         task, attempt = env.get("CLUSTERKIT_TASK", "alone"), env.get("CLUSTERKIT_ATTEMPT", "1")
         self.task = task.replace(":", "-")
         self.name = f"{self.task}.{attempt}"
-        self.files: set[str] = set()  # of checkpoints, that were opened to be written, or replaced
         self.notes: set[str] = set()
         self.states = 0
         self.rows = 0
@@ -69,13 +67,6 @@ class RecordOutput:
         except Exception as error:
             self.note(f"{what}: {type(error).__name__}: {error}"[:500])
             return None
-
-    def write_file(self, path: str) -> None:
-        """Write once that a file of a checkpoint is written by this task."""
-        text = os.path.realpath(path)
-        if text not in self.files and len(self.files) < MOST_FILES:
-            self.files.add(text)
-            self.write("file", path=text)
 
     def write_rows(self, step: int, rows: Sequence[str]) -> None:
         """Write the rows of a step."""

@@ -1,0 +1,113 @@
+"""Which files a task is recorded to write, and which get their names before they are on the disk."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clusterkit.task.patches.recorder_files import MOST, Files
+
+
+class Output:
+    """Takes the records."""
+
+    is_open = True
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[str, str]] = []
+
+    def write(self, kind: str, path: str) -> None:
+        """Take one."""
+        self.lines.append((kind, Path(path).name))
+
+
+def save(files: Files, path: Path, sync: bool = True, rename: bool = True) -> None:
+    """Write a file as a program does, and tell the recorder of it as the hooks do."""
+    part = path.with_suffix(".part") if rename else path
+    files.opened(str(part))
+    with part.open("wb") as file:
+        file.write(b"x")
+        if sync:
+            files.sync(file)
+            os.fsync(file.fileno())
+    if rename:
+        part.replace(path)
+        files.rename(part, path)
+
+
+@pytest.mark.parametrize(
+    ("how", "recorded"),
+    [
+        ({}, [("file", "a.part"), ("file", "a")]),
+        ({"sync": False}, [("file", "a.part"), ("file", "a"), ("unsynced", "a")]),
+        ({"rename": False}, [("file", "a")]),
+        ({"sync": False, "rename": False}, [("file", "a")]),
+    ],
+)
+def test_a_file_has_to_be_on_the_disk_before_it_gets_its_name(
+    how: dict[str, bool], recorded: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    """Each is recorded once, however often it is saved."""
+    files, output = made()
+    save(files, tmp_path / "a", **how)
+    save(files, tmp_path / "a", **how)
+    assert output.lines == recorded
+
+
+def made() -> tuple[Files, Output]:
+    """A recorder of files and what it has recorded."""
+    output = Output()
+    return Files(output), output
+
+
+def test_a_sync_counts_for_what_was_written_before_it(tmp_path: Path) -> None:
+    """Not for what is written to the same file later."""
+    files, output = made()
+    save(files, tmp_path / "a")
+    save(files, tmp_path / "a", sync=False)
+    assert output.lines[-1] == ("unsynced", "a")
+
+
+def test_what_the_program_did_not_write_is_not_recorded(tmp_path: Path) -> None:
+    """A directory that is renamed, or a file that another process wrote."""
+    files, output = made()
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old").rename(tmp_path / "new")
+    files.rename(tmp_path / "old", tmp_path / "new")
+    files.rename(tmp_path / "new", os.fsencode(tmp_path / "newest"))
+    assert output.lines == []
+
+
+@pytest.mark.parametrize("name", ["\udcff", "a" * 300, "\n\x1b[31m", "x/../y"])
+def test_any_name_is_recorded(name: str, tmp_path: Path) -> None:
+    """Also one that is no text, or too long for the system."""
+    files, output = made()
+    files.opened(f"{tmp_path}/{name}")
+    files.rename(f"{tmp_path}/{name}", str(tmp_path / "a"))
+    assert [kind for kind, _ in output.lines] == ["file", "file", "unsynced"]
+
+
+def test_few_files_are_recorded(tmp_path: Path) -> None:
+    """Of a program that writes thousands."""
+    files, output = made()
+    for number in range(10 * MOST):
+        files.opened(str(tmp_path / str(number)))
+    assert len(output.lines) == MOST
+
+
+def test_a_fork_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its output is closed."""
+    files, output = made()
+    monkeypatch.setattr(Output, "is_open", False)
+    files.rename(tmp_path / "a", tmp_path / "b")
+    files.sync(_Unreadable())
+    assert output.lines == []
+
+
+class _Unreadable:
+    def fileno(self) -> Any:
+        """Never called."""
+        raise AssertionError
