@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -50,12 +51,21 @@ class CellName(click.ParamType[str]):
     show_default="6m, or 1m with --quick",
 )
 @option("--cell", "cells", type=CellName(), multiple=True, metavar="CELL", help="Examine this cell alone.")
+@option("-o", "--output", metavar="FILE", help="Also write the exam as a page of HTML.")
+@option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 @option("--keep", is_flag=True, help="Keep the directories of all runs, also of those that passed.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
 @job_options()
 @program_argument
 def command(
-    quick: bool, budget: float | None, cells: tuple[str, ...], keep: bool, as_json: bool, **values: object
+    quick: bool,
+    budget: float | None,
+    cells: tuple[str, ...],
+    output: str | None,
+    force: bool,
+    keep: bool,
+    as_json: bool,
+    **values: object,
 ) -> None:
     """Run PROGRAM several times, unchanged, and compare what it computes.
 
@@ -64,12 +74,20 @@ def command(
     examined passed, 1 if not, 4 if the program could not be examined.
     """
     with exit_on_error():
+        from clusterkit.cli.report import STDOUT, check_output
         from clusterkit.exam.asked import examiner_of
 
+        if output == STDOUT:
+            raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
+        if output is not None:
+            check_output(output, force)
         examiner, warnings = examiner_of(given(values), quick, budget, cells, keep)
         for warning in warnings:
             say(warning)
-        sys.exit(_run(examiner, as_json))
+        code = _run(examiner, as_json)
+        if output is not None:
+            _write_page(examiner, output, as_json)
+        sys.exit(code)
 
 
 def _run(examiner: Examiner, as_json: bool) -> int:
@@ -100,3 +118,11 @@ def _run(examiner: Examiner, as_json: bool) -> int:
     if as_json:
         echo_json(document(report, examiner.replay))
     return code or report.exit_code
+
+
+def _write_page(examiner: Examiner, output: str, as_json: bool) -> None:
+    from clusterkit.cli.report import write_output
+    from clusterkit.exam.page import page
+
+    write_output(Path(output), page(examiner.report, examiner.replay).encode())
+    echo(f"Wrote {output}.", err=as_json)

@@ -80,14 +80,14 @@ def command(run: str | None, output: str | None, kind: str | None, force: bool) 
     output = USUAL[kind] if output is None else output
     with exit_on_error():
         if output != STDOUT:
-            _check(output, force)
+            check_output(output, force)
         store = RunStore()
         subject = store.newest_any() if run is None else store.find_any(run)
         text = report(subject, Format(kind), store).encode()
         if output == STDOUT:
             write_as_it_is(text)
             sys.exit(0)
-        _write(Path(output), text)
+        write_output(Path(output), text)
     echo(f"Wrote {output} ({_size(len(text))}): {_name(subject)}.")
 
 
@@ -105,7 +105,7 @@ def _size(count: int) -> str:
     return size(count)
 
 
-def _check(output: str, force: bool) -> None:
+def check_output(output: str, force: bool) -> None:
     """Raise ClusterkitError if the file should not be written."""
     from clusterkit.system.files import why_not_reached
     from clusterkit.words.errors import RunDirectoryError
@@ -134,7 +134,7 @@ def _is_foreign(path: Path) -> bool:
     return path.is_file()  # and can't be read
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_output(path: Path, data: bytes) -> None:
     """Write a file all at once, or into what is no file. Raises ClusterkitError."""
     from clusterkit.words.errors import RunDirectoryError
 

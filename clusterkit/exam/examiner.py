@@ -76,6 +76,10 @@ class Examiner:
             yield from self._equality(runs, again)
             yield from self._resume(runs, again, again if is_exact else None)
             yield from self._survival(runs, again, again if is_exact else None)
+            for name in sorted(self.chosen - {str(one.cell) for one in self.report.results}):
+                chapter, _, rest = name.partition("/")
+                cell = Cell(Chapter(chapter), rest)
+                yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
 
     def replay(self, cell: Cell) -> str:
         """Return the command that examines this cell alone."""
@@ -161,7 +165,7 @@ class Examiner:
     def _survival(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
         """Each fault in each phase."""
         compared = exact if self.report.passed(Chapter.RESUME) else None
-        if any(task.files for task in again.tasks) and self._is_wanted(POWER):
+        if any(task.renamed for task in again.tasks) and self._is_wanted(POWER):
             yield self.report.add(judged(POWER, power_failure(again.tasks), again.run_id))
         for one in survival_cells(runs.job, runs.baseline, self.disk):
             if (self.phases is None or one.phase in self.phases or self.chosen) and self._is_wanted(one.cell):
@@ -181,7 +185,7 @@ class Examiner:
 
 def _saves(unbroken: Examined) -> bool:
     """Whether a task has saved something in the unbroken run."""
-    return Phase.SAVED in unbroken.phases()
+    return Phase.SAVING in unbroken.phases()
 
 
 def _resumed(runs: Runs, cell: Cell, one: Break, exact: Examined | None) -> CellResult:

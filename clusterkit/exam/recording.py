@@ -55,7 +55,7 @@ class Recording:
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)  # of checkpoints, that were opened to be written
-    unsynced: set[str] = field(default_factory=set)  # those of them that got their name before they were on the disk
+    renamed: dict[str, bool] = field(default_factory=dict)  # which got their names, and whether synced before that
     notes: list[str] = field(default_factory=list)
 
     @property

@@ -83,7 +83,7 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
 def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
     """Files that a power failure would leave empty, by the order of the calls in an unbroken run."""
     for recording in tasks:
-        for path in sorted(recording.unsynced)[:1]:
+        for path in sorted(path for path, synced in recording.renamed.items() if not synced)[:1]:
             yield ExamFinding(
                 "not-synced",
                 f"{recording.task} gives {printable(path)} its name before the file is on the disk: after a power "

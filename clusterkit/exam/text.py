@@ -10,7 +10,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.views.tables import table
 
-_MARKS = {Grade.PASSED: "✔", Grade.FAILED: "✘", Grade.NOT_REACHED: "–", Grade.SKIPPED: "–"}
+MARKS = {Grade.PASSED: "✔", Grade.FAILED: "✘", Grade.NOT_REACHED: "–", Grade.SKIPPED: "–"}
 _TITLES = {
     Chapter.REPEAT: "Is it the same twice?",
     Chapter.EQUALITY: "Do one worker and several compute the same?",
@@ -30,7 +30,7 @@ def title(chapter: Chapter) -> str:
 
 def cell_lines(result: CellResult, seconds: float, replay: Replay) -> list[str]:
     """A finished cell: a line; below it each finding, what to do about it, and the command that repeats the cell."""
-    head = f"  {_MARKS[result.grade]} {result.cell.name}"
+    head = f"  {MARKS[result.grade]} {result.cell.name}"
     details = [shown(seconds)]
     if result.seconds is not None:
         details.append(f"recovered in {shown(result.seconds)}")

@@ -19,9 +19,9 @@ class Output:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
-    def write(self, kind: str, path: str) -> None:
+    def write(self, kind: str, path: str, synced: bool | None = None) -> None:
         """Take one."""
-        self.lines.append((kind, Path(path).name))
+        self.lines.append((f"{kind}: synced" if synced else kind, Path(path).name))
 
 
 def save(files: Files, path: Path, sync: bool = True, rename: bool = True) -> None:
@@ -41,8 +41,8 @@ def save(files: Files, path: Path, sync: bool = True, rename: bool = True) -> No
 @pytest.mark.parametrize(
     ("how", "recorded"),
     [
-        ({}, [("file", "a.part"), ("file", "a")]),
-        ({"sync": False}, [("file", "a.part"), ("file", "a"), ("unsynced", "a")]),
+        ({}, [("file", "a.part"), ("file", "a"), ("renamed: synced", "a")]),
+        ({"sync": False}, [("file", "a.part"), ("file", "a"), ("renamed", "a")]),
         ({"rename": False}, [("file", "a")]),
         ({"sync": False, "rename": False}, [("file", "a")]),
     ],
@@ -68,7 +68,7 @@ def test_a_sync_counts_for_what_was_written_before_it(tmp_path: Path) -> None:
     files, output = made()
     save(files, tmp_path / "a")
     save(files, tmp_path / "a", sync=False)
-    assert output.lines[-1] == ("unsynced", "a")
+    assert output.lines[-1] == ("renamed", "a")
 
 
 def test_what_the_program_did_not_write_is_not_recorded(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_any_name_is_recorded(name: str, tmp_path: Path) -> None:
     files, output = made()
     files.opened(f"{tmp_path}/{name}")
     files.rename(f"{tmp_path}/{name}", str(tmp_path / "a"))
-    assert [kind for kind, _ in output.lines] == ["file", "file", "unsynced"]
+    assert [kind for kind, _ in output.lines] == ["file", "file", "renamed"]
 
 
 def test_few_files_are_recorded(tmp_path: Path) -> None:

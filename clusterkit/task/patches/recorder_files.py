@@ -20,7 +20,7 @@ class Files:
         self.output = output
         self.written: set[str] = set()
         self.synced: set[str] = set()
-        self.unsynced: set[str] = set()
+        self.renamed: set[tuple[str, bool]] = set()  # that was recorded
 
     def opened(self, path: str) -> None:
         """A file is about to be opened to be written."""
@@ -47,11 +47,11 @@ class Files:
         if before not in self.written:
             return
         self.write(after)
-        if before in self.synced:
-            self.synced.add(after)
-        elif after not in self.unsynced:
-            self.unsynced.add(after)
-            self.output.write("unsynced", path=after)
+        is_synced = before in self.synced
+        (self.synced.add if is_synced else self.synced.discard)(after)
+        if (after, is_synced) not in self.renamed:
+            self.renamed.add((after, is_synced))
+            self.output.write("renamed", path=after, synced=is_synced)
 
 
 def watch(module: Any, load: Any) -> None:

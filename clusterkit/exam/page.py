@@ -1,0 +1,120 @@
+"""An exam as a page: the grade, each chapter, survival as a matrix of faults and phases, and each finding.
+
+One file of HTML without scripts, which needs neither a server nor a network. What the program said is escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
+from clusterkit.exam.survival import PHASES
+from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, title
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable
+
+MARK = "<!-- clusterkit report: exam"
+_FIRST = (Grade.FAILED, Grade.NOT_REACHED, Grade.PASSED, Grade.SKIPPED)
+# The colors of Okabe and Ito, which people with any kind of color blindness tell apart; each grade has a sign, too.
+_STYLE = """
+:root { color-scheme: light dark; --line: light-dark(#ccc, #444); --soft: light-dark(#666, #aaa); }
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
+table { border-collapse: collapse; } th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
+th { font-weight: 600; } .matrix { overflow-x: auto; } .matrix td { text-align: center; padding: 0; }
+.matrix thead th { writing-mode: vertical-rl; transform: rotate(180deg); border-width: 1px 0 0 1px; }
+.matrix a { display: block; padding: .25rem .6rem; text-decoration: none; color: inherit; }
+.passed { background: #009e7340; } .failed { background: #d55e00; color: #fff; font-weight: 700; }
+.not-reached, .skipped { color: var(--soft); }
+article { border-left: 4px solid var(--line); padding: 0 1rem; margin: 1rem 0; }
+article.fails { border-color: #d55e00; } :target { outline: 2px solid #0072b2; }
+pre { overflow-x: auto; background: light-dark(#f4f4f4, #222); padding: .5rem; }
+"""
+
+
+def page(report: Report, replay: Replay) -> str:
+    """The exam as a document of HTML."""
+    mark = "✔" if report.exit_code == 0 else "✘"
+    head = (
+        f'{MARK} {_safe(report.name)} -->\n<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{_safe(report.name)}</title><style>{_STYLE}</style></head><body>"
+    )
+    body = [
+        f"<h1>{mark} {_safe(report.verdict())}</h1>",
+        f"<p>Exam {_safe(report.name)}, seed {report.seed}. {NOT_PROVED}</p>",
+        *_chapters(report),
+        *_matrix(report.of(Chapter.SURVIVAL)),
+        "<h2>Every cell</h2>",
+        *(_details(result, replay) for grade in _FIRST for result in report.results if result.grade is grade),
+    ]
+    return "\n".join([head, *body, "</body></html>\n"])
+
+
+def _chapters(report: Report) -> Iterator[str]:
+    yield f"<table><thead>{_row('th', ('Chapter', *(grade.capitalize() for grade in Grade)))}</thead><tbody>"
+    for chapter in Chapter:
+        if report.of(chapter):
+            yield _row("td", (title(chapter), *(str(report.count(grade, chapter)) for grade in Grade)))
+    yield "</tbody></table>"
+
+
+def _matrix(results: Iterable[CellResult]) -> Iterator[str]:
+    """The faults as rows, the phases as columns, each cell with a sign that leads to its details."""
+    cells = {tuple(result.cell.name.rsplit("/", 1)): result for result in results}
+    if not cells:
+        return
+    phases = [str(phase) for phase in PHASES if any(key[-1] == phase for key in cells)]
+    yield '<h2>Each fault in each phase</h2><div class="matrix"><table>'
+    yield f"<thead>{_row('th', ('', *phases))}</thead><tbody>"
+    for fault in dict.fromkeys(key[0] for key in cells):
+        signs = "".join(_sign(cells.get((fault, phase))) for phase in phases)
+        yield f'<tr><th scope="row">{_safe(fault.replace("/", " "))}</th>{signs}</tr>'
+    yield "</tbody></table></div>"
+
+
+def _sign(result: CellResult | None) -> str:
+    if result is None:
+        return "<td></td>"
+    said = f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
+    link = f'<a href="#{_anchor(result.cell)}" title="{_safe(said)}">{MARKS[result.grade]}</a>'
+    return f'<td class="{_kind(result.grade)}">{link}</td>'
+
+
+def _details(result: CellResult, replay: Replay) -> str:
+    """What a cell showed, and the commands that look at its runs and repeat it."""
+    failed = result.grade is Grade.FAILED
+    facts = [str(result.grade)]
+    if result.seconds is not None:
+        facts.append(f"recovered in {shown(result.seconds)}")
+    if result.lost:
+        facts.append(f"{result.lost} steps again")
+    lines = [
+        f'<article id="{_anchor(result.cell)}"{" class=fails" * failed}>',
+        f"<h3>{MARKS[result.grade]} {_safe(str(result.cell))}</h3><p>{_safe(', '.join(facts))}</p>",
+    ]
+    lines += [f"<p>{_safe(text)}</p>" for text in (result.reason, *result.notes) if text]
+    for finding in result.findings:
+        remedy = f"<br>→ {_safe(finding.remedy)}" if finding.remedy else ""
+        lines.append(f"<p>{_safe(finding.text)}{remedy}</p>")
+    if failed:
+        commands = [replay(result.cell), *(f"clusterkit show {run}" for run in result.runs)]
+        lines.append(f"<pre>{_safe(chr(10).join(commands))}</pre>")
+    return "\n".join([*lines, "</article>"])
+
+
+def _row(tag: str, texts: Iterable[str]) -> str:
+    return f"<tr>{''.join(f'<{tag}>{_safe(text)}</{tag}>' for text in texts)}</tr>"
+
+
+def _anchor(cell: Cell) -> str:
+    return _safe(str(cell).replace("/", "-").replace(":", "-"))
+
+
+def _kind(grade: Grade) -> str:
+    return str(grade).replace(" ", "-")
+
+
+def _safe(text: str) -> str:
+    return "\n".join(escape(printable(line)) for line in text.split("\n"))

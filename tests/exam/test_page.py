@@ -1,0 +1,110 @@
+"""The page of an exam: every link leads somewhere, and what a program says stays text."""
+
+from __future__ import annotations
+
+import random
+from html.parser import HTMLParser
+
+import pytest
+
+from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
+from clusterkit.exam.page import page
+
+VOID = ("meta", "br")
+
+
+class Read(HTMLParser):
+    """Reads a page: its elements have to be closed in order; collects ids, links, classes of cells, and the text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.kinds: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Take a tag."""
+        self.tags.append(tag)
+        self.open += [] if tag in VOID else [tag]
+        given = dict(attrs)
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.links += [given["href"] or ""] if "href" in given else []
+        self.kinds += [given["class"] or ""] if tag == "td" and "class" in given else []
+
+    def handle_endtag(self, tag: str) -> None:
+        """Take the end of an element."""
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Take text."""
+        self.text += data
+
+
+def read(report: Report) -> Read:
+    """The page of an exam, read."""
+    reader = Read()
+    reader.feed(page(report, lambda cell: f"clusterkit exam --cell={cell} train.py"))
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+def report() -> Report:
+    """An exam in which one fault was not survived."""
+    made = Report("exam-1", 7)
+    made.add(judged(Cell(Chapter.REPEAT, "unbroken"), [], "exam-1-unbroken"))
+    made.add(judged(Cell(Chapter.SURVIVAL, "kill/worker:0/saving-write"), [ExamFinding("x", "Torn.", "Mend.")], "r-1"))
+    made.add(judged(Cell(Chapter.SURVIVAL, "kill/worker:1/step"), [], "r-2"))
+    made.add(not_reached(Cell(Chapter.SURVIVAL, "stop/worker:1/exporting"), "worker:1 never exports"))
+    made.add(judged(Cell(Chapter.SURVIVAL, "power-failure/saving-rename"), []))
+    made.add(CellResult(Cell(Chapter.SURVIVAL, "term/worker:0/step"), Grade.SKIPPED, reason="the time was up"))
+    return made
+
+
+def test_the_matrix_has_a_place_for_each_fault_in_each_phase() -> None:
+    """In the order of the phases, and each leads to its details."""
+    shown = read(report())
+    assert shown.kinds == ["failed", "passed", "not-reached", "passed", "skipped"]
+    assert len(set(shown.ids)) == len(shown.ids) == 6
+    assert {link.removeprefix("#") for link in shown.links} <= set(shown.ids)
+    assert shown.text.index("saving-write") < shown.text.index("exporting")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "✘ 3 of 4 cells passed; 2 of 6 were not examined.",
+        "Torn.→ Mend.",
+        "clusterkit exam --cell=survival/kill/worker:0/saving-write train.py\nclusterkit show r-1",
+        "worker:1 never exports",
+        "It does not prove that there are none",
+    ],
+)
+def test_the_page_says(words: str) -> None:
+    """What failed, what to do, how to see it again, and what was not examined."""
+    assert words in read(report()).text
+
+
+def test_an_exam_that_could_not_begin_has_a_page() -> None:
+    """With the reason."""
+    assert "fails even unbroken" in read(Report("exam-1", 7, irregular="it fails even unbroken.")).text
+
+
+def test_hostile_words_stay_text() -> None:
+    """Whatever a program prints into its errors or names its variables."""
+    seed = random.randrange(2**32)
+    print("seed", seed)
+    chance = random.Random(seed)
+    plain = set(read(report()).tags)
+    for _ in range(50):
+        noise = bytes(chance.randrange(256) for _ in range(chance.randrange(80))).decode("latin-1")
+        said = chance.choice(("<script>alert(1)</script>", '"><img src=x onerror=y>', "</article>", "\x1b[31m")) + noise
+        made = report()
+        made.add(CellResult(Cell(Chapter.RESUME, "x"), Grade.FAILED, (ExamFinding("x", said, said),), said, (said,)))
+        made.irregular = said
+        shown = read(made)
+        assert set(shown.tags) == plain
+        assert "\x1b" not in shown.text
