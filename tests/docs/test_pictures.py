@@ -78,7 +78,7 @@ def test_every_command_has_a_picture(drawing: Any) -> None:
 
 def test_pictures_of_the_page_are_small_and_complete() -> None:
     """Two widths, light and dark, as PNG of the width in the name, which a page of docs loads fast."""
-    pages = sorted((ROOT / "docs/pictures").glob("*.png"))
+    pages = sorted((ROOT / "docs/pictures").glob("page-*.png"))
     assert [path.stem for path in pages] == ["page-1000-dark", "page-1000-light", "page-1600-dark", "page-1600-light"]
     for path in pages:
         data = path.read_bytes()
