@@ -8,7 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from clusterkit.api.options import RUNNER, check_names, gathered, pickle_call, read_returns, with_options_in_help
+from clusterkit.api.options import (
+    RUNNER,
+    check_names,
+    gathered,
+    name_of,
+    pickle_call,
+    read_returns,
+    with_options_in_help,
+)
 from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, read_result
 from clusterkit.api.supervisor import Supervisor, Temporary
 from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, told
@@ -18,7 +26,7 @@ from clusterkit.store.journal import JournalReader, follow
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
-from clusterkit.words.model import Task
+from clusterkit.words.model import PICKLED, Task
 from clusterkit.words.outcome import SIGKILL, RunState
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
@@ -84,7 +92,7 @@ class Cluster:
             self._supervisor.end(0.0)
             self._close()
             raise
-        _going_on.add(self)
+        live.add(self)
 
     def __repr__(self) -> str:
         return f"<Cluster {self.run_id} in {self.directory}>"
@@ -212,7 +220,7 @@ class Cluster:
             problems.append("A function is called by the interpreter that it comes from: leave python= out.")
         if options.get("watch") or options.get("watch_fresh"):
             problems.append("A function has no file of its own that could change: leave watch= out.")
-        path = self._temporary.path / "call.pkl"
+        path = self._temporary.path / f"{name_of(program)}{PICKLED}"
         pickle_call(program, args, kwargs or {}, path, Path.cwd())
         return gathered(RUNNER, [path], options, problems)
 
@@ -249,10 +257,10 @@ class Cluster:
         return ClusterFailed(what, result) if failed else RunEnded(what, result)
 
     def _close(self) -> None:
-        _going_on.discard(self)
+        live.discard(self)
         self._supervisor.close(self._run)
         self._temporary.remove()
 
 
 # A run continues when its object is no longer referenced, as with Popen, and keeps the file that its tasks may read.
-_going_on: set[Cluster] = set()
+live: set[Cluster] = set()
