@@ -32,9 +32,13 @@ class Display:
         if content == self._shown:
             return
         if self._shown is None:
-            display(tabs(self._key, output.tasks), raw=True)
-        display(content, raw=True, display_id=self._key, update=self._shown is not None)
+            _show(tabs(self._key, output.tasks), f"{self._key}-tabs")
+        _show(content, self._key, update=self._shown is not None)
         self._shown = content
+
+
+def _show(content: Mapping[str, str], name: str, update: bool = False) -> None:
+    display(content, raw=True, display_id=name, update=update)  # type: ignore[no-untyped-call]
 
 
 def _status(look: RunSnapshot) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Concatenate, ParamSpec
 
 from IPython.core.interactiveshell import ExecutionInfo, InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
@@ -16,29 +16,21 @@ from clusterkit.cli import OTHER_NAMES
 from clusterkit.cli.up import command as up
 from clusterkit.notebook.commands import run_command
 from clusterkit.notebook.display import Display, Printing
-from clusterkit.notebook.program import cell_line, source, taken_along, words_of
+from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
 from clusterkit.notebook.running import CellFailed, CellRun
 from clusterkit.store.store import new_run_id, state_dir
 from clusterkit.words.errors import BadJob, ClusterkitError
 
-P = ParamSpec("P")
 
-
-def in_a_sentence(
-    magic: Callable[Concatenate[ClusterMagics, P], None],
-) -> Callable[Concatenate[ClusterMagics, P], None]:
+@contextmanager
+def in_a_sentence() -> Iterator[None]:
     """Show the errors of clusterkit without a traceback."""
-
-    @wraps(magic)
-    def wrapped(self: ClusterMagics, *args: P.args, **kwargs: P.kwargs) -> None:
-        try:
-            magic(self, *args, **kwargs)
-        except CellFailed:
-            raise
-        except ClusterkitError as error:
-            raise CellFailed(str(error)) from None
-
-    return wrapped
+    try:
+        yield
+    except CellFailed:
+        raise
+    except ClusterkitError as error:
+        raise CellFailed(str(error)) from None
 
 
 @magics_class
@@ -54,7 +46,7 @@ class ClusterMagics(Magics):
 
     def before(self, info: ExecutionInfo) -> None:
         """End what this cell has left when it ran before."""
-        self._cell = info.cell_id or info.raw_cell
+        self._cell = info.cell_id or str(info.raw_cell)
         self._known = set(live)
         for end in self._left.pop(self._cell, []):
             end()
@@ -64,25 +56,28 @@ class ClusterMagics(Magics):
         for cluster in live - self._known:
             self._left.setdefault(self._cell, []).append(partial(_end_cluster, cluster))
 
-    @line_magic("cluster")
-    @in_a_sentence
+    @line_magic("cluster")  # type: ignore[arg-type]
     def command(self, line: str) -> None:
         """Run a command of clusterkit, as in a terminal: `%cluster ps`; without one, list them."""
-        words = words_of(line)
-        if words and OTHER_NAMES.get(words[0], words[0]) == "up":
-            self._up(words[1:])
-        else:
-            run_command(words or ["--help"])
+        with in_a_sentence():
+            words = words_of(line)
+            if words and OTHER_NAMES.get(words[0], words[0]) == "up":
+                self._up(words[1:])
+            else:
+                run_command(words or ["--help"])
 
-    @cell_magic("cluster")
-    @in_a_sentence
+    @cell_magic("cluster")  # type: ignore[arg-type]
     def cell(self, line: str, cell: str) -> None:
         """Run this cell as a cluster, in fresh processes: `%%cluster --workers 2 --ps 1`.
 
         The options are those of `clusterkit up`. `--with model_fn,data` takes along what the notebook has under these
         names; after `--` come the program's arguments.
         """
-        asked = cell_line(line)
+        with in_a_sentence():
+            self._up(self._words_for(cell, cell_line(line)))
+
+    def _words_for(self, cell: str, asked: CellLine) -> list[str]:
+        """Write the program; return the words of `up`."""
         if given := up.make_context("up", [*asked.options], resilient_parsing=True).params.get("program"):
             raise BadJob([f"The cell is the program, so {given[0]!r} can't be one. Its arguments stand after `--`."])
         file = self._programs.path / f"cell-{len(self._shell.user_ns['In']) - 1}.py"
@@ -92,7 +87,7 @@ class ClusterMagics(Magics):
             known = {name: value for name, value in self._shell.user_ns.items() if name not in hidden}
             taken_along(asked.names, known, pickled)
         file.write_text(source(cell, [str(Path.cwd())], pickled))
-        self._up([*asked.options, "--", str(file), *asked.args])
+        return [*asked.options, "--", str(file), *asked.args]
 
     def _up(self, words: Sequence[str]) -> None:
         params = up.make_context("up", [*words], resilient_parsing=True).params

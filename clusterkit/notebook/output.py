@@ -26,7 +26,6 @@ class Output:
 
     def __init__(self) -> None:
         self.tasks: Sequence[str] = ()
-        self.changes = 0
         self._rest = b""
         self._tabs: dict[bytes, deque[bytes]] = {}
         self._all = deque[bytes](maxlen=LINES)
@@ -36,7 +35,6 @@ class Output:
         """Take a chunk. Of a line that does not end, only the beginning is kept."""
         *lines, rest = (self._rest + chunk).split(b"\n")
         self._rest = rest[: LONGEST + 1]
-        self.changes += bool(chunk)
         for line in lines:
             line = line if len(line) <= LONGEST else line[:LONGEST] + _ELLIPSIS
             name, bar, text = line.partition(_BAR)

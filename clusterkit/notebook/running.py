@@ -86,7 +86,7 @@ class CellRun:
         return f"The run {self.run.run_id} was lost." if self.run.path.exists() else "Nothing was started."
 
     def _watch(self, show: Shows) -> None:
-        due, changes, read_at = 0.0, -1, time.monotonic()
+        due, read_at = 0.0, time.monotonic()
         while self._open:
             if first_readable((self._pipe,), EVERY) is not None:
                 self._read()
@@ -96,7 +96,7 @@ class CellRun:
             if (now := time.monotonic()) >= due:
                 self._refresh()
                 show(self.output, self._look, False)
-                due, changes = now + EVERY, self.output.changes
+                due = now + EVERY
         self.output.end()
         self._supervisor.wait(STOP)
         self._refresh()

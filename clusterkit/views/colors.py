@@ -15,9 +15,7 @@ def is_notebook(environment: Mapping[str, str]) -> bool:
 
     All of this is set by ipykernel, with FORCE_COLOR, which therefore says nothing about what the user wants.
     """
-    return (
-        environment.get("TERM") == "xterm-color" and environment.get("PAGER") == environment.get("GIT_PAGER") == "cat"
-    )
+    return [environment.get(name) for name in ("TERM", "PAGER", "GIT_PAGER")] == ["xterm-color", "cat", "cat"]
 
 
 def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal: bool) -> bool:
