@@ -17,7 +17,7 @@ from clusterkit.api.options import (
     read_returns,
     with_options_in_help,
 )
-from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, read_result
+from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, preformatted, read_result
 from clusterkit.api.supervisor import Supervisor, Temporary
 from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, told
 from clusterkit.job.options import Gathered, Options
@@ -96,6 +96,11 @@ class Cluster:
 
     def __repr__(self) -> str:
         return f"<Cluster {self.run_id} in {self.directory}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the run, and each of its tasks in a line."""
+        state = "running" if self.running else self.result.state
+        return preformatted(f"run {self.run_id}: {state}\n{known(self.tasks)}")
 
     @property
     def running(self) -> bool:

@@ -1,4 +1,5 @@
 """Writes a megabyte a second, for so many seconds."""
+
 import os
 import sys
 import time

@@ -11,7 +11,7 @@ from typing import Any
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from tests.environment import ROOT, clean_environment
+from tests.environment import clean_environment
 
 WITHIN = 40.0  # seconds for a cell
 
@@ -36,9 +36,7 @@ class Cell:
 
     def take(self, kind: str, content: dict[str, Any]) -> None:
         """Take a message of the kernel."""
-        if kind in ("stream", "error", "execute_result"):
-            self.outputs.append(content)
-        elif kind == "display_data":
+        if kind in ("stream", "error", "execute_result", "display_data"):
             self.outputs.append(content)
         elif kind == "update_display_data":
             self.updates.append(time.monotonic())
@@ -59,7 +57,7 @@ class Kernel:
     def __init__(self, home: Path, cwd: Path) -> None:
         self.home = home
         self.manager = KernelManager(kernel_name="python3")
-        env = {**clean_environment(), "CLUSTERKIT_HOME": str(home), "PYTHONPATH": str(ROOT)}
+        env = clean_environment(home)
         # The interpreter of the tests, whatever kernel is registered under the name.
         self.manager.kernel_spec.argv[0] = sys.executable
         self.manager.start_kernel(env=env, cwd=str(cwd))

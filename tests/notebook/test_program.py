@@ -66,9 +66,8 @@ def test_a_hostile_line_is_parsed_or_refused() -> None:
         line = "".join(dice.choices(pieces, k=dice.randrange(12)))
         try:
             parsed = cell_line(line)
-        except BadJob as error:
+        except BadJob:
             refused += 1
-            assert all(error.problems)
         else:
             assert all(name.isidentifier() for name in parsed.names)
     assert 0 < refused < 3000
@@ -84,7 +83,7 @@ def executed(text: str, file: Path) -> dict[str, Any]:
 def test_lines_keep_their_numbers(tmp_path: Path) -> None:
     """A traceback names the line of the cell: the magic's is the first."""
     program = source("x = 1\nraise ValueError(x)\n", ["/here"], None)
-    with pytest.raises(ValueError) as raised:  # noqa: PT012
+    with pytest.raises(ValueError) as raised:
         executed(program, tmp_path / "cell.py")
     assert raised.traceback[-1].lineno + 1 == 3
 
