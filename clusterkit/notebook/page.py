@@ -50,5 +50,5 @@ def panes(key: str, output: Output, status: str) -> Mapping[str, str]:
     plain = [*output.lines()[-PLAIN_LINES:], *after]
     return {
         "text/plain": "\n".join(plain),
-        "text/html": f'<div class="{key}-panes">{shown}</div><pre>{html.escape(below)}</pre>',
+        "text/html": f'<div class="{key}-panes">{shown}</div><pre style="margin: 1em 0 0">{html.escape(below)}</pre>',
     }

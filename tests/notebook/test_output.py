@@ -95,7 +95,7 @@ def test_what_a_task_writes_is_text() -> None:
     page = Checked(shown["text/html"])
     assert page.open == []
     assert page.elements == {"div", "details", "summary", "pre", "code"}
-    assert page.attributes == {"class", "open"}
+    assert page.attributes == {"class", "open", "style"}
     assert page.text.count(line) == 4  # all, its own, the status, the report
     assert shown["text/plain"].splitlines() == [f"worker:0 │ {line}", line, line]
 
