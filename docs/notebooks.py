@@ -23,9 +23,9 @@ SHOWN_HOME = "~/.local/state/clusterkit"
 def execute(path: Path, home: Path) -> Any:
     """The notebook with the outputs of its cells, run in an empty directory. Raises CellExecutionError."""
     notebook = nbformat.read(path, as_version=4)
-    os.environ["CLUSTERKIT_HOME"] = str(home)
     with tempfile.TemporaryDirectory() as directory:
-        NotebookClient(notebook, timeout=LIMIT, resources={"metadata": {"path": directory}}).execute()
+        client = NotebookClient(notebook, timeout=LIMIT, resources={"metadata": {"path": directory}})
+        client.execute(env={**os.environ, "CLUSTERKIT_HOME": str(home)})
     return notebook
 
 

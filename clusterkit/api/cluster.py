@@ -252,6 +252,8 @@ class Cluster:
         seconds = self.patience if timeout is None else timeout
         try:
             for events in follow(JournalReader(self._run).events, self._supervisor.wait, LOOK, seconds):
+                for watch in watchers:
+                    watch(self)
                 yield from (event for _, event in events)
         except TimeoutError:
             raise WaitTimeout(what, seconds or 0.0, known(self.tasks), self.run_id) from None
@@ -269,3 +271,4 @@ class Cluster:
 
 # A run continues when its object is no longer referenced, as with Popen, and keeps the file that its tasks may read.
 live: set[Cluster] = set()
+watchers: list[Callable[[Cluster], None]] = []  # called again and again while a method waits, and once after the end

@@ -210,6 +210,8 @@ def environment(home: Path) -> dict[str, str]:
     """This process's, with which the supervisor and its tasks find the clusterkit that this process has."""
     found = {**os.environ, "CLUSTERKIT_HOME": str(home)}
     found.pop(MARK, None)  # the new run is no part of the one that this process may be in
+    if found.get("MPLBACKEND", "").startswith("module://matplotlib_inline"):
+        del found["MPLBACKEND"]  # of a notebook, in which tasks can't draw
     if not _is_installed():  # a checkout that is on this process's path; it need not be on every one's
         found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from IPython.core.interactiveshell import InteractiveShell
 
+from clusterkit.api.cluster import watchers
 from clusterkit.notebook.magics import ClusterMagics
 
 
@@ -13,5 +14,6 @@ def load_ipython_extension(shell: InteractiveShell) -> None:
         return
     magics = ClusterMagics(shell)
     shell.register_magics(magics)
+    watchers.append(magics.clusters.show)
     shell.events.register("pre_run_cell", magics.before)
-    shell.events.register("post_execute", magics.after)
+    shell.events.register("post_run_cell", magics.after)

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from IPython.core.interactiveshell import ExecutionInfo, InteractiveShell
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 from clusterkit.api.cluster import Cluster, live
 from clusterkit.api.supervisor import Temporary
 from clusterkit.cli import OTHER_NAMES
 from clusterkit.cli.up import command as up
+from clusterkit.notebook.clusters import Clusters
 from clusterkit.notebook.commands import run_command
 from clusterkit.notebook.display import Display, Printing
 from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
@@ -41,6 +42,7 @@ class ClusterMagics(Magics):
         super().__init__(shell)
         self._shell = shell
         self._programs = Temporary()  # until the kernel ends: a failure is explained with the lines of its program
+        self.clusters = Clusters()
         self._cell, self._known = "", set(live)
         self._left: dict[str, list[Callable[[], None]]] = {}  # by cell: what ends each run that it has left
 
@@ -48,11 +50,15 @@ class ClusterMagics(Magics):
         """End what this cell has left when it ran before."""
         self._cell = info.cell_id or str(info.raw_cell)
         self._known = set(live)
+        self.clusters.waited.clear()
         for end in self._left.pop(self._cell, []):
             end()
 
-    def after(self) -> None:
-        """Note the runs of `Cluster` that the cell leaves."""
+    def after(self, result: ExecutionResult) -> None:
+        """Note the runs of `Cluster` that the cell leaves; an interrupt has ended those that it waited for."""
+        if isinstance(result.error_in_exec, KeyboardInterrupt):
+            for cluster in self.clusters.waited:
+                _end_cluster(cluster)
         for cluster in live - self._known:
             self._left.setdefault(self._cell, []).append(partial(_end_cluster, cluster))
 
@@ -86,7 +92,7 @@ class ClusterMagics(Magics):
             hidden = self._shell.user_ns_hidden
             known = {name: value for name, value in self._shell.user_ns.items() if name not in hidden}
             taken_along(asked.names, known, pickled)
-        file.write_text(source(cell, [str(Path.cwd())], pickled))
+        file.write_text(source(cell, [str(Path.cwd())], pickled), errors="surrogatepass")
         return [*asked.options, "--", str(file), *asked.args]
 
     def _up(self, words: Sequence[str]) -> None:
@@ -108,4 +114,4 @@ def _end_run(run: CellRun) -> None:
 def _end_cluster(cluster: Cluster) -> None:
     if cluster.running:
         cluster.stop()
-        print(f"The run {cluster.run_id}, which this cell had left, was stopped.")
+        print(f"The run {cluster.run_id} was stopped.")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from clusterkit.job.spec import UNFIT
 from clusterkit.task import call
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
@@ -27,6 +28,8 @@ class CellLine:
 
 def words_of(line: str) -> list[str]:
     """The words of a line, as a shell splits it. Raises BadJob."""
+    if UNFIT.search(line):
+        raise BadJob(["The line of the magic has a NUL character or half a character in it."])
     try:
         return shlex.split(line)
     except ValueError as error:

@@ -59,6 +59,7 @@ class Kernel:
         self.manager = KernelManager(kernel_name="python3")
         env = clean_environment(home)
         # The interpreter of the tests, whatever kernel is registered under the name.
+        assert self.manager.kernel_spec is not None
         self.manager.kernel_spec.argv[0] = sys.executable
         self.manager.start_kernel(env=env, cwd=str(cwd))
         self.client: BlockingKernelClient = self.manager.client()

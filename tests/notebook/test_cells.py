@@ -116,6 +116,16 @@ def test_an_interrupt_ends_the_run(kernel: Kernel, home: Path) -> None:
     assert kernel.run("1 + 1").text == "2"
 
 
+def test_an_interrupt_ends_the_cluster_that_a_cell_waits_for(kernel: Kernel, home: Path) -> None:
+    """Also one that no `with` would end."""
+    train = "def train():\n    import time\n    print('up', flush=True)\n    time.sleep(300)\n"
+    running = kernel.start(f"from clusterkit import Cluster\n{train}Cluster(train).wait()")
+    running.wait_for("worker:0 │ up")
+    kernel.manager.interrupt_kernel()
+    assert "KeyboardInterrupt" in running.end().text
+    assert [*states(home).values()] == ["stopped"]
+
+
 def test_the_second_interrupt_kills(kernel: Kernel, home: Path) -> None:
     """A task that clings to life does not keep the cell."""
     code = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('clings', flush=True)\ntime.sleep(300)"
@@ -148,9 +158,28 @@ def test_a_cell_that_is_run_again_ends_what_it_left(kernel: Kernel, home: Path) 
     kernel.run(cluster)
     assert [*states(home).values()] == ["live", "live"]
     assert re.search(r"The run \S+ was stopped\.", kernel.run(background).text)
-    assert "which this cell had left, was stopped." in kernel.run(cluster).text
+    assert re.search(r"The run \S+ was stopped\.", kernel.run(cluster).text)
     assert [*states(home).values()] == ["stopped", "stopped", "live", "live"]
     assert kernel.run("%cluster ls").text.count("train()") == 2
+
+
+def test_a_cluster_is_shown_while_it_is_waited_for(kernel: Kernel) -> None:
+    """As a cell that is the program; the result is the report, and a cluster that is left a short table."""
+    train = "def train(word):\n    print(word, '<b>', flush=True)\n    return 7\n"
+    cell = kernel.run(
+        f"from clusterkit import Cluster\n{train}with Cluster(train, args=['hi'], workers=2) as cluster:\n"
+        "    result = cluster.wait()\nresult.returns"
+    )
+    tabs, panes, returns = cell.outputs
+    assert tabs["data"]["text/plain"] == "all worker:0 worker:1"
+    assert "worker:1 │ hi <b>" in panes["data"]["text/plain"]
+    assert panes["data"]["text/plain"].count("succeeded after") == 1
+    assert returns["data"]["text/plain"] == "{'worker:0': 7, 'worker:1': 7}"
+    (shown,) = kernel.run("result").outputs
+    assert len(shown["data"]["text/plain"]) < 200
+    assert shown["data"]["text/html"].startswith("<pre>✔ run")
+    (shown,) = kernel.run("cluster").outputs
+    assert "worker:1 is down (attempt 1); it exited with code 0" in shown["data"]["text/html"]
 
 
 def test_a_flood_stays_small(kernel: Kernel) -> None:

@@ -70,6 +70,7 @@ def test_a_hostile_line_is_parsed_or_refused() -> None:
             refused += 1
         else:
             assert all(name.isidentifier() for name in parsed.names)
+            assert "\0" not in "".join([*parsed.options, *parsed.args]).encode().decode()
     assert 0 < refused < 3000
 
 
