@@ -83,6 +83,7 @@ matrix: $(READY) ## Try every TensorFlow and Python that is claimed: a table, bu
 .PHONY: docs
 docs: $(READY) ## Run the examples in README.md and docs/, and write what they print into the pages.
 	$(BIN)/python docs/run.py
+	$(BIN)/python docs/notebooks.py
 
 .PHONY: pictures
 pictures: $(READY) ## Draw the pictures of the pages from what runs show on a terminal and in a browser.

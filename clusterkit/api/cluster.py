@@ -8,8 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar, Unpack, overload
 
-from clusterkit.api.options import RUNNER, check_names, gathered, pickle_call, read_returns, with_options_in_help
-from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, read_result
+from clusterkit.api.options import (
+    RUNNER,
+    check_names,
+    gathered,
+    name_of,
+    pickle_call,
+    read_returns,
+    with_options_in_help,
+)
+from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, preformatted, read_result
 from clusterkit.api.supervisor import Supervisor, Temporary
 from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, told
 from clusterkit.job.options import Gathered, Options
@@ -18,7 +26,7 @@ from clusterkit.store.journal import JournalReader, follow
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
-from clusterkit.words.model import Task
+from clusterkit.words.model import PICKLED, Task
 from clusterkit.words.outcome import SIGKILL, RunState
 
 __tracebackhide__ = True  # a test that fails here is to show its own line
@@ -84,10 +92,15 @@ class Cluster:
             self._supervisor.end(0.0)
             self._close()
             raise
-        _going_on.add(self)
+        live.add(self)
 
     def __repr__(self) -> str:
         return f"<Cluster {self.run_id} in {self.directory}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the run, and each of its tasks in a line."""
+        state = "running" if self.running else self.result.state
+        return preformatted(f"run {self.run_id}: {state}\n{known(self.tasks)}")
 
     @property
     def running(self) -> bool:
@@ -212,7 +225,7 @@ class Cluster:
             problems.append("A function is called by the interpreter that it comes from: leave python= out.")
         if options.get("watch") or options.get("watch_fresh"):
             problems.append("A function has no file of its own that could change: leave watch= out.")
-        path = self._temporary.path / "call.pkl"
+        path = self._temporary.path / f"{name_of(program)}{PICKLED}"
         pickle_call(program, args, kwargs or {}, path, Path.cwd())
         return gathered(RUNNER, [path], options, problems)
 
@@ -239,6 +252,8 @@ class Cluster:
         seconds = self.patience if timeout is None else timeout
         try:
             for events in follow(JournalReader(self._run).events, self._supervisor.wait, LOOK, seconds):
+                for watch in watchers:
+                    watch(self)
                 yield from (event for _, event in events)
         except TimeoutError:
             raise WaitTimeout(what, seconds or 0.0, known(self.tasks), self.run_id) from None
@@ -249,10 +264,11 @@ class Cluster:
         return ClusterFailed(what, result) if failed else RunEnded(what, result)
 
     def _close(self) -> None:
-        _going_on.discard(self)
+        live.discard(self)
         self._supervisor.close(self._run)
         self._temporary.remove()
 
 
 # A run continues when its object is no longer referenced, as with Popen, and keeps the file that its tasks may read.
-_going_on: set[Cluster] = set()
+live: set[Cluster] = set()
+watchers: list[Callable[[Cluster], None]] = []  # called again and again while a method waits, and once after the end

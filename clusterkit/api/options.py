@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import pickle
+import re
 import sys
 import sysconfig
 import threading
@@ -146,6 +147,13 @@ def _variables(env: Any) -> dict[str, str]:
     if wrong := [name for name in env if not isinstance(name, str) or not name or "=" in name]:
         raise BadJob([f"env: {name!r} can't be the name of a variable." for name in wrong])
     return {name: text_of(value) for name, value in env.items()}
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name of a function, as a file can have it: `train`, `Model.fit`."""
+    inner = getattr(function, "func", function)  # of functools.partial
+    name = str(getattr(inner, "__qualname__", type(inner).__qualname__))
+    return re.sub(r"[^\w.]", "", name.rpartition("<locals>.")[2])[:60] or "call"
 
 
 _registering = threading.Lock()

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from html import escape
 from pathlib import Path
 from typing import Any, Self
 
 from clusterkit.ledger.takeover import report_of
 from clusterkit.store.directory import RunDirectory
+from clusterkit.text.printable import printable_lines
 from clusterkit.words.account import Account, Goodput, InjectedFault, Recovery, Startup, Straggler
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import RunResult, RunState
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result(RunResult):
     """The end of a run. `returns` maps `worker:0` to what the function returned in that task.
 
@@ -32,6 +34,14 @@ class Result(RunResult):
     goodput: Goodput | None = None
     startup: Startup | None = None
     stragglers: tuple[Straggler, ...] = ()
+
+    def __repr__(self) -> str:
+        returned = f", returns of {', '.join(self.returns)}" if self.returns else ""
+        return f"<Result of {self.directory.name}: {self.state}, {self.reason}{returned}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the report."""
+        return preformatted(self.report())
 
     @property
     def ok(self) -> bool:
@@ -51,6 +61,11 @@ class Result(RunResult):
 
         recovered = Account(self.recoveries, self.faults, self.goodput, self.startup, self.stragglers)
         return report(self, RunDirectory(self.directory), color=False, recovered=recovered).rstrip("\n")
+
+
+def preformatted(text: str) -> str:
+    """The text in HTML, as it is."""
+    return f"<pre>{escape(printable_lines(text))}</pre>"
 
 
 def read_result(run: RunDirectory, exit_code: int) -> RunResult:

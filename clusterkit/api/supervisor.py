@@ -23,7 +23,7 @@ import sysconfig
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -104,13 +104,14 @@ os.register_at_fork(after_in_child=Lifeline.forget_all)
 class Supervisor:
     """A `clusterkit up` that runs in the background. Its methods can be called from any thread."""
 
-    def __init__(self, job: Gathered, run_id: str, home: Path, console: Path) -> None:
+    def __init__(self, job: Gathered, run_id: str, home: Path, console: Path, words: Sequence[str] = ()) -> None:
+        """Start it. `words` is the command line instead of a quiet `up`; the options of `job` are above it."""
         self._run_id, self._home = run_id, home
         self._console, self._owner = console, os.getpid()
         self._lifeline = Lifeline()
         try:
             with console.open("wb") as output:
-                self._process = self._start(job, output.fileno())
+                self._process = self._start(job, output.fileno(), words)
         except BaseException as error:  # after a Ctrl-C, too: there may be a process that nobody else knows of
             self._lifeline.cut()
             if isinstance(error, OSError):
@@ -131,6 +132,10 @@ class Supervisor:
             process.wait(seconds)
         return process.returncode is not None
 
+    def interrupt(self) -> None:
+        """Do what Ctrl-C does: the first time, tasks get their grace period; the second time, they are killed."""
+        self._child().send_signal(signal.SIGINT)
+
     def end(self, patience: float) -> None:
         """End the run: SIGTERM, which keeps the grace period; after `patience` seconds by force."""
         process = self._child()
@@ -144,9 +149,13 @@ class Supervisor:
 
     def close(self, run: RunDirectory) -> None:
         """Close the lifeline, once it has ended, and leave what it printed in the run's directory."""
-        self._lifeline.cut()
+        self.release()
         with suppress(OSError):
             shutil.copyfile(self._console, run.console)
+
+    def release(self) -> None:
+        """Close the lifeline, once it has ended."""
+        self._lifeline.cut()
 
     def problems(self) -> list[str]:
         lines = self._console.read_text(errors="replace").splitlines()
@@ -166,14 +175,14 @@ class Supervisor:
             raise ClusterkitError(f"{what}. A fork of it can neither wait for the run nor end it.")
         return self._process
 
-    def _start(self, job: Gathered, output: int) -> subprocess.Popen[bytes]:
+    def _start(self, job: Gathered, output: int, words: Sequence[str]) -> subprocess.Popen[bytes]:
         # Nobody else can open the file: the job may have secrets, which must not be on a command line.
         with os.fdopen(os.memfd_create("clusterkit-job", os.MFD_CLOEXEC), "w+b") as asked:
             pickle.dump(ApiRequest(job, self._lifeline.end, session()), asked)
             asked.seek(0)
             # -P: whatever lies in the current directory, the supervisor imports what it needs.
             return subprocess.Popen(
-                [sys.executable, "-P", "-c", code_of("clusterkit.cli.started")],
+                [sys.executable, "-P", "-c", code_of("clusterkit.cli.started"), *words],
                 stdin=asked,
                 stdout=output,
                 stderr=output,
@@ -201,6 +210,8 @@ def environment(home: Path) -> dict[str, str]:
     """This process's, with which the supervisor and its tasks find the clusterkit that this process has."""
     found = {**os.environ, "CLUSTERKIT_HOME": str(home)}
     found.pop(MARK, None)  # the new run is no part of the one that this process may be in
+    if found.get("MPLBACKEND", "").startswith("module://matplotlib_inline"):
+        del found["MPLBACKEND"]  # of a notebook, in which tasks can't draw
     if not _is_installed():  # a checkout that is on this process's path; it need not be on every one's
         found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
     return found

@@ -126,7 +126,8 @@ def run(words: Sequence[str], asked: object = None) -> NoReturn:
     open_streams()
     with exit_if_unwritten():
         try:
-            sys.exit(cli(words, auto_envvar_prefix="CLUSTERKIT", obj=asked))
+            name = "clusterkit" if sys.argv[0] == "-c" else None  # as a child of a Python process
+            sys.exit(cli(words, name, auto_envvar_prefix="CLUSTERKIT", obj=asked))
         except Exception:
             from clusterkit.cli.terminal import exit_on_error  # which `--help` does without
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from clusterkit.cli.help import Command
-from clusterkit.cli.terminal import say
+from clusterkit.cli.terminal import is_screen, say
 from clusterkit.job.foreign import meant
 
 USUAL = "job.toml"
@@ -63,7 +63,7 @@ class JobCommand(Command):
 
 def _is_wanted(ctx: click.Context) -> bool:
     """Whether to read the job file that is here: a terminal is asked, anybody else is told."""
-    if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+    if sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr):
         return click.confirm(f"No program is given. Read {USUAL}?", default=True, err=True)
     say(f"No program is given, so {USUAL} is read: clusterkit {ctx.info_name} -f {USUAL}")
     return True

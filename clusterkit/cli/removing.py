@@ -13,7 +13,7 @@ from clusterkit.cli.addressing import RunId
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, say
+from clusterkit.cli.terminal import echo, exit_on_error, is_screen, say
 from clusterkit.words.errors import ClusterkitError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _confirmed(name: str, whole: str) -> bool:
 
 
 def _is_on_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    return sys.stdin.isatty() and is_screen(sys.stderr)
 
 
 @click.command(

@@ -12,8 +12,11 @@ from clusterkit.warm.warm_client import ApiRequest
 
 
 def main() -> None:
-    """Run the job. Options that are in the environment are below those that are asked for."""
+    """Run the job, quietly unless the command line says otherwise.
+
+    Options in the environment are below those that are asked for.
+    """
     asked: ApiRequest = pickle.load(sys.stdin.buffer)
     with Path(os.devnull).open("rb") as nothing:
         os.dup2(nothing.fileno(), 0)
-    run(["up", "--quiet", "--no-color"], asked)
+    run(sys.argv[1:] or ["up", "--quiet", "--no-color"], asked)

@@ -11,7 +11,7 @@ import click
 from clusterkit.cli.help import option
 from clusterkit.cli.job_command import JobCommand
 from clusterkit.cli.options import display_options, given, job_options, only_option, program_argument
-from clusterkit.cli.terminal import echo, exit_on_error, say, status_group, use_color
+from clusterkit.cli.terminal import echo, exit_on_error, is_screen, say, status_group, use_color
 
 if TYPE_CHECKING:
     from clusterkit.job.options import Gathered
@@ -103,7 +103,7 @@ def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
     from clusterkit.words.job import Breakpoints
 
     job = prepared.job
-    shown = sys.stdin is not None and sys.stdin.isatty() and (sys.stdout.isatty() or sys.stderr.isatty())
+    shown = sys.stdin is not None and sys.stdin.isatty() and (is_screen(sys.stdout) or is_screen(sys.stderr))
     if apart or not shown or job.hosts.count or job.debug.breakpoints is not Breakpoints.AUTO:
         return prepared
     return replace(prepared, job=replace(job, debug=replace(job.debug, breakpoints=Breakpoints.HOLD)))

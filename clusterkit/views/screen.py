@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from clusterkit.text.printable import COLOR, columns
+from clusterkit.views.colors import is_notebook
 
 REFRESH = 0.25  # seconds between two looks at what the lowest line says
 AT_ONCE = 1024  # chunks that one system call writes at most
@@ -24,7 +25,9 @@ Lowest = Callable[[int], str]  # what the lowest line says in so many columns
 
 def is_screen(stream: TextIO | None) -> bool:
     """Whether printed text can be overwritten there."""
-    return stream is not None and stream.isatty() and os.environ.get("TERM", "dumb") not in ("", "dumb")
+    if stream is None or not stream.isatty() or is_notebook(os.environ):
+        return False
+    return os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def has_terminal(descriptor: int, group: int) -> bool:

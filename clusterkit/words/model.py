@@ -83,6 +83,9 @@ class ProgramKind(enum.StrEnum):
     COMMAND = "command"  # anything else that can be executed
 
 
+CALLS, PICKLED = "/clusterkit/task/call.py", ".pkl"
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """The program of every task; `target` is a path, a module name or a command."""
@@ -92,6 +95,8 @@ class Program:
     args: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if self.target.endswith(CALLS) and self.args:  # a function of `Cluster`: the file has its name
+            return f"{self.args[0].rpartition('/')[2].removesuffix(PICKLED)}()"
         return f"-m {self.target}" if self.kind is ProgramKind.MODULE else self.target
 
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
 import click
 import pytest
 
-from clusterkit.api.options import check_names, gathered
+from clusterkit.api.options import RUNNER, check_names, gathered, name_of
 from clusterkit.cli.options import given
 from clusterkit.cli.up import command
 from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionKind, Options, env_flags
+from clusterkit.words.model import Program, ProgramKind
 
 
 @pytest.mark.parametrize(
@@ -109,3 +111,33 @@ def test_a_wrong_keyword_is_described_as_a_wrong_flag(name: str) -> None:
         flag = given(context.params)
     keyword = gathered(None, (), cast(Options, {name: value}))
     assert (keyword.problems, keyword.wrong) == (flag.problems, flag.wrong)
+
+
+class Trainer:
+    """An object that can be called."""
+
+    def __call__(self) -> None: ...
+
+    def fit(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (Trainer().fit, "Trainer.fit"),
+        (Trainer(), "Trainer"),
+        (partial(Trainer().fit), "Trainer.fit"),
+        (lambda: None, "lambda"),
+        (print, "print"),
+    ],
+)
+def test_lists_show_the_name_of_a_function(function: Any, name: str) -> None:
+    """It is that of the file that has the function, and so the program's, wherever runs are listed."""
+    assert name_of(function) == name
+    assert str(Program(ProgramKind.SCRIPT, RUNNER, (f"/tmp/clusterkit-x/{name}.pkl",))) == f"{name}()"
+
+
+def test_other_programs_keep_theirs() -> None:
+    """Also a file of that name, and without a function."""
+    assert str(Program(ProgramKind.SCRIPT, "task/call.py", ("a.pkl",))) == "task/call.py"
+    assert str(Program(ProgramKind.SCRIPT, RUNNER)) == RUNNER

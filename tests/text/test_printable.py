@@ -78,8 +78,11 @@ def test_nothing_that_acts_is_left(text: str, color: bool) -> None:
         (None, {"CLICOLOR_FORCE": "0"}, False, False),
         (None, {"TERM": "dumb"}, True, False),
         (None, {"TERM": "xterm"}, True, True),
+        (None, {"TERM": "xterm-color", "PAGER": "cat", "GIT_PAGER": "cat", "FORCE_COLOR": "1"}, True, False),
+        (True, {"TERM": "xterm-color", "PAGER": "cat", "GIT_PAGER": "cat"}, True, True),
+        (None, {"TERM": "xterm-color", "PAGER": "less", "FORCE_COLOR": "1"}, True, True),
     ],
 )
 def test_who_decides_on_colors(asked: bool | None, environment: dict[str, str], is_terminal: bool, wants: bool) -> None:
-    """The flag, then NO_COLOR, then FORCE_COLOR, then the terminal."""
+    """The flag, then NO_COLOR, then a notebook, then FORCE_COLOR, then the terminal."""
     assert wants_color(asked, environment, is_terminal) is wants

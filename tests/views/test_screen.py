@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from clusterkit.views import screen as screen_module
-from clusterkit.views.screen import FREE, Screen
+from clusterkit.views.screen import FREE, Screen, is_screen
 from tests.terminal import Terminal, resize
 
 
@@ -130,3 +130,25 @@ def test_whatever_comes_the_lines_are_whole_and_the_lowest_line_is_below(pair: P
     pair.screen.end()
     terminal.write(pair.written())
     assert terminal.lines() == expected
+
+
+@pytest.mark.parametrize(
+    ("variables", "can"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm-color", "PAGER": "cat", "GIT_PAGER": "cat"}, False),  # `!` in a notebook
+        ({"TERM": "xterm-color", "PAGER": "less"}, True),
+    ],
+)
+def test_not_every_terminal_can_redraw(
+    variables: dict[str, str], can: bool, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """TERM says so, and a notebook in its own way; a file never can."""
+    for name in ("TERM", "PAGER", "GIT_PAGER"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with os.fdopen(os.dup(pair.slave), "w") as terminal, open(os.devnull, "w") as file:  # noqa: PTH123
+        assert is_screen(terminal) is can
+        assert not is_screen(file)

@@ -1,0 +1,59 @@
+"""The outputs of a cell that shows a run: its tabs, and what is in them, which is replaced while the run is live."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from IPython.display import display
+
+from clusterkit.cli.looking import RunSnapshot
+from clusterkit.notebook.output import Output
+from clusterkit.notebook.page import panes, tabs
+from clusterkit.views.statusline import status_line
+
+WIDTH = 100  # columns of the status line
+
+
+class Display:
+    """Shows a run in the cell that waits for it."""
+
+    def __init__(self, run_id: str) -> None:
+        self._key = f"clusterkit-{run_id}".replace(".", "-")
+        self._shown: Mapping[str, str] | None = None
+
+    def __call__(self, output: Output, look: RunSnapshot | None, over: bool) -> None:
+        """Show what is new."""
+        if look is None:
+            if over:
+                print("\n".join(output.report))
+            return
+        content = panes(self._key, output, "" if over and output.report else _status(look))
+        if content == self._shown:
+            return
+        if self._shown is None:
+            _show(tabs(self._key, output.tasks), f"{self._key}-tabs")
+        _show(content, self._key, update=self._shown is not None)
+        self._shown = content
+
+
+def _show(content: Mapping[str, str], name: str, update: bool = False) -> None:
+    display(content, raw=True, display_id=name, update=update)  # type: ignore[no-untyped-call]
+
+
+def _status(look: RunSnapshot) -> str:
+    return status_line(look.status, time.time(), WIDTH) or f"run {look.run.run_id} {look.state}"
+
+
+class Printing:
+    """Prints what a command prints that shows no tasks, such as `up -d`."""
+
+    def __init__(self) -> None:
+        self._printed = 0
+
+    def __call__(self, output: Output, look: RunSnapshot | None, over: bool) -> None:
+        """Print what is new."""
+        new = output.report[self._printed :]
+        self._printed += len(new)
+        if new:
+            print("\n".join(new))

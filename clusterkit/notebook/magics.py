@@ -1,0 +1,117 @@
+"""`%cluster` runs a command of clusterkit, `%%cluster` a cell as the program of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from IPython.core.interactiveshell import ExecutionInfo, ExecutionResult, InteractiveShell
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
+
+from clusterkit.api.cluster import Cluster, live
+from clusterkit.api.supervisor import Temporary
+from clusterkit.cli import OTHER_NAMES
+from clusterkit.cli.up import command as up
+from clusterkit.notebook.clusters import Clusters
+from clusterkit.notebook.commands import run_command
+from clusterkit.notebook.display import Display, Printing
+from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
+from clusterkit.notebook.running import CellFailed, CellRun
+from clusterkit.store.store import new_run_id, state_dir
+from clusterkit.words.errors import BadJob, ClusterkitError
+
+
+@contextmanager
+def in_a_sentence() -> Iterator[None]:
+    """Show the errors of clusterkit without a traceback."""
+    try:
+        yield
+    except CellFailed:
+        raise
+    except ClusterkitError as error:
+        raise CellFailed(str(error)) from None
+
+
+@magics_class
+class ClusterMagics(Magics):
+    """The magics of clusterkit."""
+
+    def __init__(self, shell: InteractiveShell) -> None:
+        super().__init__(shell)
+        self._shell = shell
+        self._programs = Temporary()  # until the kernel ends: a failure is explained with the lines of its program
+        self.clusters = Clusters()
+        self._cell, self._known = "", set(live)
+        self._left: dict[str, list[Callable[[], None]]] = {}  # by cell: what ends each run that it has left
+
+    def before(self, info: ExecutionInfo) -> None:
+        """End what this cell has left when it ran before."""
+        self._cell = info.cell_id or str(info.raw_cell)
+        self._known = set(live)
+        self.clusters.waited.clear()
+        for end in self._left.pop(self._cell, []):
+            end()
+
+    def after(self, result: ExecutionResult) -> None:
+        """Note the runs of `Cluster` that the cell leaves; an interrupt has ended those that it waited for."""
+        if isinstance(result.error_in_exec, KeyboardInterrupt):
+            for cluster in self.clusters.waited:
+                _end_cluster(cluster)
+        for cluster in live - self._known:
+            self._left.setdefault(self._cell, []).append(partial(_end_cluster, cluster))
+
+    @line_magic("cluster")  # type: ignore[arg-type]
+    def command(self, line: str) -> None:
+        """Run a command of clusterkit, as in a terminal: `%cluster ps`; without one, list them."""
+        with in_a_sentence():
+            words = words_of(line)
+            if words and OTHER_NAMES.get(words[0], words[0]) == "up":
+                self._up(words[1:])
+            else:
+                run_command(words or ["--help"])
+
+    @cell_magic("cluster")  # type: ignore[arg-type]
+    def cell(self, line: str, cell: str) -> None:
+        """Run this cell as a cluster, in fresh processes: `%%cluster --workers 2 --ps 1`.
+
+        The options are those of `clusterkit up`. `--with model_fn,data` takes along what the notebook has under these
+        names; after `--` come the program's arguments.
+        """
+        with in_a_sentence():
+            self._up(self._words_for(cell, cell_line(line)))
+
+    def _words_for(self, cell: str, asked: CellLine) -> list[str]:
+        """Write the program; return the words of `up`."""
+        if given := up.make_context("up", [*asked.options], resilient_parsing=True).params.get("program"):
+            raise BadJob([f"The cell is the program, so {given[0]!r} can't be one. Its arguments stand after `--`."])
+        file = self._programs.path / f"cell-{len(self._shell.user_ns['In']) - 1}.py"
+        pickled = file.with_suffix(".pkl") if asked.names else None
+        if pickled is not None:
+            hidden = self._shell.user_ns_hidden
+            known = {name: value for name, value in self._shell.user_ns.items() if name not in hidden}
+            taken_along(asked.names, known, pickled)
+        file.write_text(source(cell, [str(Path.cwd())], pickled), errors="surrogatepass")
+        return [*asked.options, "--", str(file), *asked.args]
+
+    def _up(self, words: Sequence[str]) -> None:
+        params = up.make_context("up", [*words], resilient_parsing=True).params
+        run_id = params.get("run_id") or new_run_id()
+        words = ["up", *(() if params.get("run_id") else ("--run-id", run_id)), "--no-color", *words]
+        detached = bool(params.get("detach"))
+        run = CellRun(words, run_id, state_dir(), detached)
+        run.wait(Printing() if detached else Display(run_id))
+        if detached:
+            self._left.setdefault(self._cell, []).append(partial(_end_run, run))
+
+
+def _end_run(run: CellRun) -> None:
+    if run.run.is_live():
+        run_command(["down", run.run.run_id])
+
+
+def _end_cluster(cluster: Cluster) -> None:
+    if cluster.running:
+        cluster.stop()
+        print(f"The run {cluster.run_id} was stopped.")

@@ -1,0 +1,103 @@
+"""The program that a cell is: its file, and the line of the magic."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from clusterkit.job.spec import UNFIT
+from clusterkit.task import call
+from clusterkit.text.spelling import did_you_mean
+from clusterkit.words.errors import BadJob
+
+WITH = "--with"
+
+
+@dataclass(frozen=True, slots=True)
+class CellLine:
+    """The line of `%%cluster`: options of `up`, names of the notebook that the program has, the program's arguments."""
+
+    options: Sequence[str]
+    names: Sequence[str] = ()
+    args: Sequence[str] = ()
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line, as a shell splits it. Raises BadJob."""
+    if UNFIT.search(line):
+        raise BadJob(["The line of the magic has a NUL character or half a character in it."])
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise BadJob([f"The line of the magic can't be split into words: {error}."]) from None
+
+
+def cell_line(line: str) -> CellLine:
+    """Parse the line of `%%cluster`. Raises BadJob."""
+    options, names = list[str](), list[str]()
+    words = iter(words_of(line))
+    for word in words:
+        if word == "--":
+            break
+        if word == WITH:
+            names += next(words, "").split(",")
+        elif word.startswith(f"{WITH}="):
+            names += word.partition("=")[2].split(",")
+        else:
+            options.append(word)
+    if wrong := [name for name in names if not name.isidentifier()]:
+        raise BadJob([f"{WITH} {name!r}: it has to be a name, such as {WITH} model_fn,data" for name in wrong])
+    return CellLine(options, tuple(dict.fromkeys(names)), tuple(words))
+
+
+def taken_along(names: Sequence[str], known: Mapping[str, Any], file: Path) -> None:
+    """Pickle what the notebook has under these names. Raises BadJob, with each one that does not work."""
+    problems, values = list[str](), {}
+    for name in names:
+        if name not in known:
+            own = [one for one in known if not one.startswith("_")]
+            problems.append(f"{WITH} {name}: the notebook has no such name. {did_you_mean(name, own, 'It has')}")
+            continue
+        try:
+            call.dumps(known[name])
+            values[name] = known[name]
+        except Exception as error:
+            problems.append(f"{WITH} {name}: it can't be pickled: {type(error).__name__}: {error}")
+    if problems:
+        raise BadJob(problems)
+    file.write_bytes(call.dumps(values))  # together, so that what they share stays shared
+
+
+def source(cell: str, path: Sequence[str], pickled: Path | None) -> str:
+    """The program. Its lines have the numbers that they have in the cell: the first one stands for the magic's.
+
+    `path` stands in front of `sys.path`, in the place of the file's directory; `pickled` is what is taken along.
+    """
+    future, rest = _without_future(cell)
+    first = [*future, "import sys", f"sys.path[:1] = {list(path)!r}"]
+    if pickled is not None:
+        loaded = f"__import__('pickle').loads(__import__('pathlib').Path({str(pickled)!r}).read_bytes())"
+        first.append(f"globals().update({loaded})")
+    return "; ".join([*first, "del sys"]) + "\n" + rest
+
+
+def _without_future(cell: str) -> tuple[list[str], str]:
+    """The cell's `from __future__` statements, which have to come first, and the cell without them."""
+    try:
+        nodes = [node for node in ast.parse(cell).body if isinstance(node, ast.ImportFrom)]
+    except (SyntaxError, ValueError):
+        return [], cell  # Python says what is wrong with it
+    lines = [*map(str.encode, cell.split("\n"))]  # columns are counted in bytes
+    statements = [node for node in nodes if node.module == "__future__" and node.level == 0]
+    for node in reversed(statements):
+        last = node.end_lineno or node.lineno
+        after = lines[last - 1][node.end_col_offset :]
+        lines[node.lineno - 1 : last] = [
+            lines[node.lineno - 1][: node.col_offset] + b"pass" + after,
+            *[b""] * (last - node.lineno),
+        ]
+    return [*map(ast.unparse, statements)], b"\n".join(lines).decode()

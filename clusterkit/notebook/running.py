@@ -1,0 +1,121 @@
+"""A run that a cell waits for: `clusterkit up` as a child of the kernel, shown while it runs, ended by an interrupt."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from clusterkit.api.supervisor import Supervisor
+from clusterkit.cli.looking import RunSnapshot
+from clusterkit.job.options import Gathered
+from clusterkit.notebook.output import Output
+from clusterkit.store.store import RunStore
+from clusterkit.system.process import first_readable
+from clusterkit.words.errors import ClusterkitError
+
+EVERY = 0.1  # seconds between two updates, at least
+PIECE = 1 << 16  # bytes of output that are read at a time
+SILENT = 1.0  # seconds without output after the end of the supervisor, before the rest is given up
+STOP = 60.0  # seconds for an orderly end, before it is forced
+
+
+class CellFailed(ClusterkitError):
+    """The command of a cell failed. The notebook shows the sentence, without a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [f"clusterkit: {self}"]
+
+
+class Shows(Protocol):
+    """Shows a run; `look` is None until there is a run."""
+
+    def __call__(self, output: Output, look: RunSnapshot | None, over: bool) -> None: ...
+
+
+class CellRun:
+    """A run that belongs to the kernel: with that, it ends. Everything happens in the thread that waits for it.
+
+    `detached`: the command is `up -d`, after which the run continues.
+    """
+
+    def __init__(self, words: Sequence[str], run_id: str, home: Path, detached: bool = False) -> None:
+        self._detached = detached
+        self.run = RunStore(home).run(run_id)
+        self.output = Output()
+        self._look: RunSnapshot | None = None
+        self._pipe, other = os.pipe2(os.O_CLOEXEC)
+        self._open = True
+        try:
+            console = Path(f"/proc/self/fd/{other}")  # a pipe that can be opened, as the file of other runs
+            self._supervisor = Supervisor(Gathered({}), run_id, home, console, words)
+        except BaseException:
+            os.close(self._pipe)
+            raise
+        finally:
+            os.close(other)
+
+    def wait(self, show: Shows) -> None:
+        """Show the run until it is over. An interrupt ends the run, the second one now. Raises CellFailed."""
+        interrupts = 0
+        try:
+            while True:
+                try:
+                    self._watch(show)
+                    break
+                except KeyboardInterrupt:
+                    interrupts += 1
+                    if interrupts > 2:
+                        raise
+                    self._supervisor.interrupt()
+        finally:
+            if not self._supervisor.wait(0.0):
+                self._supervisor.end(STOP if interrupts < 2 else 0.0)
+            if interrupts and self._detached:
+                self._supervisor.release()  # which ends it
+            self._close()
+        if self._supervisor.exit_code:
+            raise CellFailed(self._failure())
+
+    def _failure(self) -> str:
+        result = self.run.result()
+        if result is not None:
+            return f"The run {self.run.run_id} {result.state}: {result.reason}."
+        return f"The run {self.run.run_id} was lost." if self.run.path.exists() else "Nothing was started."
+
+    def _watch(self, show: Shows) -> None:
+        due, read_at = 0.0, time.monotonic()
+        while self._open:
+            if first_readable((self._pipe,), EVERY) is not None:
+                self._read()
+                read_at = time.monotonic()
+            elif self._supervisor.exit_code is not None and time.monotonic() - read_at > SILENT:
+                break
+            if (now := time.monotonic()) >= due:
+                self._refresh()
+                show(self.output, self._look, False)
+                due = now + EVERY
+        self.output.end()
+        self._supervisor.wait(STOP)
+        self._refresh()
+        show(self.output, self._look, True)
+
+    def _read(self) -> None:
+        chunk = os.read(self._pipe, PIECE)
+        self._open = bool(chunk)
+        self.output.feed(chunk)
+
+    def _refresh(self) -> None:
+        if self._look is None and self.run.job_file.exists():
+            look = RunSnapshot(self.run)
+            self._look = look if look.info is not None else None
+            self.output.tasks = [*map(str, look.info.job.tasks)] if look.info is not None else ()
+        elif self._look is not None:
+            self._look.refresh()
+
+    def _close(self) -> None:
+        os.close(self._pipe)
+        if not (self._detached and self.run.is_live()):
+            self._supervisor.release()
