@@ -21,6 +21,7 @@ nbformat = Lazily("nbformat")
 @pytest.fixture(scope="module")
 def notebooks() -> Any:
     """docs/notebooks.py as a module. The event loop of Jupyter's client stays, with its descriptors."""
+    pytest.importorskip("nbclient", reason="make setup installs it")
     jupyter.ensure_event_loop()
     return module_at(ROOT / "docs/notebooks.py")
 

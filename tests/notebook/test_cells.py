@@ -8,14 +8,17 @@ import signal
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from jupyter_core.utils import ensure_event_loop
 
 from clusterkit.store.store import RunStore
-from tests.notebook.kernel import Kernel
 from tests.support import CHILDREN, processes_of, wait_until
 
+if TYPE_CHECKING:
+    from tests.notebook.kernel import Kernel
+
+pytest.importorskip("ipykernel", reason="make setup installs it")
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 WAITS = "import os, time\nprint('up', os.environ['CLUSTERKIT_TASK'], flush=True)\ntime.sleep(300)\n"
@@ -24,12 +27,16 @@ WAITS = "import os, time\nprint('up', os.environ['CLUSTERKIT_TASK'], flush=True)
 @pytest.fixture(scope="module", autouse=True)
 def loop() -> None:
     """The event loop of Jupyter's blocking clients: it stays, with its descriptors."""
+    from jupyter_core.utils import ensure_event_loop
+
     ensure_event_loop()
 
 
 @pytest.fixture
 def kernel(home: Path, tmp_path: Path) -> Iterator[Kernel]:
     """A kernel in the test's directory; it and all of its runs are ended after the test."""
+    from tests.notebook.kernel import Kernel
+
     started = Kernel(home, tmp_path)
     yield started
     started.end()
