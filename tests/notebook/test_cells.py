@@ -133,6 +133,16 @@ def test_an_interrupt_ends_the_cluster_that_a_cell_waits_for(kernel: Kernel, hom
     assert [*states(home).values()] == ["stopped"]
 
 
+def test_an_interrupt_ends_a_run_that_is_not_ready_yet(kernel: Kernel, home: Path) -> None:
+    """While `-d` waits for its tasks, the run is the cell's."""
+    running = kernel.start(f"%%cluster -d --workers 2\n{WAITS}")
+    wait_until(lambda: "up" in "".join(log.read_text() for log in home.glob("runs/*/tasks/*/*.log")), 20, "a start")
+    kernel.manager.interrupt_kernel()
+    assert running.end().failed
+    own = {kernel.manager.provisioner.pid}  # type: ignore[union-attr]
+    wait_until(lambda: not processes_of(home).keys() - own, 30, lambda: f"the end of {processes_of(home)}")
+
+
 def test_the_second_interrupt_kills(kernel: Kernel, home: Path) -> None:
     """A task that clings to life does not keep the cell."""
     code = "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('clings', flush=True)\ntime.sleep(300)"
