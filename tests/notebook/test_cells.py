@@ -83,6 +83,7 @@ MISTAKES = {
     "%%cluster --workers 2 train.py\npass": "The cell is the program",
     "%%cluster --with nothing\npass": "--with nothing: the notebook has no such name.",
     "%cluster up missing.py": "missing.py",
+    "%cluster up --run-id ../x main.py": "can't be the name of a run",
     "%cluster ps": "No run is live.",
     "%cluster lgos": "No such command 'lgos'",
     "%cluster kill 'worker": "can't be split into words",
@@ -107,6 +108,8 @@ def test_a_program_of_a_file_and_commands(kernel: Kernel, tmp_path: Path) -> Non
     assert re.search(r"succeeded .* main\.py", listed.text)
     run = re.findall(r"run (\S+) succeeded", cell.text)[0]
     assert kernel.run(f"%cluster logs --run {run} worker:1").text.count("from a file") == 1
+    again = kernel.run(f"%cluster up --run-id {run} main.py")
+    assert again.text == f"clusterkit: A run {run} already exists. Choose another --run-id, or omit it."
     assert "Usage: clusterkit" in kernel.run("%cluster").text
 
 
