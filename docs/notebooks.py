@@ -18,6 +18,11 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parent / "notebooks").glob("*.ipynb"))
 LIMIT = 60  # seconds for a cell
 SHOWN_HOME = "~/.local/state/clusterkit"
+SHOWN = (
+    (r"/tmp/clusterkit-\w+", "/tmp/clusterkit"),
+    (r"/[\w./-]+/site-packages/", "…/site-packages/"),
+    (r"/tmp/tmp\w+/", ""),
+)
 
 
 def execute(path: Path, home: Path) -> Any:
@@ -36,7 +41,9 @@ def cleaned(notebook: Any, home: Path) -> Any:
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
     text = nbformat.writes(notebook).replace(str(home), SHOWN_HOME)
-    return nbformat.reads(re.sub(r"/tmp/clusterkit-\w+", "/tmp/clusterkit", text), as_version=4)
+    for pattern, shown in SHOWN:
+        text = re.sub(pattern, shown, text)
+    return nbformat.reads(text, as_version=4)
 
 
 def main() -> None:

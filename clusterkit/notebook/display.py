@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from clusterkit.cli.looking import RunSnapshot
@@ -21,12 +22,15 @@ class Display:
     def __init__(self, run_id: str) -> None:
         self._key = f"clusterkit-{run_id}".replace(".", "-")
         self._shown: Mapping[str, str] | None = None
+        self._replaces = hasattr(get_ipython(), "kernel")  # IPython in a terminal prints each update
 
     def __call__(self, output: Output, look: RunSnapshot | None, over: bool) -> None:
         """Show what is new."""
         if look is None:
             if over:
                 print("\n".join(output.report))
+            return
+        if not (over or self._replaces):
             return
         content = panes(self._key, output, "" if over and output.report else _status(look))
         if content == self._shown:

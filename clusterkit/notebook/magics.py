@@ -19,8 +19,8 @@ from clusterkit.notebook.commands import run_command
 from clusterkit.notebook.display import Display, Printing
 from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
 from clusterkit.notebook.running import CellFailed, CellRun
-from clusterkit.store.store import new_run_id, state_dir
-from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
+from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
 
 
 @contextmanager
@@ -98,6 +98,10 @@ class ClusterMagics(Magics):
     def _up(self, words: Sequence[str]) -> None:
         params = up.make_context("up", [*words], resilient_parsing=True).params
         run_id = params.get("run_id") or new_run_id()
+        if not RUN_ID.fullmatch(run_id):
+            raise BadJob([f"--run-id {run_id!r} can't be the name of a run."])
+        if RunStore().run(run_id).path.exists() and not params.get("continues"):
+            raise RunDirectoryError(f"A run {run_id} already exists. Choose another --run-id, or omit it.")
         words = ["up", *(() if params.get("run_id") else ("--run-id", run_id)), "--no-color", *words]
         detached = bool(params.get("detach"))
         run = CellRun(words, run_id, state_dir(), detached)

@@ -20,7 +20,7 @@ import clusterkit
 from clusterkit.job.options import OPTIONS
 from clusterkit.words.events import Event
 
-HEAVY = {"tensorflow", "rich", "pydantic", "click", "cloudpickle", "pytest", "asyncio", "psutil"}
+HEAVY = {"IPython", "tensorflow", "rich", "pydantic", "click", "cloudpickle", "pytest", "asyncio", "psutil"}
 
 
 def loaded_by(statement: str) -> set[str]:

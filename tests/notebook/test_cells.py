@@ -8,14 +8,17 @@ import signal
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-from jupyter_core.utils import ensure_event_loop
 
 from clusterkit.store.store import RunStore
-from tests.notebook.kernel import Kernel
 from tests.support import CHILDREN, processes_of, wait_until
 
+if TYPE_CHECKING:
+    from tests.notebook.kernel import Kernel
+
+pytest.importorskip("ipykernel", reason="make setup installs it")
 pytestmark = [pytest.mark.process, pytest.mark.slow]
 
 WAITS = "import os, time\nprint('up', os.environ['CLUSTERKIT_TASK'], flush=True)\ntime.sleep(300)\n"
@@ -24,12 +27,16 @@ WAITS = "import os, time\nprint('up', os.environ['CLUSTERKIT_TASK'], flush=True)
 @pytest.fixture(scope="module", autouse=True)
 def loop() -> None:
     """The event loop of Jupyter's blocking clients: it stays, with its descriptors."""
+    from jupyter_core.utils import ensure_event_loop
+
     ensure_event_loop()
 
 
 @pytest.fixture
 def kernel(home: Path, tmp_path: Path) -> Iterator[Kernel]:
     """A kernel in the test's directory; it and all of its runs are ended after the test."""
+    from tests.notebook.kernel import Kernel
+
     started = Kernel(home, tmp_path)
     yield started
     started.end()
@@ -76,6 +83,7 @@ MISTAKES = {
     "%%cluster --workers 2 train.py\npass": "The cell is the program",
     "%%cluster --with nothing\npass": "--with nothing: the notebook has no such name.",
     "%cluster up missing.py": "missing.py",
+    "%cluster up --run-id ../x main.py": "can't be the name of a run",
     "%cluster ps": "No run is live.",
     "%cluster lgos": "No such command 'lgos'",
     "%cluster kill 'worker": "can't be split into words",
@@ -100,6 +108,8 @@ def test_a_program_of_a_file_and_commands(kernel: Kernel, tmp_path: Path) -> Non
     assert re.search(r"succeeded .* main\.py", listed.text)
     run = re.findall(r"run (\S+) succeeded", cell.text)[0]
     assert kernel.run(f"%cluster logs --run {run} worker:1").text.count("from a file") == 1
+    again = kernel.run(f"%cluster up --run-id {run} main.py")
+    assert again.text == f"clusterkit: A run {run} already exists. Choose another --run-id, or omit it."
     assert "Usage: clusterkit" in kernel.run("%cluster").text
 
 
@@ -124,6 +134,16 @@ def test_an_interrupt_ends_the_cluster_that_a_cell_waits_for(kernel: Kernel, hom
     kernel.manager.interrupt_kernel()
     assert "KeyboardInterrupt" in running.end().text
     assert [*states(home).values()] == ["stopped"]
+
+
+def test_an_interrupt_ends_a_run_that_is_not_ready_yet(kernel: Kernel, home: Path) -> None:
+    """While `-d` waits for its tasks, the run is the cell's."""
+    running = kernel.start(f"%%cluster -d --workers 2\n{WAITS}")
+    wait_until(lambda: "up" in "".join(log.read_text() for log in home.glob("runs/*/tasks/*/*.log")), 20, "a start")
+    kernel.manager.interrupt_kernel()
+    assert running.end().failed
+    own = {kernel.manager.provisioner.pid}  # type: ignore[union-attr]
+    wait_until(lambda: not processes_of(home).keys() - own, 30, lambda: f"the end of {processes_of(home)}")
 
 
 def test_the_second_interrupt_kills(kernel: Kernel, home: Path) -> None:
