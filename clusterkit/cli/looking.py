@@ -9,6 +9,7 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
+from clusterkit.views.situations import ending, told
 from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
@@ -32,6 +33,14 @@ class RunSnapshot:
         """The run's state in one word."""
         result = None if self.live else self.run.result()
         return run_state(self.live, self.status.phase, result)
+
+    @property
+    def now(self) -> tuple[str, str]:
+        """What the run does now, or how it ended: a word and a sentence."""
+        if not self.live:
+            return self.state, ending(self.run.result() or self.status.result)
+        wall = time.time()
+        return told(self._ledger, wall, wall - (self.status.began or wall))
 
     def refresh(self) -> None:
         """Read what the run has written since."""
