@@ -95,7 +95,7 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         restarts=status.restarts,
         exit_code=None if result is None else result.exit_code,
         tensorboard=now.tensorboard if now.live else None,
-        resume=_resume(run.id, result, now, status),
+        resume=_resume(run, ledger.job, result, now, status),
     )
 
 
@@ -147,14 +147,18 @@ def _why(result: RunResult | None) -> str:
     return printable(result.finding or "") if result else ""
 
 
-def _resume(run_id: str, result: RunResult | None, now: Now, status: RunStatus) -> str | None:
+def _resume(run: Run, job: JobSpec, result: RunResult | None, now: Now, status: RunStatus) -> str | None:
+    """The command that resumes the run, as it can be typed."""
     if now.live:
         return None
     if result is None or result.lost or result.state is RunState.SUSPENDED:
-        return f"clusterkit up --run-id {run_id} --continue …"
-    if result.state is not RunState.SUCCEEDED and (result.checkpoint or status.checkpoint) is not None:
-        return f"clusterkit up --resume {run_id} …"
-    return None
+        words = f"--run-id {run.id} --continue"
+    elif result.state is not RunState.SUCCEEDED and (result.checkpoint or status.checkpoint) is not None:
+        words = f"--resume {run.id}"
+    else:
+        return None
+    command = command_of(replace(job, resume=None)) if run.command else "clusterkit up"
+    return clean(command.replace("clusterkit up", f"clusterkit up {words}", 1))
 
 
 def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[Cell]:

@@ -212,6 +212,23 @@ def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
     assert lock
 
 
+def test_the_command_to_resume_can_be_typed(now: list[float]) -> None:
+    """It has the whole command line, and no second --resume."""
+    told = Told(job(workers=2, resume="older"))
+    told.run.checkpoints("worker:0", 20)
+    result = RunResult(RunState.FAILED, 1, "it failed", checkpoint="ckpt-20")
+    now[0] = WALL + told.run.now
+    run, lock = on_disk(told, live=False)
+    page = LiveRun(run, here=False)
+    page.update()
+    assert page.model.board.get("run").resume == "clusterkit up --run-id r --continue --workers 2 --network virtual train.py"
+    run.write_result(result, Account())
+    page = LiveRun(run, here=False)
+    page.update()
+    assert page.model.board.get("run").resume == "clusterkit up --resume r --workers 2 --network virtual train.py"
+    assert lock
+
+
 def test_hostile_texts_cannot_act(now: list[float]) -> None:
     """An exception, a verdict and a reason with escapes are shown as text."""
     told = gang()

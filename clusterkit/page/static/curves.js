@@ -82,7 +82,7 @@ export class Curves {
       if (names.length) this.points = await this.source.series([...new Set(names)], ...range, POINTS);
       this.plot();
     } catch {
-      this.fetchSoon(PAUSE); // the banner says that the server is gone
+      this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
     } finally {
       this.busy = false;
     }

@@ -91,7 +91,10 @@ export function alone(column) {
   return there.filter((i, n) => column[i] !== null && column[there[n - 1]] == null && column[there[n + 1]] == null);
 }
 
-/** Curves on one axis, as uPlot wants them: [u, …columns]; `pick` chooses the columns of a curve. */
+/**
+ * Curves on one axis, as uPlot wants them: [u, …columns]; `pick` chooses the columns of a curve. uPlot takes a gap to be as
+ * long as its nulls: they go up to the next point of the same curve, over the points of all others.
+ */
 export function joined(curves, pick) {
   const axis = [...new Set(curves.flatMap((curve) => curve.u))].sort((a, b) => a - b);
   const place = new Map(axis.map((u, index) => [u, index]));
@@ -99,6 +102,7 @@ export function joined(curves, pick) {
     pick(curve).map((values) => {
       const column = new Array(axis.length).fill(undefined); // not a gap, but no point of this curve
       values.forEach((value, index) => (column[place.get(curve.u[index])] = value));
+      for (let i = 1; i < column.length; i += 1) if (column[i] === undefined && column[i - 1] === null) column[i] = null;
       return column;
     }),
   );
