@@ -11,7 +11,6 @@ from clusterkit.job.jobfile import job_text
 from clusterkit.job.options import command_of, options_of
 from clusterkit.job.plan import cluster_json, tf_config
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.ledger.situation import Doing
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.page.entities import Cell, Resolved, Run, TaskRow
 from clusterkit.store.directory import RunInfo
@@ -19,7 +18,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
-from clusterkit.views.situations import ending, told
+from clusterkit.views.situations import ending, speed_of, told
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import FaultInjected
@@ -91,7 +90,7 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         ended=now.ended,
         step=status.step,
         total=status.total,
-        speed=status.speed(now.wall) if now.live and doing == Doing.TRAINING else None,
+        speed=speed_of(ledger, now.wall, now.wall - now.began) if now.live else None,
         restarts=status.restarts,
         exit_code=None if result is None else result.exit_code,
         tensorboard=now.tensorboard if now.live else None,

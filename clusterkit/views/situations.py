@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.situation import Doing, Situation, situation_of
-from clusterkit.ledger.status import RunStatus
+from clusterkit.ledger.status import QUIET, RunStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
@@ -13,7 +13,7 @@ from clusterkit.views.narrate import failed
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
-QUIET = 10.0  # seconds without a step after which that is said
+MISSED = 4.0  # usual intervals between steps without one, after which that is said
 
 
 def told(ledger: Ledger, wall: float, now: float | None = None) -> tuple[str, str]:
@@ -21,6 +21,18 @@ def told(ledger: Ledger, wall: float, now: float | None = None) -> tuple[str, st
     at = ledger.now if now is None else max(now, ledger.now)
     found, run = situation_of(ledger), ledger.run
     return found.doing.value, printable(_sentence(found, run, wall, at))
+
+
+def speed_of(ledger: Ledger, wall: float, now: float) -> float | None:
+    """Steps per second, while the run trains and steps are reported; times as for `told`."""
+    found, speed = situation_of(ledger), ledger.run.speed(wall)
+    training = found.doing is Doing.TRAINING and not _is_quiet(found, speed, max(now, ledger.now))
+    return speed if training else None
+
+
+def _is_quiet(found: Situation, speed: float | None, now: float) -> bool:
+    usual = MISSED / speed if speed else 0.0
+    return found.stepped is not None and now - found.stepped > max(QUIET, usual)
 
 
 def _sentence(found: Situation, run: RunStatus, wall: float, now: float) -> str:
@@ -63,17 +75,17 @@ def _starting(run: RunStatus) -> str:
 
 
 def _training(found: Situation, run: RunStatus, wall: float, now: float) -> str:
-    quiet = None if found.stepped is None else now - found.stepped
-    slow = quiet is not None and quiet > QUIET
-    speed = None if slow else run.speed(wall)
+    speed = run.speed(wall)
+    slow = _is_quiet(found, speed, now)
+    speed = None if slow else speed
     parts = [_step(run, "Step ")] if run.step is not None else ["Training"]
     if speed is not None:
         parts.append(f"{speed:.1f} steps/s")
     if speed and run.total is not None and run.step is not None and run.total > run.step:
         parts.append(f"{shown((run.total - run.step) / speed)} left")
     text = ", ".join(parts)
-    if slow and quiet is not None:
-        text += f"; no step for {shown(quiet)}"
+    if slow and found.stepped is not None:
+        text += f"; no step for {shown(now - found.stepped)}"
     text += f". {named(found.aside)} {_are(found.aside)} paused or restarting; training continues" * bool(found.aside)
     return text + "." + "".join(f" Fault: {fault}." for fault in found.faults)
 

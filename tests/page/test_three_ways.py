@@ -43,6 +43,13 @@ def training() -> Told:
     return told
 
 
+def quiet() -> Told:
+    """Nobody has warned of a stall yet."""
+    told = training()
+    told._observe(ev.Ticked(), told.run.now + 9)
+    return told
+
+
 def stalled() -> Told:
     """No step for 60 s, for which worker:1 is blamed."""
     told = gang()
@@ -127,6 +134,7 @@ def lost() -> Told:
 RUNS: dict[Callable[[], Told], tuple[bool, str, tuple[str, ...]]] = {
     starting: (True, "starting", ("Every task is up; no step has been reported",)),
     training: (True, "training", ("Step 35", "steps/s")),
+    quiet: (True, "training", ("Step 35; no step for 11 s",)),
     stalled: (True, "stalled", ("No step for 1 min 2 s", "at step 30", "worker:1 hangs in the kernel")),
     paused: (True, "paused", ("worker:1 is paused for 2.0 s", "at step 30", "training waits")),
     paused_aside: (True, "training", ("Step 48", "worker:1 is paused or restarting; training continues")),
@@ -221,11 +229,12 @@ def test_the_command_to_resume_can_be_typed(now: list[float]) -> None:
     run, lock = on_disk(told, live=False)
     page = LiveRun(run, here=False)
     page.update()
-    assert page.model.board.get("run").resume == "clusterkit up --run-id r --continue --workers 2 --network virtual train.py"
+    rest = "--workers 2 --network virtual train.py"
+    assert page.model.board.get("run").resume == f"clusterkit up --run-id r --continue {rest}"
     run.write_result(result, Account())
     page = LiveRun(run, here=False)
     page.update()
-    assert page.model.board.get("run").resume == "clusterkit up --resume r --workers 2 --network virtual train.py"
+    assert page.model.board.get("run").resume == f"clusterkit up --resume r {rest}"
     assert lock
 
 
