@@ -64,7 +64,7 @@ PURE = (
     *("backends/local/reports", "backends/local/blocked_threads"),
     *("backends/link/frames", "backends/link/session", "backends/link/stream"),
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
-    *(f"ledger/{name}" for name in ("startup", "status", "stretch", "subjects")),
+    *(f"ledger/{name}" for name in ("pace", "situation", "startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
     *(f"exam/{name}" for name in ("equality", "model", "recording", "resume", "text")),
     *("check/averages", "check/case", "check/findings", "check/misplaced", "check/rules", "check/source"),

@@ -17,7 +17,7 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.takeover import report_of, result_of
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import JournalReader, Stamped
+from clusterkit.store.journal import JournalReader, Stamped, events_of
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.report import report
@@ -32,7 +32,7 @@ class LiveConsole:
         self._show, self._level = show, level
         info = run.info()
         self._arrivals, self._journal = Arrivals(run), JournalReader(run)
-        seen = self._journal.newest()
+        seen = events_of(self._journal.newest())
         before = [piece for piece in self._arrivals.new() if show.wants(piece.task)]
         self.console = Console(sys.stdout.fileno(), info.job.tasks if info else (), show)
         self._ledger = Ledger(info.job if info else None)

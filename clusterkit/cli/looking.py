@@ -9,6 +9,7 @@ from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
+from clusterkit.views.situations import ending, told
 from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
@@ -33,11 +34,21 @@ class RunSnapshot:
         result = None if self.live else self.run.result()
         return run_state(self.live, self.status.phase, result)
 
+    @property
+    def now(self) -> tuple[str, str]:
+        """What the run does now, or how it ended: a word and a sentence."""
+        if not self.live or self.status.result is not None:
+            result = self.run.result() or self.status.result
+            return run_state(False, self.status.phase, result), ending(result)
+        wall = time.time()
+        return told(self._ledger, wall, wall - (self.status.began or wall))
+
     def refresh(self) -> None:
         """Read what the run has written since."""
         self.live = self.run.is_live()  # first, so that everything written before the end is read below
-        for at, event in self._journal.newest():
-            self._ledger.take(at, event)
+        for line in self._journal.newest():
+            if (found := line.timed()) is not None:
+                self._ledger.take(*found)
 
     def row(self) -> dict[str, Any]:
         """The run, for `ls`."""

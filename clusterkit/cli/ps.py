@@ -21,9 +21,12 @@ def command(run: str | None, as_json: bool) -> None:
         look = RunSnapshot(choose(run, finished=False))
         rows = look.rows(Meter() if look.live else None)
         dashboard = look.run.dashboard_address() if look.live else None
+    word, text = look.now
     if as_json:
-        echo_json({"run_id": look.run.run_id, "state": look.state, "dashboard": dashboard, "tasks": rows})
+        now = {"state": look.state, "now": word, "text": text}
+        echo_json({"run_id": look.run.run_id, **now, "dashboard": dashboard, "tasks": rows})
         return
     echo(tasks_table(rows, terminal_width()), nl=False)
+    echo(f"{word.capitalize()}: {text}")
     if dashboard is not None:
         echo(f"Dashboard: {dashboard}")

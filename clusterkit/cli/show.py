@@ -44,6 +44,8 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
             {
                 "run_id": look.run.run_id,
                 "state": look.state,
+                "now": look.now[0],
+                "text": look.now[1],
                 "job": wire.encode(without_secrets(look.info.job)) if look.info else None,
                 "result": None if result is None else wire.encode(result),
                 "tasks": look.rows(None),
@@ -71,12 +73,12 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, color
 
     if result is not None:
         return report(result, look.run, color, recovered=recovered)
-    how = "is live" if look.live else "ended without a result"
+    word, text = look.now
     width = terminal_width()
     so_far = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
     slow = straggler_lines(recovered.stragglers)
     table = "".join(f"{line}\n" for line in [*recovery_lines(recovered, width), *so_far, *slow])
-    head = f"The run {look.run.run_id} {how}. Everything of it is in {look.run.path}"
+    head = f"The run {look.run.run_id} is {word}: {text} Everything of it is in {look.run.path}"
     return f"{head}\n{tasks_table(look.rows(None), width)}{table}"
 
 

@@ -9,6 +9,7 @@ from clusterkit.ledger.account import TimeAccount
 from clusterkit.ledger.attempts import Attempts
 from clusterkit.ledger.incident import Faults
 from clusterkit.ledger.incidents import Incidents
+from clusterkit.ledger.pace import Pace
 from clusterkit.ledger.startup import StartupLog
 from clusterkit.ledger.status import RunPhase, RunStatus, Stragglers
 from clusterkit.ledger.subjects import OfFault, OfProgram, OfRun, OfTask, Unrecorded
@@ -41,6 +42,7 @@ class Ledger:
         self.time = TimeAccount(self.incidents)
         self.startup = StartupLog(self.job)
         self.stragglers = Stragglers()
+        self.pace = Pace()
 
     @property
     def now(self) -> float:
@@ -49,9 +51,8 @@ class Ledger:
 
     def take(self, at: float, event: ev.Event, wall: float | None = None) -> None:
         """Take in an event, with the time of the run's clock and its wall time; by default, that is the same."""
-        before = self.now
+        before, wall = self.now, at if wall is None else wall
         self._advance(at, event)
-        wall = at if wall is None else wall
         if isinstance(event, ev.Progressed):
             self._progressed(self.now, wall, event)
             return
@@ -63,6 +64,7 @@ class Ledger:
             self._of_fault(self.now, event)
         elif not isinstance(event, Unrecorded):
             self._of_run(self.now, wall, before, event)
+        self.pace.take(self.now, event)
         self.time.become()
 
     def account(self, now: float | None = None) -> Account:
@@ -131,6 +133,7 @@ class Ledger:
         self.incidents.progressed(now, task, attempt, step)
         if trains:
             self.time.progressed(event)
+            self.pace.step(now, self.incidents)
 
     def _up(self, now: float, task: Task, attempt: int) -> None:
         if (status := self.run.current(task, attempt)) is not None:
@@ -205,8 +208,7 @@ class Ledger:
         self.time.spawned(task, self.attempts.trains(task))
 
     def _ended(self, event: ev.AttemptEnded) -> None:
-        key = event.task, event.attempt
-        before = self.attempts.explained.get(key)
+        before = self.attempts.explained.get(key := (event.task, event.attempt))
         self.attempts.end(event)
         if before != event.fault:
             self.incidents.explain(key, event.fault)

@@ -240,7 +240,7 @@ def _number(query: Mapped, name: str, usual: float) -> float:
 def _series_of(live: LiveRun, names: list[str], begin: float, end: float, points: int) -> str:
     found = {}
     for name in dict.fromkeys(names):
-        curve = live.model.curves.get(*name.rpartition("/")[::2])
-        if curve is not None:
-            found[name] = curve.points(begin, end, points)
+        of, _, task = name.rpartition("/")
+        if (curve := live.model.curve(of, task, points, (begin, end))) is not None:
+            found[name] = curve
     return json.dumps({"series": found})

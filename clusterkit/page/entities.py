@@ -28,7 +28,9 @@ class Run:
     strategy: str = ""  # `ParameterServerStrategy`
     phase: str = "starting"  # starting, running, stopping, over
     state: str = ""  # of the result: succeeded, failed, interrupted, lost …; empty while it runs
-    text: str = ""  # what is being waited for, why it is stopping, the final sentence
+    now: str = ""  # a live run's situation in a word: starting, training, stalled, paused, recovering …
+    text: str = ""  # the same as a sentence, or the final one
+    error: tuple[str, ...] = ()  # what the task printed that failed
     wall: float = 0.0  # when it began
     ended: float | None = None
     step: int | None = None

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from clusterkit.ledger.attempts import MOST_KEPT, Key
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.page.board import MOST_CURVES, Board, Curves
+from clusterkit.page.drawn import Drawn, drawn
 from clusterkit.page.entities import SeriesInfo, StallVerdict
 from clusterkit.page.rows import NO_USAGE, Now, Usage, cells, clean, new_run, resolved_entity, run_entity, task_entity
 from clusterkit.page.stories import stories
@@ -18,6 +19,8 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
 OWN = {"step", "cpu", "memory"}  # names of curves that are clusterkit's
+USED = ("cpu", "memory")  # what is sampled, not reported
+ALWAYS = (float("-inf"), float("inf"))
 UNITS = {"cpu": "%", "memory": "bytes", "step": "steps"}
 MOST_VERDICTS = 200
 RUN, JOB = "run", "job"
@@ -40,6 +43,7 @@ class RunModel:
         self._began = 0.0 if info is None else info.created
         self._wall = self._began  # of the newest event
         self._ended: float | None = None
+        self._looked = 0.0  # when the board was refreshed last, while the run is live
         self._tensorboard: str | None = None
         self._verdicts = 0
         self._live = True
@@ -90,11 +94,12 @@ class RunModel:
             self.ledger.attempts.changed |= {(one.task, one.number) for one in self.ledger.attempts.running()}
             self._note_bars()
         end = None if live else self.ledger.now if self._ended is None else self._ended
+        self._looked = self.seconds(wall) if live else self.ledger.now
         now = Now(wall, live, self._began, usage, end, self._tensorboard, self.written)
         for task in self.ledger.run.tasks if everything else list(self._tasks):
             row = task_entity(self.ledger.run.tasks[task], now)
             self.board.put(f"task/{task}", row, self._tasks.pop(task, self.offset), always=True)
-        self.board.put(RUN, run_entity(self._run, self.ledger.run, now), self.offset, always=True)
+        self.board.put(RUN, run_entity(self._run, self.ledger, now), self.offset, always=True)
         if self._incidents is not None:
             self._tell_stories(self._incidents)
             self._incidents = None
@@ -105,6 +110,15 @@ class RunModel:
             self._series.clear()
             self._refresh_account()
             self.settled = self.offset
+
+    def curve(self, name: str, task: str, most: int, within: tuple[float, float] = ALWAYS) -> Drawn | None:
+        """What is drawn of a curve as of the newest event or sample; None if there is no such curve."""
+        if (curve := self.curves.get(name, task)) is None:
+            return None
+        points = curve.points(*within, most)
+        now = self._looked if self._ended is None else self._ended
+        known = next((of for one, of in self.ledger.attempts.of.items() if str(one) == task), {})
+        return drawn(points, known.values(), max([now, *points["t"][-1:]]), name not in USED)
 
     def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
         self._tasks[event.task] = offset
@@ -196,7 +210,7 @@ class RunModel:
         curve = self.curves.get(name, task)
         if curve is not None:
             info = SeriesInfo(name, task, UNITS.get(name, ""), curve.count, curve.last)
-            self.board.put(f"series/{name}/{task}", info, offset, always=name in ("cpu", "memory"))
+            self.board.put(f"series/{name}/{task}", info, offset, always=name in USED)
 
     def _tell_stories(self, offset: int) -> None:
         if self.info is None:

@@ -13,9 +13,10 @@ from typing import Any
 
 from clusterkit import __version__
 from clusterkit.ledger.takeover import report_of
-from clusterkit.page.board import Points, json_text, map_text
+from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import MODULES, document
 from clusterkit.page.campaigns import campaign_entities
+from clusterkit.page.drawn import Drawn
 from clusterkit.page.entities import Run, StallVerdict, Story
 from clusterkit.page.live import LiveRun
 from clusterkit.page.logs import line_start, opened, read, shown
@@ -115,12 +116,12 @@ def _now(live: LiveRun) -> float:
     return live.model.seconds(time.time()) if run.ended is None else run.ended
 
 
-def _series(live: LiveRun) -> Iterator[tuple[str, Points]]:
+def _series(live: LiveRun) -> Iterator[tuple[str, Drawn]]:
     keys = list(live.model.curves.keys())
     most = min(MOST_POINTS, max(FEWEST_POINTS, POINTS // max(1, len(keys))))
     for name, task in keys:
-        if (curve := live.model.curves.get(name, task)) is not None:
-            yield f"{name}/{task}", curve.points(float("-inf"), float("inf"), most)
+        if (curve := live.model.curve(name, task, most)) is not None:
+            yield f"{name}/{task}", curve
 
 
 def _stacks(run: RunDirectory, live: LiveRun) -> Iterator[tuple[str, str]]:

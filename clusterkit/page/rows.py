@@ -10,21 +10,22 @@ from itertools import permutations
 from clusterkit.job.jobfile import job_text
 from clusterkit.job.options import command_of, options_of
 from clusterkit.job.plan import cluster_json, tf_config
+from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
 from clusterkit.page.entities import Cell, Resolved, Run, TaskRow
-from clusterkit.page.stories import tasks_named
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
-from clusterkit.text import durations
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
+from clusterkit.views.situations import ending, speed_of, told
+from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import FaultInjected
 from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Network
-from clusterkit.words.model import Shape, Task, TaskState
+from clusterkit.words.model import Shape, Task
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_secrets
 
@@ -33,6 +34,7 @@ STRATEGIES = {
     Shape.MULTI_WORKER: "MultiWorkerMirroredStrategy",
     Shape.SINGLE: "",
 }
+ERROR_COLUMNS = 120  # of a failed task's calls
 LONGEST_TEXT = 2000  # characters of what a task or a job may have made long
 MOST_METRICS = 50  # of a task in its row
 Usage = Mapping[Task, tuple[float, int]]
@@ -70,24 +72,29 @@ def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
     )
 
 
-def run_entity(run: Run, status: RunStatus, now: Now) -> Run:
-    result = status.result or now.result
+def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
+    status = ledger.run
+    result = now.result or status.result
     phase = RunPhase.OVER if not now.live else status.phase
-    starting = phase is RunPhase.RUNNING and status.step is None and status.restarts == 0
+    starting = phase is RunPhase.RUNNING and not ledger.time.conditions.seen and status.restarts == 0
+    doing, text = told(ledger, now.wall, now.wall - now.began)
+    failure = ledger.pace.failure if now.live else None if result is None else result.cause
     return replace(
         run,
         phase="starting" if starting else phase.value,
         state="" if now.live else run_state(False, phase, result),
-        text=clean(_text(status, now, phase, starting)),
+        now=doing if now.live else "",
+        text=clean(text if now.live else " ".join(filter(None, [ending(result), _why(now.result)]))),
+        error=() if failure is None else tuple(clean(line) for line in cause_lines(failure.tail, ERROR_COLUMNS)),
         wall=now.began,
         ended=now.ended,
         step=status.step,
         total=status.total,
-        speed=status.speed(now.wall) if now.live else None,
+        speed=speed_of(ledger, now.wall, now.wall - now.began) if now.live else None,
         restarts=status.restarts,
         exit_code=None if result is None else result.exit_code,
         tensorboard=now.tensorboard if now.live else None,
-        resume=_resume(run.id, result, now, status),
+        resume=_resume(run, ledger.job, result, now, status),
     )
 
 
@@ -134,54 +141,23 @@ def clean(text: str) -> str:
     return printable_lines(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
 
 
-def _text(status: RunStatus, now: Now, phase: RunPhase, starting: bool) -> str:
-    if not now.live:
-        return " ".join(filter(None, [_last_sentence(status.result or now.result), _why(now.result)]))
-    if starting:
-        return waited_for(status)
-    if phase is RunPhase.STARTING:
-        return "The supervisor is preparing the run."
-    if phase is RunPhase.STOPPING:
-        left = [task for task, of in status.tasks.items() if of.alive]
-        return f"Stopping: {status.reason}." + (f" Waiting for {tasks_named(left)} to end." if left else "")
-    if phase is RunPhase.WAITING:
-        return f"The job failed: {printable(status.reason)}. Waiting for a change to its program."
-    return ""
-
-
-def waited_for(status: RunStatus) -> str:
-    for state in (TaskState.HELD, TaskState.WAITING):
-        if tasks := [task for task, of in status.tasks.items() if of.state is state]:
-            return f"{tasks_named(tasks)} {'wait' if len(tasks) > 1 else 'waits'} to start."
-    if tasks := [task for task, of in status.tasks.items() if of.state is TaskState.STARTING]:
-        return f"Starting {tasks_named(tasks)}."
-    if tasks := [task for task, of in status.tasks.items() if of.state is TaskState.RUNNING and not of.ready]:
-        verb = "import their libraries and connect" if len(tasks) > 1 else "imports its libraries and connects"
-        return f"{tasks_named(tasks)} {verb}; no step has been reported."
-    return "Every task is up; no step has been reported."
-
-
-def _last_sentence(result: RunResult | None) -> str:
-    if result is None:
-        return "The run was lost: its supervisor ended without writing a result. What its journal says is shown."
-    after = f" after {durations.shown(result.duration)}" if result.duration else ""
-    how = "was lost" if result.lost else result.state.value
-    return f"The run {how}{after}: {printable(result.reason)}."
-
-
 def _why(result: RunResult | None) -> str:
     """What explains a failure, and what to do; the result in the journal is older than the explanation."""
     return printable(result.finding or "") if result else ""
 
 
-def _resume(run_id: str, result: RunResult | None, now: Now, status: RunStatus) -> str | None:
+def _resume(run: Run, job: JobSpec, result: RunResult | None, now: Now, status: RunStatus) -> str | None:
+    """The command that resumes the run, as it can be typed."""
     if now.live:
         return None
     if result is None or result.lost or result.state is RunState.SUSPENDED:
-        return f"clusterkit up --run-id {run_id} --continue …"
-    if result.state is not RunState.SUCCEEDED and (result.checkpoint or status.checkpoint) is not None:
-        return f"clusterkit up --resume {run_id} …"
-    return None
+        words = f"--run-id {run.id} --continue"
+    elif result.state is not RunState.SUCCEEDED and (result.checkpoint or status.checkpoint) is not None:
+        words = f"--resume {run.id}"
+    else:
+        return None
+    command = command_of(replace(job, resume=None)) if run.command else "clusterkit up"
+    return clean(command.replace("clusterkit up", f"clusterkit up {words}", 1))
 
 
 def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[Cell]:

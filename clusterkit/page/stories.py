@@ -63,7 +63,7 @@ def _injections(faults: Sequence[InjectedFault]) -> Iterator[StoryLine]:
         detail = f" ({fault.detail})" if fault.detail else ""
         yield StoryLine(fault.injected, f"Fault {fault.number}: {fault.fault}{step}{detail}", "fault")
         if fault.healed is not None:
-            yield StoryLine(fault.healed, f"Fault {fault.number} is healed, since {fault.why}", "fault")
+            yield StoryLine(fault.healed, f"Fault {fault.number} is healed, since {fault.why}", "back")
 
 
 def _deaths(recovery: Recovery) -> Iterator[StoryLine]:

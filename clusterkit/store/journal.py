@@ -39,6 +39,11 @@ class JournalLine(NamedTuple):
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             return None
 
+    def timed(self) -> tuple[float, Event, float] | None:
+        """The event between its monotonic and its wall time; None if one of them is missing."""
+        found, wall = self.event("m"), self.message.get("t")
+        return (*found, wall) if found and isinstance(wall, int | float) and abs(wall) < LATEST else None
+
 
 class JournalReader:
     """Reads each line once, from an offset on. Lines that are not JSON objects are skipped."""
@@ -54,9 +59,9 @@ class JournalReader:
     def events(self, clock: str = "t") -> list[Stamped]:
         return events_of(self.new(), clock)
 
-    def newest(self) -> list[Stamped]:
-        """As `events`, without outdated progress reports, of which a day may have 100,000."""
-        return events_of(_entries(_thinned(self._lines())))
+    def newest(self) -> list[JournalLine]:
+        """As `new`, without outdated progress reports, of which a day may have 100,000."""
+        return list(_entries(_thinned(self._lines())))
 
     def skip(self) -> None:
         self._lines()

@@ -96,7 +96,7 @@ def test_a_task_is_killed_paused_and_restarted_from_the_page(ck: Clusterkit, ser
     served = serve()
     browser.open(served.address(f"/run/{run.name}"))
     browser.wait_text(row("worker:1"), "running")
-    browser.wait_text(".pill", "running")
+    browser.wait_text(".pill", "training")
     browser.click(f"{row('worker:1')} button", "kill worker:1")
     browser.wait_text("dialog", r"Kill worker:1\?")
     browser.press("ESCAPE")
@@ -229,7 +229,7 @@ def test_a_run_ends_while_its_page_is_open(ck: Clusterkit, serve: Serve, browser
     """The page says how it ended, follows nothing any more, and shows the last lines of the log."""
     run = up(ck, "--workers", "1", SAYS, "50", "wait")
     browser.open(serve().address(f"/run/{run.name}"))
-    browser.wait_text(".pill", "running")
+    browser.wait_text(".pill", "training")
     browser.wait_text(".log .tools", "following")
     (run / "go").touch()
     browser.wait_text(".pill", "succeeded", 30)

@@ -173,3 +173,50 @@ def test_many_lanes_are_drawn_fast(page: Browser) -> None:
     )
     print(f"milliseconds: {[round(time, 1) for time in times]}")
     assert times[len(times) // 2] < 250
+
+
+def test_no_curve_is_drawn_across_its_gaps(page: Browser) -> None:
+    """Of several tasks on one axis: only reports are drawn, a gap goes up to its end, and has no value."""
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    cases: list[list[dict[str, Any]]] = []
+    for _ in range(60):
+        cases.append([made_points(chance) for _ in range(chance.randrange(1, 5))])
+    found = module(
+        page,
+        "series",
+        """const {Timeline} = await import('/static/timeline.js'); const line = new Timeline(); line.extend(200, []);
+          return args[0].map((many) => ["loss", "steps/s"].map((metric) => {
+            const curves = many.map((points) => m.curveOf(metric, points, line));
+            const [axis, ...columns] = m.joined(curves, (c) => [c.v]);
+            return {axis, columns: columns.map((c) => c.map((v) => (v === undefined ? "none" : v))),
+                    at: many.map(({gaps}, i) => gaps.map(([a, b]) => m.valueAt(curves[i], line.toU((a + b) / 2)))),
+                    newest: curves.map((c) => m.newest(metric, c) ?? null), alone: columns.map(m.alone)}; }));""",
+        cases,
+    )
+    for many, charts in zip(cases, found, strict=True):
+        for chart in charts:
+            for points, column, at in zip(many, chart["columns"], chart["at"], strict=True):
+                drawn = [u for u, v in zip(chart["axis"], column, strict=True) if v not in (None, "none")]
+                assert [u for u in drawn if min(abs(u - t) for t in points["t"]) > 1e-3] == []
+                assert set(at) <= {None}
+                for begin, end in points["gaps"]:
+                    inside = [v for u, v in zip(chart["axis"], column, strict=True) if begin + 1e-3 < u < end - 1e-3]
+                    assert set(inside) <= {None}
+        assert [one for one, points in zip(charts[1]["newest"], many, strict=True) if points["gaps"] and one] == []
+
+
+def made_points(chance: random.Random) -> dict[str, Any]:
+    """Points as the server answers them, with gaps; the last one is up to now."""
+    points: dict[str, Any] = {"t": [], "v": [], "again": [], "gaps": []}
+    at, step = chance.uniform(0, 5), 0
+    for _ in range(chance.randrange(1, 6)):
+        for _ in range(chance.randrange(1, 30)):
+            at, step = at + chance.uniform(0.05, 0.3), step + 1
+            for name, value in (("t", round(at, 3)), ("v", step), ("again", 0)):
+                points[name].append(value)
+        for name, gap in (("t", points["t"][-1]), ("v", None), ("again", 0)):
+            points[name].append(gap)
+        points["gaps"].append([points["t"][-1], at := at + chance.uniform(1, 20)])
+    return points

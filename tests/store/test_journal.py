@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import KEPT, JournalReader, events_of
+from clusterkit.store.journal import KEPT, JournalLine, JournalReader, events_of
 from clusterkit.words import events as ev
 from clusterkit.words import wire
 from tests.histories import task
@@ -55,7 +57,7 @@ def test_old_progress_is_passed_over_where_only_the_present_matters(tmp_path: Pa
     """The last reports of each task stay, and everything else, in order."""
     progress = [line(n, ev.Progressed(task(f"worker:{n % 2}"), 1, n)) for n in range(1000)]
     (tmp_path / "journal.jsonl").write_bytes(line(0.0, ev.Began()) + b"".join(progress) + line(1e3, ev.Ticked()))
-    events = JournalReader(RunDirectory(tmp_path)).newest()
+    events = events_of(JournalReader(RunDirectory(tmp_path)).newest())
     assert [type(event) for _, event in (events[0], events[-1])] == [ev.Began, ev.Ticked]
     assert [at for at, _ in events[1:-1]] == [float(n) for n in range(1000 - 2 * KEPT, 1000)]
 
@@ -68,3 +70,12 @@ def test_a_reader_goes_on_from_the_offset_of_an_entry(tmp_path: Path) -> None:
     assert [entry.event() for entry in entries] == [(1.0, ev.Began()), (2.0, ev.Ticked()), (3.0, ev.Ticked())]
     for index, entry in enumerate(entries):
         assert events_of(JournalReader(run, entry.offset).new()) == events_of(entries[index + 1 :])
+
+
+@pytest.mark.parametrize("wall", [None, "soon", 1e300, [], {}, float("nan"), float("inf"), -1e12])
+def test_an_event_without_a_proper_wall_time_is_none(wall: object) -> None:
+    """A damaged journal may have anything there."""
+    message = {"t": wall, "m": 1.0, **wire.encode_event(ev.Began())}
+    assert JournalLine(0, message).timed() is None
+    assert JournalLine(0, {**message, "t": 2.0}).timed() == (1.0, ev.Began(), 2.0)
+    assert JournalLine(0, {**message, "t": 2.0, "m": wall}).timed() is None

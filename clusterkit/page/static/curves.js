@@ -6,7 +6,7 @@ import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
-import { beginsOf, curveOf, firstChoice, joined, metricsOf, sourceName } from "./series.js";
+import { alone, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
 const MOST_NAMED = 8; // tasks in a legend
@@ -82,7 +82,7 @@ export class Curves {
       if (names.length) this.points = await this.source.series([...new Set(names)], ...range, POINTS);
       this.plot();
     } catch {
-      this.fetchSoon(PAUSE); // the banner says that the server is gone
+      this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
     } finally {
       this.busy = false;
     }
@@ -145,16 +145,15 @@ export class Curves {
 
   /** Draw all points that are known. */
   plot() {
-    const begins = beginsOf(this.store);
     for (const chart of this.charts.values()) {
       const { metric } = chart;
       const curves = metric.tasks.map((task) => {
         const points = this.points[sourceName(metric.name, task)] ?? { t: [], v: [] };
-        return { ...curveOf(metric.name, points, begins.get(task) ?? [], this.timeline), task };
+        return { ...curveOf(metric.name, points, this.timeline), task };
       });
       chart.curves = curves;
       const bands = curves.length <= MOST_BANDS;
-      const data = joined(curves, (c) => (bands ? [c.v, c.high, c.low] : [c.v]));
+      const data = joined(curves, (c) => (bands ? [c.v, c.again, c.high, c.low] : [c.v, c.again]));
       if (!chart.plot && this.width() > LEFT) this.makePlot(chart, bands, data);
       else chart.plot?.setData(data, false);
       this.scale(chart);
@@ -168,7 +167,9 @@ export class Curves {
     const shaded = [];
     for (const task of chart.metric.tasks) {
       const stroke = palette(`task-${chart.color(task)}`);
-      series.push({ stroke, width: 1.6, points: { show: false } });
+      const dot = { show: true, size: 4, stroke, fill: stroke, filter: (plot, n) => alone(plot.data[n]) };
+      series.push({ stroke, width: 1.6, points: dot });
+      series.push({ stroke: palette("panel"), width: 2.4, dash: [3, 4], points: { show: false } }); // over it, what is lost
       if (!bands) continue;
       const n = series.length;
       series.push({ stroke: "transparent", width: 0, points: { show: false } }, { stroke: "transparent", width: 0, points: { show: false } });
@@ -232,7 +233,8 @@ export class Curves {
     say(chart.at, t == null ? "" : `at ${clock(t)}`);
     for (const { task, value } of chart.values) {
       const curve = chart.curves?.find((one) => one.task === task);
-      say(value, curve ? quantity(valueAt(curve, t == null ? null : this.timeline.toU(t)), chart.metric.unit) : "");
+      const found = curve && (t == null ? newest(chart.metric.name, curve) : valueAt(curve, this.timeline.toU(t)));
+      say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
   }
 
@@ -248,17 +250,6 @@ export class Curves {
 const NOTHING = Object.fromEntries(
   ["mousedown", "mouseup", "click", "dblclick", "mousemove", "mouseleave", "mouseenter"].map((name) => [name, () => null]),
 );
-
-function valueAt(curve, u) {
-  if (u == null) return curve.v.findLast((v) => v != null);
-  let [low, high] = [0, curve.u.length];
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (curve.u[middle] <= u) low = middle + 1;
-    else high = middle;
-  }
-  return low ? curve.v[low - 1] : null;
-}
 
 function rangeOf(metric, low, high) {
   if (low == null) return [0, 1];

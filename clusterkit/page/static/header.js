@@ -27,9 +27,11 @@ export function colorOfPart(name) {
   return PARTS.find(([words]) => words.test(name))?.[1] ?? "faint";
 }
 
-/** [word, tone] of a run's phase or end. */
+const TONES = { starting: "quiet", training: "run", stalled: "bad" };
+
+/** [word, tone] of what a run does, or of its end. */
 export function phaseOf(run) {
-  if (run.phase !== "over") return [run.phase, { starting: "quiet", running: "run", stopping: "wait" }[run.phase] ?? "quiet"];
+  if (run.phase !== "over") return [run.now || run.phase, TONES[run.now] ?? "wait"];
   return [run.state || "over", toneOf(run.state)];
 }
 
@@ -54,6 +56,7 @@ export class Header {
       return h("div", { class: `fact ${key}` }, this.values[key], this.names[key]);
     });
     this.text = h("p", { class: "text" });
+    this.error = h("pre", { class: "error", tabindex: "0", "aria-label": "The error of the task that failed" });
     this.links = h("div", { class: "links" });
     this.bar = h("div", { class: "parts" });
     this.most = h("p");
@@ -70,6 +73,7 @@ export class Header {
       { class: "run" },
       h("div", { class: "title" }, this.pill, h("h1", null, this.program, this.about), h("div", { class: "facts" }, facts)),
       h("div", { class: "line" }, this.text, this.links, back),
+      this.error,
       this.goodput,
     );
     store.on(["run", "goodput"], () => this.update());
@@ -92,7 +96,9 @@ export class Header {
     say(this.values.restarts, count(run.restarts));
     say(this.names.restarts, run.restarts === 1 ? "restart" : "restarts");
     say(this.names.time, run.phase === "over" ? "in total" : "so far");
-    say(this.text, run.text || (run.phase === "running" ? "Training." : ""));
+    say(this.text, run.text);
+    say(this.error, run.error.join("\n"));
+    this.error.hidden = !run.error.length;
     this.showLinks(run);
     this.showGoodput();
     this.tick();

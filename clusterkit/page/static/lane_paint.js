@@ -221,11 +221,12 @@ function paintMarks(p, marks, top, ofRun = false) {
   const { context: c, laneHeight, palette, width, x } = p;
   const small = laneHeight < 30;
   let textUntil = -Infinity;
-  const shown = thinned(marks.map((one) => [x(one.at), one]).filter(([px]) => px > -20 && px < width + 20));
+  const shown = thinned(marks.map((one) => [x(one.at), one]).filter(([px, one]) => x(one.until ?? one.at) > -20 && px < width + 20));
   for (const [px, one] of shown) {
     c.fillStyle = c.strokeStyle = palette(MARKS[one.kind] ?? "soft");
     const below = one.kind === "checkpoint" && !small && !ofRun;
     const y = below ? top + laneHeight - 5 : ofRun ? top + 6 : top + 5;
+    if (one.kind === "fault" && one.until != null) c.fillRect(px, y - 1, Math.max(2, x(one.until) - px), 2); // as long as it lasted
     paintGlyph(c, one.kind, px, y);
   }
   if (small && !ofRun) return;

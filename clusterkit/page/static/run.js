@@ -15,6 +15,7 @@ const KEY = [
   ["start", "starting"],
   ["run", "running"],
   ["lost", "steps lost"],
+  ["again", "computed again"],
   ["stopped", "paused"],
   ["stalled", "stalled"],
   ["fault", "fault"],

@@ -35,59 +35,66 @@ export function sourceName(metric, task) {
   return `${metric === SPEED ? "step" : metric}/${task}`;
 }
 
-/** When the attempts of each task began: a curve is not drawn across. */
-export function beginsOf(store) {
-  const begins = new Map();
-  for (const { task, begin } of store.all("attempt")) {
-    if (!begins.has(task)) begins.set(task, []);
-    begins.get(task).push(begin);
-  }
-  for (const list of begins.values()) list.sort((a, b) => a - b);
-  return begins;
-}
-
-/** One curve: {u, v, low, high}, with a null where it is broken. */
-export function curveOf(metric, points, begins, timeline) {
+/** One curve: {u, v, again, low, high}, with a null where it has a gap; `again` is what was computed again later. */
+export function curveOf(metric, points, timeline) {
   const p = metric === SPEED ? speedOf(points) : points;
-  const curve = { u: [], v: [], low: [], high: [] };
-  let next = begins.findIndex((begin) => begin > (p.t[0] ?? 0));
+  const curve = { u: [], v: [], again: [], low: [], high: [] };
   for (let i = 0; i < p.t.length; i += 1) {
-    const t = p.t[i];
-    if (next >= 0 && i > 0 && t >= begins[next]) {
-      put(curve, timeline.toU((p.t[i - 1] + t) / 2), null, null, null);
-      while (next >= 0 && next < begins.length && begins[next] <= t) next += 1;
-      if (next >= begins.length) next = -1;
-    }
-    put(curve, timeline.toU(t), p.v[i], p.low?.[i] ?? p.v[i], p.high?.[i] ?? p.v[i]);
+    const u = timeline.toU(p.t[i]);
+    const last = curve.u.at(-1);
+    curve.u.push(last != null && u <= last ? last + 1e-6 : u); // uPlot wants them to grow
+    curve.v.push(p.v[i]);
+    curve.again.push(p.again?.[i] || p.again?.[i + 1] ? p.v[i] : null);
+    curve.low.push(p.low?.[i] ?? p.v[i]);
+    curve.high.push(p.high?.[i] ?? p.v[i]);
   }
   return curve;
 }
 
-function put(curve, u, v, low, high) {
-  const last = curve.u.at(-1);
-  curve.u.push(last != null && u <= last ? last + 1e-6 : u); // uPlot wants them to grow
-  curve.v.push(v);
-  curve.low.push(low);
-  curve.high.push(high);
-}
-
-/** Steps per second from the steps: over a window that is wide enough for it to be steady. */
-function speedOf({ t, v }) {
-  const found = { t: [], v: [] };
-  if (t.length < 2) return found;
+/** Steps per second from the steps: over a window that is wide enough for it to be steady, and never across a gap. */
+function speedOf({ t, v, again }) {
+  const found = { t: [], v: [], again: [] };
+  const put = (i, value) => [found.t.push(t[i]), found.v.push(value), found.again.push(again?.[i] ?? 0)];
   const window = Math.max((t.at(-1) - t[0]) / 80, 0.5);
   let from = 0;
-  for (let i = 1; i < t.length; i += 1) {
-    if (v[i] < v[i - 1]) from = i; // it began again
+  for (let i = 0; i < t.length; i += 1) {
+    if (v[i] === null) put(i, null);
+    if (i === 0 || v[i] === null || v[i - 1] === null || v[i] < v[i - 1]) {
+      from = i; // it begins, or begins again
+      continue;
+    }
     while (from < i - 1 && t[i] - t[from] > window) from += 1;
-    if (t[i] - t[from] < window / 4) continue;
-    found.t.push(t[i]);
-    found.v.push((v[i] - v[from]) / (t[i] - t[from]));
+    if (t[i] - t[from] >= window / 4) put(i, (v[i] - v[from]) / (t[i] - t[from]));
   }
   return found;
 }
 
-/** Curves on one axis, as uPlot wants them: [u, …columns]; `pick` chooses the columns of a curve. */
+/** The value at a place, the last one before it; null in a gap. */
+export function valueAt(curve, u) {
+  let [low, high] = [0, curve.u.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (curve.u[middle] <= u) low = middle + 1;
+    else high = middle;
+  }
+  return low ? curve.v[low - 1] : null;
+}
+
+/** The newest value; of a speed, none once nothing is reported any more. */
+export function newest(metric, curve) {
+  return metric === SPEED ? curve.v.at(-1) : curve.v.findLast((v) => v != null);
+}
+
+/** The points of a column that have a gap on each side, which no line shows. */
+export function alone(column) {
+  const there = [...column.keys()].filter((i) => column[i] !== undefined);
+  return there.filter((i, n) => column[i] !== null && column[there[n - 1]] == null && column[there[n + 1]] == null);
+}
+
+/**
+ * Curves on one axis, as uPlot wants them: [u, …columns]; `pick` chooses the columns of a curve. uPlot takes a gap to be as
+ * long as its nulls: they go up to the next point of the same curve, over the points of all others.
+ */
 export function joined(curves, pick) {
   const axis = [...new Set(curves.flatMap((curve) => curve.u))].sort((a, b) => a - b);
   const place = new Map(axis.map((u, index) => [u, index]));
@@ -95,6 +102,7 @@ export function joined(curves, pick) {
     pick(curve).map((values) => {
       const column = new Array(axis.length).fill(undefined); // not a gap, but no point of this curve
       values.forEach((value, index) => (column[place.get(curve.u[index])] = value));
+      for (let i = 1; i < column.length; i += 1) if (column[i] === undefined && column[i - 1] === null) column[i] = null;
       return column;
     }),
   );

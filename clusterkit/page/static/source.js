@@ -47,6 +47,23 @@ async function errorOf(answer) {
   }
 }
 
+const LONGEST_WAIT = 15000; // milliseconds between two attempts to reach a server
+
+/** Try again after so many failures: later each time, and at once when somebody looks. Returns what ends that. */
+function again(failures, go) {
+  const stop = () => {
+    clearTimeout(timer);
+    removeEventListener("focus", now);
+  };
+  const now = () => {
+    stop();
+    go();
+  };
+  const timer = setTimeout(now, Math.min(500 * 2 ** failures, LONGEST_WAIT));
+  addEventListener("focus", now);
+  return stop;
+}
+
 function query(values) {
   const found = new URLSearchParams();
   for (const [key, value] of Object.entries(values)) if (value != null && value !== "") found.set(key, value);
@@ -110,19 +127,21 @@ class LiveSource {
   /** Follow the log from a cursor; `over` is called when nobody writes any more. Returns what ends that. */
   followLog(asked, cursor, take, over) {
     let end = null;
-    let timer = null;
+    let stop = () => null;
+    let failures = 0;
     let from = cursor;
     const heard = (data) => {
+      failures = 0;
       from = data.next ?? from;
       take(data);
     };
     const open = () => {
-      const lost = () => (timer = setTimeout(open, 1000));
+      const lost = () => (stop = again((failures += 1), open));
       end = follow(this.access, `${this.base}/log/stream?${query({ ...asked, from })}`, { heard, over, lost });
     };
     open();
     return () => {
-      clearTimeout(timer);
+      stop();
       end();
     };
   }
@@ -160,9 +179,13 @@ class RunStream {
   async again(answer) {
     this.failures += 1;
     const { kind, message } = answer ? await refusal(answer) : {};
+    if (kind === "missing" && this.offset) {
+      this.store.frozen = true;
+      return this.tell("removed");
+    }
     if (kind === "missing" || (kind === "refused" && !this.offset)) return this.tell(kind, message);
-    this.tell(kind === "refused" ? "renewed" : this.failures > 10 ? "gone" : "reconnecting");
-    setTimeout(() => this.open(), Math.min(500 * 2 ** this.failures, 5000));
+    this.tell(kind === "refused" ? "renewed" : this.failures > 3 ? "gone" : "reconnecting");
+    again(this.failures, () => this.open());
     return undefined;
   }
 }
@@ -184,9 +207,11 @@ function poll(ask, paths, store, tell) {
     } catch (error) {
       failures += 1;
       if (error.kind === "refused" || error.kind === "missing") return tell(error.kind, error.message);
-      tell(error.kind === "wrong" ? "wrong" : failures > 5 ? "gone" : "reconnecting", error.message);
+      tell(error.kind === "wrong" ? "wrong" : failures > 3 ? "gone" : "reconnecting", error.message);
     }
-    setTimeout(once, 2000);
+    if (failures) again(failures, once);
+    else setTimeout(once, 2000);
+    return undefined;
   };
   once();
 }

@@ -1,0 +1,51 @@
+"""What is drawn of a curve: its points, and gaps where nothing was reported."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from itertools import pairwise
+
+from clusterkit.ledger.attempts import Attempt
+from clusterkit.page.board import Points
+
+SOON = 1.0  # seconds between two points that are joined in any case, if nothing interrupted the task
+RARELY = 4.0  # usual intervals between two points that are not joined any more
+Drawn = dict[str, list[float | None]]
+
+
+def drawn(points: Points, attempts: Iterable[Attempt], now: float, works: bool = True) -> Drawn:
+    """The points with a gap, None, after each that is not joined with the next one.
+
+    `again` is 1 for what was computed again later. A pause and a stall are gaps of what a program reports (`works`),
+    not of what its processes use.
+    """
+    known = list(attempts)
+    times, found = points["t"], Drawn(t=[], v=[], low=[], high=[], again=[])
+    far = max(SOON, RARELY * statistics.median(b - a for a, b in pairwise(times))) if len(times) > 1 else SOON
+    for number, at in enumerate(times):
+        for name, column in points.items():
+            found[name].append(column[number])
+        found["again"].append(float(works and any(one.lost is not None and _in_lost(one, at) for one in known)))
+        after = times[number + 1] if number + 1 < len(times) else now
+        last = number + 1 == len(times)
+        if after - at > far or any(_interrupts(one, at, after, works, last) for one in known):
+            found["t"].append(at)
+            found["again"].append(0.0)
+            for name in ("v", "low", "high"):
+                found[name].append(None)
+    return found
+
+
+def _in_lost(one: Attempt, at: float) -> bool:
+    return one.lost is not None and one.lost < at <= (float("inf") if one.end is None else one.end)
+
+
+def _interrupts(one: Attempt, begin: float, end: float, works: bool, last: bool) -> bool:
+    """Whether the attempt began or ended between two points, or was paused or stalled in between."""
+    if begin < one.begin <= end and not last:
+        return True
+    if one.end is not None and begin <= one.end < end + last:  # the last point of all may be that of the end
+        return True
+    ends = [(stop.begin, end if stop.end is None else stop.end) for stop in one.stops]
+    return works and any(max(begin, a) < min(end, b) for a, b in ends)

@@ -1,0 +1,129 @@
+"""What a run does now, as a word and a sentence: for `show`, `ps` and the page."""
+
+from __future__ import annotations
+
+from clusterkit.ledger.ledger import Ledger
+from clusterkit.ledger.situation import Doing, Situation, situation_of
+from clusterkit.ledger.status import QUIET, RunStatus
+from clusterkit.text.durations import shown
+from clusterkit.text.printable import printable
+from clusterkit.text.spelling import listed
+from clusterkit.views.naming import named
+from clusterkit.views.narrate import failed
+from clusterkit.words.model import Task, TaskState
+from clusterkit.words.outcome import Failure, RunResult, RunState
+
+MISSED = 4.0  # usual intervals between steps without one, after which that is said
+
+
+def told(ledger: Ledger, wall: float, now: float | None = None) -> tuple[str, str]:
+    """The word and the sentence of a live run, at a wall time that is `now` seconds after the run began."""
+    at = ledger.now if now is None else max(now, ledger.now)
+    found, run = situation_of(ledger), ledger.run
+    return found.doing.value, printable(_sentence(found, run, wall, at))
+
+
+def speed_of(ledger: Ledger, wall: float, now: float) -> float | None:
+    """Steps per second, while the run trains and steps are reported; times as for `told`."""
+    found, speed = situation_of(ledger), ledger.run.speed(wall)
+    training = found.doing is Doing.TRAINING and not _is_quiet(found, speed, max(now, ledger.now))
+    return speed if training else None
+
+
+def _is_quiet(found: Situation, speed: float | None, now: float) -> bool:
+    usual = MISSED / speed if speed else 0.0
+    return found.stepped is not None and now - found.stepped > max(QUIET, usual)
+
+
+def _sentence(found: Situation, run: RunStatus, wall: float, now: float) -> str:
+    tasks, since = named(found.tasks), found.since
+    long = "" if since is None else f" for {shown(max(0.0, now - since))}"
+    match found.doing:
+        case Doing.STARTING:
+            return _starting(run)
+        case Doing.TRAINING:
+            return _training(found, run, wall, now)
+        case Doing.STALLED:
+            return f"No step{long}{_step(run)}. {found.verdict}"
+        case Doing.PAUSED:
+            return f"{tasks} {_are(found.tasks)} paused{long}{_step(run)}; training waits."
+        case Doing.RECOVERING:
+            return _recovering(found, long)
+        case Doing.NO_HOST:
+            return f"{tasks} {'wait' if len(found.tasks) > 1 else 'waits'} for a host{_step(run)}."
+        case Doing.WAITING:
+            return f"The job failed: {reason_of(run.reason, found.failure)}. Waiting for a change to its program."
+        case Doing.STOPPING:
+            left = f" Waiting for {tasks} to end." if tasks else ""
+            return f"The run is ending{_step(run)}: {run.reason or 'every step is made'}.{left}"
+        case Doing.OVER:
+            return f"The run is over: {run.reason}."
+
+
+def _starting(run: RunStatus) -> str:
+    if run.began is None:
+        return "The supervisor is preparing the run."
+    for state in (TaskState.HELD, TaskState.WAITING):
+        if tasks := [task for task, of in run.tasks.items() if of.state is state]:
+            return f"{named(tasks)} {'wait' if len(tasks) > 1 else 'waits'} to start."
+    if tasks := [task for task, of in run.tasks.items() if of.state is TaskState.STARTING]:
+        return f"Starting {named(tasks)}."
+    if tasks := [task for task, of in run.tasks.items() if of.state is TaskState.RUNNING and not of.ready]:
+        verb = "import their libraries and connect" if len(tasks) > 1 else "imports its libraries and connects"
+        return f"{named(tasks)} {verb}; no step has been reported."
+    return "Every task is up; no step has been reported."
+
+
+def _training(found: Situation, run: RunStatus, wall: float, now: float) -> str:
+    speed = run.speed(wall)
+    slow = _is_quiet(found, speed, now)
+    speed = None if slow else speed
+    parts = [_step(run, "Step ")] if run.step is not None else ["Training"]
+    if speed is not None:
+        parts.append(f"{speed:.1f} steps/s")
+    if speed and run.total is not None and run.step is not None and run.total > run.step:
+        parts.append(f"{shown((run.total - run.step) / speed)} left")
+    text = ", ".join(parts)
+    if slow and found.stepped is not None:
+        text += f"; no step for {shown(now - found.stepped)}"
+    text += f". {named(found.aside)} {_are(found.aside)} paused or restarting; training continues" * bool(found.aside)
+    return text + "." + "".join(f" Fault: {fault}." for fault in found.faults)
+
+
+def _recovering(found: Situation, long: str) -> str:
+    why = "A restart was requested" if found.failure is None else failure_text(found.failure)
+    attempt = "" if found.attempt is None else f" (attempt {found.attempt})"
+    verb = "restart" if len(found.tasks) > 1 else "restarts"
+    return f"{why}. {named(found.tasks)} {verb}{attempt}; no new step{long}."
+
+
+def _step(run: RunStatus, before: str = ", at step ") -> str:
+    total = "" if run.total is None else f" of {run.total:,}"
+    return "" if run.step is None else f"{before}{run.step:,}{total}"
+
+
+def _are(tasks: tuple[Task, ...]) -> str:
+    return "are" if len(tasks) > 1 else "is"
+
+
+def failure_text(failure: Failure) -> str:
+    """What failed, with its exception's line where there is one: `worker:1 failed: ValueError: bad (attempt 2)`."""
+    if failure.exception is None:
+        return failed(failure)
+    return printable(f"{failure.task} failed: {failure.exception} (attempt {failure.attempt})")
+
+
+def reason_of(reason: str, cause: Failure | None) -> str:
+    """Why a run ended: the exception's line of what caused it, or else the reason."""
+    return printable(reason) if cause is None or cause.exception is None else failure_text(cause)
+
+
+def ending(result: RunResult | None) -> str:
+    """The sentence about a run that is over; without a result, its supervisor was killed."""
+    if result is None:
+        return "The run was lost: its supervisor ended without writing a result. What its journal says is shown."
+    after = f" after {shown(result.duration)}" if result.duration else ""
+    how = "was lost" if result.lost else result.state.value
+    without = f" It went on without {listed(result.given_up)}." if result.given_up else ""
+    cause = None if result.state is RunState.SUCCEEDED else result.cause
+    return f"The run {how}{after}: {reason_of(result.reason, cause)}.{without}"
