@@ -66,7 +66,7 @@ PURE = (
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
     *(f"ledger/{name}" for name in ("pace", "situation", "startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
-    *(f"exam/{name}" for name in ("equality", "model", "recording", "resume", "text")),
+    *(f"exam/{name}" for name in ("differences", "equality", "model", "recording", "resume", "text")),
     *("check/averages", "check/case", "check/findings", "check/misplaced", "check/rules", "check/source"),
     *(f"explain/{name}" for name in ("data", "environment", "frames", "gangs", "keras", "loops", "matching", "peers")),
     *(f"explain/{name}" for name in ("program", "resolvers", "row", "servers", "table")),

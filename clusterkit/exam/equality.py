@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
+from clusterkit.exam.differences import CONSTANT, Difference, compared, first_differences, norm
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, State, Values, Variable, distance, is_same
+from clusterkit.exam.recording import Recording, State, distance, is_same
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
-# How far apart two updates may be, as a share of the update: sums of float32 in another order differ by some 1e-5 of it
-# at the first step, and the difference grows with the steps.
-TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
 AGREEMENT = 1e-6  # how far apart the workers of a gang may be, as a share of the variable
-CONSTANT = 0.05  # how far a factor may be from a constant one
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
 _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
     "alone."
 )
-COMPARED = ("weight", "optimizer", "batch-norm")
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """A variable that differs. `apart` is a share of its update, `factor` by how much the update is larger with N."""
-
-    name: str
-    kind: str
-    step: int
-    apart: float
-    factor: float | None
-
-
-def tolerance(step: int) -> float:
-    """How far apart the updates may be after this many steps, as a share of the update."""
-    return min(TOLERANCE * (1 + GROWTH * step), LOOSEST)
 
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
@@ -97,18 +75,10 @@ def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
 
 
 def _disagreement(a: State, b: State) -> str | None:
-    for name, mine, theirs in _compared(a, b):
-        if not mine.on_read and distance(mine.values, theirs.values, _norm(mine)) > AGREEMENT:
+    for name, mine, theirs in compared(a, b):
+        if not mine.on_read and distance(mine.values, theirs.values, norm(mine)) > AGREEMENT:
             return name
     return None
-
-
-def _compared(a: State, b: State) -> Iterator[tuple[str, Variable, Variable]]:
-    """The variables of two states that can be compared with a tolerance, by name."""
-    for name, mine in a.variables.items():
-        theirs = b.variables.get(name)
-        if theirs is not None and mine.kind in COMPARED and mine.is_number and theirs.is_number:
-            yield name, mine, theirs
 
 
 def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]:
@@ -139,8 +109,24 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
             "grow, scale the learning rate with it.",
         )
         return
+    yield from _by_values(one, several, alone, everything)
+
+
+def _by_values(
+    one: Recording, several: Sequence[Recording], alone: Counter[str], everything: Counter[str]
+) -> Iterator[ExamFinding]:
+    """Compare how often one worker and all of several train on each row."""
+    workers = len(several)
     missed = [row for row, times in alone.items() if everything[row] < times]
     repeated = [row for row, times in everything.items() if times > alone[row]]
+    if alone.keys().isdisjoint(everything) and alone.total() == everything.total():
+        yield ExamFinding(
+            "rows-differ",
+            f"{workers} workers train on as many rows as 1 worker, but none has the same values: the workers prepare "
+            "their rows differently.",
+            "Prepare a row from itself or from all data, not from a worker's own rows; seed noise by the row.",
+        )
+        return
     if missed:
         yield ExamFinding(
             "rows-missed",
@@ -165,66 +151,6 @@ def _together(several: Sequence[Recording]) -> Iterator[list[tuple[str, ...]]]:
 def _rows_a_step(several: Sequence[Recording]) -> float:
     sizes = [sum(map(len, steps)) for steps in _together(several)]
     return float(np.median(sizes)) if sizes else 0.0
-
-
-def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """The variables that differ after the first recorded step after which any does, the most different first."""
-    begun = one.begin
-    steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
-    for step in steps:
-        if found := _differences(one, several, one.states[step], several.states[step]):
-            return found
-    if one.end is not None and several.end is not None and one.end.step == several.end.step:
-        return _differences(one, several, one.end, several.end)
-    return []
-
-
-def _differences(one: Recording, several: Recording, a: State, b: State) -> list[Difference]:
-    found = []
-    for name, mine, theirs in _compared(a, b):
-        update = _update(mine, _initial(one, name, mine))
-        apart = distance(mine.values, theirs.values, _scale(mine, update))
-        if apart > tolerance(a.step):
-            factor = _factor(update, _update(theirs, _initial(several, name, theirs)))
-            found.append(Difference(name, mine.kind, a.step, apart, factor))
-    return sorted(found, key=lambda difference: -difference.apart)
-
-
-def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
-    """The value before the first step. Slots and counts that did not exist yet began at zero."""
-    if recording.begin is not None and name in recording.begin.variables:
-        return recording.begin.variables[name].values
-    return np.zeros_like(now.values) if now.kind == "optimizer" else None
-
-
-def _update(now: Variable, before: Values | None) -> Values | None:
-    if before is None or before.shape != now.values.shape:
-        return None
-    with np.errstate(invalid="ignore"):
-        update: Values = now.values.astype(np.float64) - before
-    return update
-
-
-def _scale(mine: Variable, update: Values | None) -> float:
-    """The norm of the update, but no less than what rounding makes of the variable."""
-    rounding = _norm(mine) * 1e-6 * math.sqrt(max(mine.values.size, 1)) + 1e-12
-    return max(_norm(mine) if update is None else float(np.linalg.norm(update)), rounding)
-
-
-def _norm(variable: Variable) -> float:
-    return float(np.linalg.norm(variable.values.astype(np.float64))) or 1.0
-
-
-def _factor(a: Values | None, b: Values | None) -> float | None:
-    """By what constant factor one update is larger than the other; None if by none."""
-    if a is None or b is None or a.shape != b.shape:
-        return None
-    square = float(np.vdot(a, a))
-    if not square or not math.isfinite(square):
-        return None
-    factor = float(np.vdot(b, a)) / square
-    rest = float(np.linalg.norm(b - factor * a))
-    return factor if rest <= CONSTANT * float(np.linalg.norm(b)) else None
 
 
 def explained(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
@@ -267,7 +193,8 @@ def explained(differing: Sequence[Difference], several: Sequence[Recording]) -> 
         "differs",
         f"1 worker and {workers} do not compute the same: {where}, by {min(first.apart, 9.99):.0%} of its update; "
         f"so do {len(differing) - 1} others. No constant factor explains it.",
-        "Look at what is computed from a worker's own rows alone: a norm to clip by, a mean, a random draw.",
+        "Look at what is computed from a worker's own rows alone: a norm to clip by, a mean, a random draw; or at what "
+        "each worker adds whole, such as the losses of regularizers (model.losses).",
     )
 
 

@@ -21,6 +21,7 @@ from clusterkit.exam.survival import (
     power_failure,
     survival_cells,
     survived,
+    too_old,
     unreachable,
 )
 from clusterkit.job.options import Options
@@ -220,8 +221,9 @@ def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult
     if mine is not None and theirs is not None and mine.end is not None and theirs.end is not None:
         differing = next(iter(differing_kinds(mine.end, theirs.end).values()), "")
     anew = began_anew(job, broken.run.events)
-    found = judged(one.cell, survived(broken.run.result, said, anew, differing), broken.run_id)
     recoveries = ledger_of(job, broken.run.events).incidents.report().recoveries
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
+    findings = [*survived(broken.run.result, said, anew, differing)]
+    found = judged(one.cell, findings or too_old(runs.baseline, lost), broken.run_id)
     return replace(found, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

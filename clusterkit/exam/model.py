@@ -6,6 +6,7 @@ import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
 
@@ -92,6 +93,9 @@ class Report:
         """How many cells ended so."""
         return sum(one.grade is grade and chapter in (None, one.cell.chapter) for one in self.results)
 
+    def _is_reached(self, chapter: Chapter) -> bool:
+        return any(one.grade in (Grade.PASSED, Grade.FAILED) for one in self.of(chapter))
+
     def passed(self, chapter: Chapter) -> bool:
         """Whether something was examined in the chapter, and all of that passed."""
         return self.count(Grade.PASSED, chapter) > 0 and self.count(Grade.FAILED, chapter) == 0
@@ -118,4 +122,6 @@ class Report:
         reached = number_of("cell", passed + failed)
         unseen = len(self.results) - passed - failed
         rest = f"; {unseen} of {len(self.results)} were not examined" if unseen else ""
+        if blank := [chapter for chapter in Chapter if self.of(chapter) and not self._is_reached(chapter)]:
+            rest += f", among them all of {listed(blank)}"
         return f"{passed} of {reached} passed{rest}."

@@ -87,9 +87,9 @@ def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding
     if None not in ends and ends[0] != ends[1]:
         yield ExamFinding(
             "epoch",
-            f"The continued run ended at step {ends[1]}, the unbroken one at step {ends[0]}: an epoch was counted "
-            "twice or left out.",
-            "Save the epoch with the checkpoint, and begin with the epochs and steps that are left.",
+            f"The continued run ended at step {ends[1]}, the unbroken one at step {ends[0]}: steps or an epoch were "
+            "counted twice or left out.",
+            "Save the number of the next step, and the epoch, with the checkpoint, and begin with those that are left.",
         )
     steps = sorted(continued.rows)
     wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
@@ -97,11 +97,12 @@ def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding
         return
     first = min(unbroken.rows)
     anew = continued.rows[wrong[0]] == unbroken.rows.get(first)
-    how = "it began the data anew" if anew else "these are other rows"
+    how = "it began the data anew" if anew else "these are other rows, or have other values"
     yield ExamFinding(
         "data-position",
         f"At step {wrong[0]} the continued run did not train on the rows of the unbroken one: {how}.",
-        "Save the iterator with the checkpoint, or skip the batches that were trained; training.Backup() does.",
+        "Save the iterator with the checkpoint, or skip the batches that were trained; training.Backup() does. Noise "
+        "that is added to rows needs a generator that is saved too, or a seed for each step.",
     )
 
 

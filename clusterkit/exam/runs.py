@@ -14,12 +14,14 @@ from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
 from clusterkit.text.printable import printable
+from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # after which the state is recorded
 MOST_CHECKPOINTS = 20  # at which it is recorded, too, since a run may continue there
+WIDTH = 200  # columns for a line of an error
 SPREAD = 3.0  # how many times farther than two unbroken runs another one may be
 
 
@@ -48,12 +50,15 @@ class Examined:
 
     @property
     def why(self) -> str:
-        """Why it failed, with an explanation of that or the exception."""
+        """Why it failed, with an explanation of that or the end of the error, and where its log is."""
         result = self.run.result
-        more: tuple[object, ...] = () if result is None else result.explanations[:1]
-        if not more and result is not None and result.cause is not None and result.cause.exception is not None:
-            more = (printable(result.cause.exception),)
-        return "; ".join([*self.run.why, *map(str, more)]).rstrip(".")
+        if result is None or result.cause is None:
+            return "; ".join(self.run.why).rstrip(".")
+        more = [str(one).rstrip(".") for one in result.explanations[:1]]
+        if not more and result.cause.exception is not None:
+            more = [printable(line) for line in cause_lines(result.cause.tail, WIDTH)[-1:]]
+        log = self.run.run.log(result.cause.task, result.cause.attempt)
+        return "; ".join([*(one.rstrip(".") for one in self.run.why), *more, f"its log: {log}"])
 
 
 class Runs:

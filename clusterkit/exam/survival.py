@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from clusterkit.chaos.model import Baseline
 from clusterkit.exam.breaking import Break
@@ -78,6 +79,22 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
             breaks = () if middle is None else (Break(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
             waiting = waiting if breaks else ""
     return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), task, phase, breaks, waiting)
+
+
+def too_old(baseline: Baseline, lost: Iterable[int]) -> Iterator[ExamFinding]:
+    """A recovery that computed more steps again than lie between the two newest checkpoints and the fault.
+
+    One checkpoint more than the newest may be lost: the newest may not have been complete.
+    """
+    saved = [0, *sorted(step for step in baseline.checkpoints if step > 0)]
+    apart = max((later - step for step, later in pairwise(saved)), default=0)
+    if apart and (most := max(lost, default=0)) > 2 * apart:
+        yield ExamFinding(
+            "old-checkpoint",
+            f"{most} steps were computed again, although the program saves every {apart} steps: it continued from an "
+            "old checkpoint.",
+            "Restore the newest: tf.train.latest_checkpoint(directory), or sort the names by their numbers.",
+        )
 
 
 def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:

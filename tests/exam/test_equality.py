@@ -62,6 +62,13 @@ def test_a_constant_factor_is_named(factor: float, noise: float, found: list[str
     assert codes(recording(0, trained(1.0)), recording(0, theirs), recording(1, theirs)) == found
 
 
+def test_rows_that_each_worker_prepares_in_its_own_way_are_named() -> None:
+    """As many as one worker's, and none with the same values: not a matter of sharding."""
+    names = [f"row {number}" for number in range(8)]
+    several = [recording(index, trained(1.0), {1: [f"{index} {name}" for name in names[:4]]}) for index in (0, 1)]
+    assert codes(recording(0, trained(1.0), {1: names}), *several) == ["rows-differ"]
+
+
 @pytest.mark.parametrize(
     ("rows", "others", "code"),
     [(8, 8, "differs"), (8, 7, "uneven-rows"), (0, 0, "differs")],

@@ -6,7 +6,7 @@ import pytest
 
 from clusterkit.chaos.model import Baseline
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
-from clusterkit.exam.survival import PHASES, middle_step, survival_cells, survived
+from clusterkit.exam.survival import PHASES, middle_step, survival_cells, survived, too_old
 from clusterkit.exam.text import cell_lines, document, summary
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
@@ -100,6 +100,31 @@ def test_what_did_not_hold(
 ) -> None:
     """A job that failed, began anew, or ended with something else."""
     assert [finding.code for finding in survived(result, said, anew, differing)] == codes
+
+
+@pytest.mark.parametrize(
+    ("saved", "lost", "codes"),
+    [
+        ((4, 8, 12, 16, 20), (12,), ["old-checkpoint"]),
+        ((4, 8, 12, 16, 20), (8,), []),  # the newest was not complete
+        ((4, 8, 12, 16, 20), (4, 4, 4), []),  # several recoveries
+        ((4, 8, 12, 16, 20), (), []),
+        ((20,), (30,), []),
+        ((), (30,), []),
+    ],
+)
+def test_what_was_computed_again_is_what_was_not_saved(
+    saved: tuple[int, ...], lost: tuple[int, ...], codes: list[str]
+) -> None:
+    """Or the program continues from an old checkpoint."""
+    assert [finding.code for finding in too_old(Baseline(9.0, 40, saved), lost)] == codes
+
+
+def test_a_chapter_of_which_nothing_was_reached_is_named() -> None:
+    """In the verdict, beside what passed."""
+    report = report_of(Grade.PASSED)
+    report.add(not_reached(Cell(Chapter.RESUME, "killed-between-checkpoints"), "no"))
+    assert report.verdict() == "1 of 1 cell passed; 1 of 2 were not examined, among them all of resume."
 
 
 def report_of(*grades: Grade) -> Report:

@@ -33,6 +33,7 @@ class Recorder:
         self.held = self.output_file.held_of(steps, self.output.task)
         self.step = 0  # the newest
         self.joined = 0  # that of the coordinator's last `join`
+        self.reported = 0  # the newest that the program has reported itself
         self.has_begun = False  # whether a step has been made
         self.tries = TRIES
         self.depth = 0  # of calls of TensorFlow in the main thread
@@ -90,14 +91,18 @@ class Recorder:
             self.output.write_rows(step, rows)
         if any(before < step <= now for step in self.due):
             self.record("step")
-        if any(before < step <= now for step in self.held):
+        if not self.reported:
             self.hold(now)
 
-    def hold(self, step: int) -> None:
-        """Wait after a step, at exactly this place, for the signal that ends or stops the task."""
-        self.held = frozenset(later for later in self.held if later > step)
-        self.output.write("held", step=step)
-        time.sleep(HOLD)
+    def hold(self, now: int) -> None:
+        """Wait after a step at which that is wanted, at exactly this place, for the signal that ends or stops the task.
+
+        The steps are those that the supervisor knows: the reported ones, if the program reports any.
+        """
+        for step in sorted(step for step in self.held if step <= now):
+            self.held -= {step}
+            self.output.write("held", step=step)
+            time.sleep(HOLD)
 
     def begin(self) -> None:
         """At the first step: be the first of the exit handlers, since TensorFlow's tear it down."""
@@ -163,6 +168,8 @@ class Recorder:
 
     def report(self, step: int) -> None:
         """Record a step that the program reports, unless optimizers count."""
+        self.reported = int(step)
+        self.hold(self.reported)
         if self.coordinates:
             self.step = int(step)  # of the optimizers that count, `join` and the end read the steps
         elif not self.fits and not any(self.registry.iterations()):

@@ -1,0 +1,101 @@
+"""Where the variables of two recordings begin to differ, and by what factor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from clusterkit.exam.recording import Recording, State, Values, Variable, distance
+
+# How far apart two updates may be, as a share of the update: sums of float32 in another order differ by some 1e-5 of it
+# at the first step, and the difference grows with the steps.
+TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
+CONSTANT = 0.05  # how far a factor may be from a constant one
+COMPARED = ("weight", "optimizer", "batch-norm")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A variable that differs. `apart` is a share of its update, `factor` by how much the update is larger with N."""
+
+    name: str
+    kind: str
+    step: int
+    apart: float
+    factor: float | None
+
+
+def tolerance(step: int) -> float:
+    """How far apart the updates may be after this many steps, as a share of the update."""
+    return min(TOLERANCE * (1 + GROWTH * step), LOOSEST)
+
+
+def first_differences(one: Recording, several: Recording) -> list[Difference]:
+    """The variables that differ after the first recorded step after which any does, the most different first."""
+    begun = one.begin
+    steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
+    for step in steps:
+        if found := _differences(one, several, one.states[step], several.states[step]):
+            return found
+    if one.end is not None and several.end is not None and one.end.step == several.end.step:
+        return _differences(one, several, one.end, several.end)
+    return []
+
+
+def _differences(one: Recording, several: Recording, a: State, b: State) -> list[Difference]:
+    found = []
+    for name, mine, theirs in compared(a, b):
+        update = _update(mine, _initial(one, name, mine))
+        apart = distance(mine.values, theirs.values, _scale(mine, update))
+        if apart > tolerance(a.step):
+            factor = _factor(update, _update(theirs, _initial(several, name, theirs)))
+            found.append(Difference(name, mine.kind, a.step, apart, factor))
+    return sorted(found, key=lambda difference: -difference.apart)
+
+
+def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
+    """The value before the first step. Slots and counts that did not exist yet began at zero."""
+    if recording.begin is not None and name in recording.begin.variables:
+        return recording.begin.variables[name].values
+    return np.zeros_like(now.values) if now.kind == "optimizer" else None
+
+
+def _update(now: Variable, before: Values | None) -> Values | None:
+    if before is None or before.shape != now.values.shape:
+        return None
+    with np.errstate(invalid="ignore"):
+        update: Values = now.values.astype(np.float64) - before
+    return update
+
+
+def _scale(mine: Variable, update: Values | None) -> float:
+    """The norm of the update, but no less than what rounding makes of the variable."""
+    rounding = norm(mine) * 1e-6 * math.sqrt(max(mine.values.size, 1)) + 1e-12
+    return max(norm(mine) if update is None else float(np.linalg.norm(update)), rounding)
+
+
+def norm(variable: Variable) -> float:
+    return float(np.linalg.norm(variable.values.astype(np.float64))) or 1.0
+
+
+def _factor(a: Values | None, b: Values | None) -> float | None:
+    """By what constant factor one update is larger than the other; None if by none."""
+    if a is None or b is None or a.shape != b.shape:
+        return None
+    square = float(np.vdot(a, a))
+    if not square or not math.isfinite(square):
+        return None
+    factor = float(np.vdot(b, a)) / square
+    rest = float(np.linalg.norm(b - factor * a))
+    return factor if rest <= CONSTANT * float(np.linalg.norm(b)) else None
+
+
+def compared(a: State, b: State) -> Iterator[tuple[str, Variable, Variable]]:
+    """The variables of two states that can be compared with a tolerance, by name."""
+    for name, mine in a.variables.items():
+        theirs = b.variables.get(name)
+        if theirs is not None and mine.kind in COMPARED and mine.is_number and theirs.is_number:
+            yield name, mine, theirs
