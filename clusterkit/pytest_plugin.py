@@ -229,7 +229,7 @@ def _where(cluster: Cluster, error: BaseException | None) -> list[str]:
 
 
 def _failures(cluster: Cluster) -> list[str]:
-    from clusterkit.views.narrate import failed
+    from clusterkit.views.naming import failed
     from clusterkit.words.events import Failed
 
     return [f"  {failed(event.failure)}" for event in cluster.events() if isinstance(event, Failed)]

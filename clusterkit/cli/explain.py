@@ -112,7 +112,7 @@ def _chunks(file: BinaryIO) -> Iterator[bytes]:
 def _explain_run(run_id: str | None, as_json: bool) -> None:
     from clusterkit.ledger.takeover import result_of
     from clusterkit.store.store import RunStore
-    from clusterkit.views.narrate import failed
+    from clusterkit.views.naming import failed
 
     run = _last_failed() if run_id is None else RunStore().find(run_id)
     if run.is_live():

@@ -24,7 +24,7 @@ from clusterkit.network.virtual import why_not
 from clusterkit.store.store import RunStore
 from clusterkit.system.process import code_of
 from clusterkit.text.durations import shown
-from clusterkit.views.narrate import failed
+from clusterkit.views.naming import failed
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Network, Setup
 from clusterkit.words.outcome import RunResult

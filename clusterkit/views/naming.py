@@ -1,10 +1,12 @@
-"""Names in a sentence: of many tasks or hosts it has the first ones, and how many more there are."""
+"""Names in a sentence: of many tasks or hosts it has the first ones, and how many more there are; and of failures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
+from clusterkit.words.outcome import Failure
 
 MOST, SHOWN = 32, 8  # of more names than that, so many are shown
 
@@ -17,3 +19,19 @@ def named(items: Sequence[object]) -> str:
 def few(names: list[str], what: str = "") -> list[str]:
     """The names; of many the first ones, and how many more there are."""
     return names if len(names) <= MOST else [*names[:SHOWN], f"{len(names) - SHOWN} more {what}".strip()]
+
+
+def failed(failure: Failure) -> str:
+    """`worker:1 was killed by SIGKILL (attempt 2)`."""
+    return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
+
+
+def all_failed(failures: Sequence[Failure]) -> list[str]:
+    """The same of many, with one line for those that ended alike: `worker:1 and worker:2 each … (attempt 2)`."""
+    alike: dict[str, list[Failure]] = {}
+    for failure in failures:
+        alike.setdefault(f"{failure.exit} (attempt {failure.attempt})", []).append(failure)
+    return [
+        failed(those[0]) if len(those) == 1 else printable(f"{named([one.task for one in those])} each {how}")
+        for how, those in alike.items()
+    ]

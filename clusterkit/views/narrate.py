@@ -10,10 +10,10 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views import edits
 from clusterkit.views.hosts import of_host
-from clusterkit.views.naming import named
+from clusterkit.views.naming import failed, named
 from clusterkit.words import events as ev
 from clusterkit.words.model import TaskType, number_of
-from clusterkit.words.outcome import Failure, signal_name
+from clusterkit.words.outcome import signal_name
 
 
 class Level(enum.IntEnum):
@@ -160,22 +160,6 @@ def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
 def waiting(tasks: Sequence[object], grace: float) -> str:
     """What the first Ctrl-C is answered with, given the tasks that have `grace` seconds to end."""
     return f"Waiting up to {grace:g} s for {named(tasks)}; Ctrl-C again kills."
-
-
-def failed(failure: Failure) -> str:
-    """`worker:1 was killed by SIGKILL (attempt 2)`."""
-    return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
-
-
-def all_failed(failures: Sequence[Failure]) -> list[str]:
-    """The same of many, with one line for those that ended alike: `worker:1 and worker:2 each … (attempt 2)`."""
-    alike: dict[str, list[Failure]] = {}
-    for failure in failures:
-        alike.setdefault(f"{failure.exit} (attempt {failure.attempt})", []).append(failure)
-    return [
-        failed(those[0]) if len(those) == 1 else printable(f"{named([one.task for one in those])} each {how}")
-        for how, those in alike.items()
-    ]
 
 
 def _too_early(event: ev.Failed) -> str:

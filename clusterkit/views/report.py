@@ -11,7 +11,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
 from clusterkit.views.goodput import goodput_lines
-from clusterkit.views.narrate import all_failed, failed
+from clusterkit.views.naming import all_failed, failed
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines

@@ -8,8 +8,7 @@ from clusterkit.ledger.status import QUIET, RunStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
-from clusterkit.views.naming import named
-from clusterkit.views.narrate import failed
+from clusterkit.views.naming import failed, named
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Failure, RunResult, RunState
 

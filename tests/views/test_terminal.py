@@ -34,7 +34,8 @@ from clusterkit.supervisor.journal import Journal
 from clusterkit.views.console import Console, Show
 from clusterkit.views.goodput import goodput_lines, startup_lines
 from clusterkit.views.listing import run_row, runs_table, task_rows, tasks_table
-from clusterkit.views.narrate import failed, sentence
+from clusterkit.views.naming import failed
+from clusterkit.views.narrate import sentence
 from clusterkit.views.recoveries import recovery_lines
 from clusterkit.views.report import report
 from clusterkit.views.timeline import event_text, timeline, timeline_text
