@@ -9,13 +9,12 @@ from dataclasses import replace
 from clusterkit.ledger.attempts import Attempts, Key
 from clusterkit.ledger.incident import Ended, Faults, Incident
 from clusterkit.ledger.status import RunStatus
-from clusterkit.machine.blame import Blame
-from clusterkit.machine.restart import restart_scope
+from clusterkit.machine.scope import restart_scope
 from clusterkit.words import events as ev
 from clusterkit.words.account import Death, Recovery, RecoveryReport, Return
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, TaskState
-from clusterkit.words.outcome import Asked, Failure, RunResult
+from clusterkit.words.outcome import Asked, Blame, Failure, RunResult
 
 
 class Incidents:

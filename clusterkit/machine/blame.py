@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from clusterkit.text.frames import owner_of
 from clusterkit.text.lines import CRASH
 from clusterkit.text.noise import NoiseFilter
-from clusterkit.words.outcome import Exit, Failure
+from clusterkit.words.outcome import Blame, Exit, Failure
 
 # What differs between two reports of the same error: addresses, ids, names of temporary files, dates and times.
 _VARYING = re.compile(
@@ -110,14 +109,6 @@ def is_own(failure: Failure) -> bool:
     if is_mismatch(failure):
         return True
     return not looks_collateral(failure) and not any(_FROM_PEER.search(line) for line in failure.tail)
-
-
-class Blame(NamedTuple):
-    """Failures that happened together. `same` are other tasks' own failures with the same error as the cause."""
-
-    cause: Failure
-    same: tuple[Failure, ...] = ()
-    collateral: tuple[Failure, ...] = ()
 
 
 def blame(failures: Sequence[Failure]) -> Blame:

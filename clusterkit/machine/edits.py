@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterkit.machine.blame import Blame
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.recovery import Recoveries
 from clusterkit.words.events import EditTrains, ProgramChanged, Progressed, WaitsForChange
+from clusterkit.words.outcome import Blame
 
 LONGEST_ERROR = 300  # characters of an exception
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.blame import Blame
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
@@ -21,6 +20,7 @@ from clusterkit.words.outcome import (
     PROVED_NOTHING,
     SUSPENDED,
     Asked,
+    Blame,
     Failure,
     NotInjected,
     RunResult,

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from clusterkit.machine.blame import Blame
 from clusterkit.text.durations import shown
 from clusterkit.words.job import RestartRules
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Failure
+from clusterkit.words.outcome import Blame, Failure
 
 QUIET = 0.1  # seconds without another save after which the tasks start with a changed program
 LONGEST = 1.0  # seconds after the first save for which further saves are awaited

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.blame import Blame, looks_collateral
+from clusterkit.machine.blame import looks_collateral
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending, end_in_order
 from clusterkit.machine.hosts import HostRecords
@@ -16,17 +16,17 @@ from clusterkit.machine.restart import (
     given_up,
     is_needed,
     needs_coordinator,
-    restart_scope,
     scope_of,
     workers_of,
 )
 from clusterkit.machine.roles import blamed_for, made_steps, patience, was_useless
+from clusterkit.machine.scope import restart_scope
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
 from clusterkit.words.faults import seeded_uniform
 from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import Shape, Task, TaskType
-from clusterkit.words.outcome import Asked, Failure
+from clusterkit.words.outcome import Asked, Blame, Failure
 
 
 @dataclass(slots=True)

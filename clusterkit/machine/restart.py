@@ -4,30 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from clusterkit.machine.blame import Blame, looks_collateral
+from clusterkit.machine.blame import looks_collateral
+from clusterkit.machine.scope import restart_scope
 from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartScope
 from clusterkit.words.model import Shape, Task, TaskType
-from clusterkit.words.outcome import Failure
+from clusterkit.words.outcome import Blame, Failure
 
 SEEN_CUT = 1.0  # seconds after half of its timeout until a host counts as cut off
-
-
-def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
-    """The tasks that start again when `task` failed: the table in docs/strategies.md, "When a task fails".
-
-    If it `moves` to another host, all tasks that know its endpoint start again.
-    """
-    if moves and task in job.cluster:
-        return job.cluster
-    if job.restart.scope is RestartScope.TASK or task.type is TaskType.EVALUATOR:
-        return frozenset({task})
-    if job.restart.scope is RestartScope.JOB:
-        return job.cluster
-    if job.shape is Shape.MULTI_WORKER:
-        return job.cluster  # a lone restart is refused by its peers: TensorFlow's "incarnation" error
-    if task.type is TaskType.PS:
-        return frozenset({task, job.leader})  # the coordinator has to restore the variables that a ps held
-    return frozenset({task})
 
 
 def is_needed(job: JobSpec, task: Task) -> bool:

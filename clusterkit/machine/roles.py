@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterkit.machine.blame import UNSEEN, Blame, blame, repeats
+from clusterkit.machine.blame import UNSEEN, blame, repeats
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.restart import window
 from clusterkit.words.model import TaskType
-from clusterkit.words.outcome import SIGKILL, Failure, FailureRole, RoleKind
+from clusterkit.words.outcome import SIGKILL, Blame, Failure, FailureRole, RoleKind
 
 AT_ONCE = 0.05  # seconds to wait for further tasks that are killed together with the first one
 AT_WORK = 1.0  # seconds since its last step for which a job counts as making steps

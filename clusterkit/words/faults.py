@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import hashlib
 from dataclasses import dataclass
 
 from clusterkit.text.durations import exact
@@ -190,5 +189,7 @@ AMOUNTS = {
 
 def seeded_uniform(seed: int, key: str, nth: int) -> float:
     """A number in [0, 1) that depends only on its arguments, so that a journal can be replayed."""
+    import hashlib  # OpenSSL takes a tenth of what `ps` costs, and `ps` draws nothing
+
     digest = hashlib.blake2b(f"{seed}/{key}/{nth}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.explanation import Explanation
@@ -102,6 +103,14 @@ class Failure:
     tail: tuple[str, ...] = ()
     exception: str | None = None
     step: int | None = None
+
+
+class Blame(NamedTuple):
+    """Failures that happened together. `same` are other tasks' own failures with the same error as the cause."""
+
+    cause: Failure
+    same: tuple[Failure, ...] = ()
+    collateral: tuple[Failure, ...] = ()
 
 
 class RoleKind(enum.StrEnum):

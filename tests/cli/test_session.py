@@ -25,7 +25,8 @@ def test_a_session_by_hand(ck: Clusterkit, tmp_path: Path) -> None:
     run = up.out.strip()
     assert up.out == f"{run}\n"
     assert up.err.count("is ready") == 4
-    rows = ck("ps").out.splitlines()
+    *rows, now = ck("ps").out.splitlines()
+    assert now.startswith(("Training: ", "Starting: "))
     assert rows[0].split()[:4] == ["TASK", "STATE", "ATTEMPT", "PID"]
     assert [row.split()[:3] for row in rows[1:]] == [[task, "running", "1"] for task in TASKS]
     wait_for_log(ck.home / "runs" / run, "chief:0", b"goes from")

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
-from clusterkit.machine.blame import Blame, blame, looks_collateral
-from clusterkit.words.outcome import Exit, Failure
+from clusterkit.machine.blame import blame, looks_collateral
+from clusterkit.words.outcome import Blame, Exit, Failure
 from tests.histories import task
 
 

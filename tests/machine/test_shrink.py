@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.machine.blame import Blame
 from clusterkit.machine.restart import given_up, needs_coordinator, true_name
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
 from clusterkit.words.events import Verb
 from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartScope
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Exit, Failure, RunState
+from clusterkit.words.outcome import Blame, Exit, Failure, RunState
 from tests.histories import SIGKILL, History, job, task
 from tests.machine.test_gang import UNAVAILABLE, cause_and_collateral
 
