@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 # A session that takes so many seconds is ended, and says what it was doing. The soak may take hours.
-PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --session-timeout=2700
+PYTEST := $(BIN)/python -m pytest -n 4 --dist loadfile --session-timeout=3300
 SOAK := $(BIN)/python -m pytest -n 2 --dist loadfile
 
 .PHONY: help

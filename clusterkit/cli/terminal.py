@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +27,12 @@ color_in = partial(option, "--color/--no-color", default=None, help=HELP, show_d
 color_option = color_in()
 
 
+def _size() -> os.terminal_size:
+    import shutil  # with its archives it takes as long as the rest of this module
+
+    return shutil.get_terminal_size()
+
+
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
     """Print text; `color`: it may contain colors. Line ends within fields have been removed before."""
     click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # True: click leaves it as it is
@@ -35,7 +40,7 @@ def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> 
 
 def say(text: Any) -> None:
     """Print a sentence of clusterkit's own to standard error, on a terminal in lines that end at words."""
-    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else None
+    width = _size().columns if sys.stderr.isatty() else None
     for line in f"clusterkit: {text}".splitlines():
         echo(at_words(line, width), err=True)
 
@@ -55,7 +60,7 @@ def act(sequence: str, err: bool = False) -> None:
 
 def terminal_width() -> int | None:
     """The columns of the terminal that standard output is; None if it is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    return _size().columns if sys.stdout.isatty() else None
 
 
 def show_frame(text: str) -> None:
@@ -64,7 +69,7 @@ def show_frame(text: str) -> None:
         echo(text)
         return
     lines = printable_lines(text).split("\n")
-    room = shutil.get_terminal_size().lines - 1
+    room = _size().lines - 1
     if len(lines) > room:
         shown = max(room - 1, 1)
         lines[shown:] = [f"… and {number_of('more line', len(lines) - shown)}"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -167,6 +166,8 @@ class RunDirectory(Paths[Path]):
                 raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.") from None
 
     def discard(self) -> None:
+        import shutil  # here, since `ps` reads directories and removes none
+
         shutil.rmtree(self.path, ignore_errors=True)
 
     def write_info(self, info: RunInfo) -> None:

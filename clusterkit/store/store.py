@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-import platformdirs
-
 from clusterkit.store.directory import RunDirectory, unusable
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
@@ -36,6 +34,8 @@ def state_dir() -> Path:
     if home := os.environ.get("CLUSTERKIT_HOME"):
         return Path(home).absolute()
     with suppress(RuntimeError):
+        import platformdirs  # here, since a tenth of what `ps` costs is its import
+
         if (usual := Path(platformdirs.user_state_dir("clusterkit"))).is_absolute():
             return usual
     raise RunDirectoryError(
