@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import not_through
+from clusterkit.explain.frames import not_through, through
 from clusterkit.explain.row import Row
 
 _TWO = ("--workers", "2")
@@ -72,6 +72,57 @@ ROWS: tuple[Row, ...] = (
         "The program imports tensorflow.python.keras, an old copy of Keras inside TensorFlow that no longer works.",
         "Import from tensorflow.keras: from tensorflow.keras import layers, models.",
         reported=("tensorflow/tensorflow#92113", "tensorflow/tensorflow#61974", "tensorflow/tensorflow#61900"),
+        example=_TWO,
+    ),
+    Row(
+        "args-not-a-tuple",
+        "ValueError: positional args must be a list or tuple, got <class '…PerReplica'>",
+        r"ValueError: positional args must be a list or tuple, got <class '(?P<type>[\w.]+)'>",
+        "{line} passes one value to run as args, which has to be a tuple of all arguments: (batch) is no tuple.",
+        "Add the comma: strategy.run(step, args=(batch,)).",
+        example=_TWO,
+    ),
+    Row(
+        "mean-of-a-counter",
+        "ValueError: creating distributed tf.Variable with aggregation=MEAN and a non-floating dtype is not supported",
+        r"aggregation=MEAN and a non-floating dtype is not supported"
+        r"|Cannot update non-float variables with tf\.VariableAggregation\.MEAN",
+        "{line} makes an integer variable whose values in the replicas are averaged.",
+        "Use tf.VariableAggregation.SUM, or ONLY_FIRST_REPLICA for a counter of steps.",
+        example=_TWO,
+    ),
+    Row(
+        "eager-execution-off",
+        "RuntimeError: __iter__() is only supported inside of tf.function or when eager execution is enabled",
+        r"RuntimeError: __iter__\(\) is only supported inside of tf\.function or when eager execution is enabled",
+        "{line} reads a dataset in graph mode: eager execution is off, or the line stands inside a tf.Graph.",
+        "Remove tf.compat.v1.disable_eager_execution() and disable_v2_behavior(), or loop inside of a @tf.function.",
+        reported=("tensorflow/tensorflow#51076", "tensorflow/models#10240"),
+        example=_TWO,
+    ),
+    Row(
+        "batch-taken-in-a-replica",
+        "ValueError: next(iterator) should be called from outside of replica_fn",
+        r"next\(iterator\) should be called from outside of replica_fn",
+        "{line} takes the next batch inside of the function that strategy.run runs in each replica.",
+        "Take it outside, and pass it on: strategy.run(step, args=(next(batches),)).",
+        example=_TWO,
+    ),
+    Row(
+        "axis-of-a-scalar",
+        "ValueError: Invalid reduction dimension 0 for input with 0 dimensions, from strategy.reduce",
+        r"Invalid reduction dimension (?P<axis>-?\d+) for input with 0 dimensions",
+        "{line} reduces along axis {axis}, but the value of each replica is a scalar.",
+        "Write strategy.reduce(op, value, axis=None): an axis is for values with a row for each example.",
+        when=through("_mean_reduce_helper_fns"),
+        example=_TWO,
+    ),
+    Row(
+        "step-returns-nothing",
+        "ValueError: None values not supported, from strategy.reduce",
+        r"\.reduce\([^\n]*\n(?:[ ^~]*\n)*[^\n]*ValueError: None values not supported",
+        "{line} reduces what a step returns, and the step returns nothing.",
+        "Let the function that strategy.run runs return its loss.",
         example=_TWO,
     ),
 )

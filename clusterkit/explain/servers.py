@@ -180,4 +180,38 @@ ROWS: tuple[Row, ...] = (
         "Pass result.fetch(), or keep the value in a tf.Variable made inside the strategy's scope().",
         example=_COORDINATED,
     ),
+    Row(
+        "iterator-made-in-a-step",
+        "RuntimeError: __iter__() is not supported inside of tf.function or in graph mode",
+        r"RuntimeError: __iter__\(\) is not supported inside of tf\.function or in graph mode",
+        "{line} makes the iterator of the workers' datasets inside of a step.",
+        "batches = iter(dataset), once, before the loop; then coordinator.schedule(step, args=(batches,)).",
+        example=_COORDINATED,
+    ),
+    Row(
+        "partitioner-of-columns",
+        "ValueError: variable_partitioner must return a list/tuple whose elements are 1 besides the first element",
+        r"variable_partitioner must return a list/tuple whose elements are 1 besides the first .*"
+        r"got: (?P<got>\[[^\]\n]*\])",
+        "The strategy's variable_partitioner returned {got}: variables are divided along their first axis only.",
+        "Use tf.distribute.experimental.partitioners.MinSizePartitioner(max_shards=…), or return [shards, 1, …].",
+        example=("--workers", "1", "--ps", "2", "--servers", "builtin"),
+    ),
+    Row(
+        "variable-in-a-dataset-function",
+        "ValueError: Creating variables in `dataset_fn` is not allowed.",
+        r"ValueError: Creating variables in `dataset_fn` is not allowed",
+        "{line} makes a variable, or a layer that has one, in the function that makes the workers' datasets.",
+        "Make it before, inside the strategy's scope(), or use it in the step instead of in the dataset.",
+        example=_COORDINATED,
+    ),
+    Row(
+        "step-returns-a-dataset",
+        "InternalError: could not parse rpc response, from the fetch of a scheduled step",
+        r"InternalError: .*could not parse rpc response",
+        "A scheduled step returns what cannot be sent from its worker, such as a dataset, an iterator or a table.",
+        "Let the step return tensors; make datasets with coordinator.create_per_worker_dataset.",
+        when=through("/distribute/coordinator/"),
+        example=_COORDINATED,
+    ),
 )

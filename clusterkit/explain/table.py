@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from clusterkit.explain import data, environment, gangs, keras, loops, peers, program, resolvers, servers
+from clusterkit.explain import (
+    addresses,
+    checkpoints,
+    data,
+    environment,
+    gangs,
+    keras,
+    loops,
+    migration,
+    peers,
+    program,
+    resolvers,
+    servers,
+)
 from clusterkit.explain.row import Row
 
 TABLE: tuple[Row, ...] = (
     *program.ROWS,
     *resolvers.ROWS,
+    *addresses.ROWS,
     *gangs.ROWS,
     *loops.ROWS,
     *servers.ROWS,
     *keras.ROWS,
+    *migration.ROWS,
     *data.ROWS,
+    *checkpoints.ROWS,
     *environment.ROWS,
     *peers.ROWS,
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/(?:task|warm|training)/.*\.py$))([^/]+)")
+_CYTHON = re.compile(r"^(\w+)/[\w/]*\.pyx$")  # as compiled modules name their sources
 _STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/|^<frozen ")
 _GENERATED = "/__autograph_generated_file"
 
 
 def owner_of(file: str) -> str:
     """The package that a file belongs to, `Python` for the standard library; empty for the program's own files."""
-    if package := _PACKAGE.search(file):
+    if package := _PACKAGE.search(file) or _CYTHON.search(file):
         return package[1].removesuffix(".py")
     return "Python" if _STANDARD.search(file) else "tensorflow" if _GENERATED in file else ""
 

@@ -1,0 +1,73 @@
+"""Rows about what TF_CONFIG says that TensorFlow cannot read, and about tasks and devices that do not exist."""
+
+from __future__ import annotations
+
+from clusterkit.explain.frames import through
+from clusterkit.explain.row import Row
+
+_TWO = ("--workers", "2")
+_LEAVE = "Leave TF_CONFIG as clusterkit sets it, or write "
+_READS_TF_CONFIG = through("/tfconfig_cluster_resolver.py")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "tf-config-index-not-a-number",
+        "ValueError: invalid literal for int() with base 10: 'train-worker-0', from TFConfigClusterResolver",
+        r"ValueError: invalid literal for int\(\) with base 10: '(?P<index>[^'\n]*)'",
+        "The program sets a TF_CONFIG whose index is {index}, and not a number.",
+        f"{_LEAVE}the number at the end of the pod's or the host's name.",
+        when=_READS_TF_CONFIG,
+        example=_TWO,
+    ),
+    Row(
+        "tf-config-without-lists",
+        "TypeError: The tasks for job 'worker' must be a list or a dictionary from integers to strings.",
+        r"TypeError: The tasks for job '(?P<type>\w+)' must be a list|`cluster` must be a dictionary mapping "
+        r"one or more job names",
+        "In the cluster that the program gives, each type of task needs a list of addresses.",
+        f'{_LEAVE}{{{{"worker": ["host1:2222", "host2:2222"]}}}}.',
+        example=_TWO,
+    ),
+    Row(
+        "tf-config-quoted-twice",
+        "TypeError: string indices must be integers, from TFConfigClusterResolver",
+        r"TypeError: string indices must be integers",
+        "The program sets a TF_CONFIG that is a text inside of JSON, and not an object.",
+        f"{_LEAVE}it with a single json.dumps(…).",
+        when=_READS_TF_CONFIG,
+        example=_TWO,
+    ),
+    Row(
+        "address-without-a-port",
+        'InvalidArgumentError: Could not parse port for local server from "localhost".',
+        r'Could not parse port for local server from "(?P<address>[^"\n]*)"',
+        "The program gives {address} as the address of {task}, without a port.",
+        f"{_LEAVE}host:port for each task, such as host1:2222.",
+        example=_TWO,
+    ),
+    Row(
+        "address-with-a-scheme",
+        'InvalidArgumentError: Could not interpret "http://127.0.0.1:2222" as a host-port pair.',
+        r'Could not interpret "(?P<address>[^"\n]*)" as a host-port pair',
+        "The program gives {address} as the address of a task, which is not host:port.",
+        f"{_LEAVE}host:port, such as host1:2222, without http:// or grpc:// and without a path.",
+        example=_TWO,
+    ),
+    Row(
+        "task-not-in-the-cluster",
+        "InvalidArgumentError: /job:ps/replica:0/task:1/device:CPU:0 unknown device.",
+        r"InvalidArgumentError: .*/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)/device:\w+:\d+ unknown device",
+        "{line} uses a device of {job}:{index}, and the program is not connected to a task of this name.",
+        "Start as many tasks as it names (--workers, --ps), or leave out tf.device: the strategy places variables.",
+        example=("--workers", "1", "--ps", "1", "--servers", "builtin"),
+    ),
+    Row(
+        "device-not-there",
+        "InvalidArgumentError: Could not satisfy device specification '…/device:GPU:0'",
+        r"Could not satisfy device specification '(?P<device>[^'\n]+)'",
+        "{line} uses {device}, and TensorFlow has no such device in {task}.",
+        "Look at tf.config.list_physical_devices() in a task and at --gpus-per-task of clusterkit up, or leave out "
+        "tf.device.",
+        example=_TWO,
+    ),
+)

@@ -1,0 +1,101 @@
+"""Rows about checkpoints and saved models that cannot be read."""
+
+from __future__ import annotations
+
+from clusterkit.explain.frames import showing
+from clusterkit.explain.row import Row
+
+_ONE = ("--workers", "1")
+_WHOLE = "Restore an older one, and write with tf.train.CheckpointManager or clusterkit.training.Checkpointer: "
+_LOADS = showing(r"load_model\b|/saving/|deserializ")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "checkpoint-cut-off",
+        "file is too short to be an sstable; DataLossError: … Checksum does not match",
+        r"file is too short to be an sstable|Read less bytes than requested|TensorBundle at .*Checksum does not match",
+        "The checkpoint that {line} reads is incomplete: its writer was killed, two tasks wrote it, or its copy was "
+        "cut off.",
+        f"{_WHOLE}the name of the newest is changed only when it is complete.",
+        reported=("tensorflow/tensorflow#13588",),
+        example=_ONE,
+    ),
+    Row(
+        "not-a-checkpoint",
+        "DataLossError: Unable to open table file …: not an sstable (bad magic number)",
+        r"not an sstable \(bad magic number\)",
+        "The file that {line} restores is no checkpoint of TensorFlow: it is one of Keras, or a part of a checkpoint.",
+        "Give the name without .index and .data-00000-of-00001; read .keras, .h5 and .weights.h5 with Keras.",
+        reported=("tensorflow/models#2675", "tensorflow/tensorflow#23326"),
+        example=_ONE,
+    ),
+    Row(
+        "hdf5-cut-off",
+        "OSError: Unable to synchronously open file (truncated file: eof = …, sblock->base_addr = 0, stored_eof = …)",
+        r"truncated file: eof = (?P<size>\d+), sblock->base_addr = \d+, stored_eo[af] = (?P<whole>\d+)",
+        "The HDF5 file that {line} reads has {size} of its {whole} bytes: another task writes it, or its writer was "
+        "killed.",
+        "Delete it, and let the chief alone write it; or use clusterkit.training.Checkpointer.",
+        reported=("keras-team/keras#8546", "matterport/Mask_RCNN#653"),
+        example=_ONE,
+    ),
+    Row(
+        "not-an-hdf5-file",
+        "OSError: Unable to synchronously open file (file signature not found)",
+        r"OSError: Unable to (?:synchronously )?open file \(file signature not found\)",
+        "The file that {line} reads is no HDF5 file, whatever its name: a web page, a pointer of Git LFS, or "
+        "a checkpoint.",
+        "Look at its first line, and fetch or save it again.",
+        reported=("asingh33/CNNGestureRecognizer#40",),
+        example=_ONE,
+    ),
+    Row(
+        "checkpoint-of-another-model",
+        "ValueError: Received incompatible tensor with shape (8,) when attempting to restore variable with shape (4,)",
+        r"Received incompatible tensor with shape (?P<saved>\([\d, ]*\)) when attempting to restore variable with "
+        r"shape (?P<shape>\([\d, ]*\)) and name (?P<name>[^\s]+)",
+        "The checkpoint has a variable of shape {saved} where the model has one of shape {shape}: it is of another "
+        "model, such as that of an earlier run.",
+        "Restore it into the model that wrote it, or begin with an empty checkpoint directory.",
+        example=_ONE,
+    ),
+    Row(
+        "checkpoint-of-another-program",
+        "AssertionError: Found 1 Python objects that were not bound to checkpointed values",
+        r"Found (?P<objects>\d+) Python objects that were not bound to checkpointed values"
+        r"|AssertionError: Unresolved object in checkpoint"
+        r"|AssertionError: Nothing except the root object matched a checkpointed value",
+        "The checkpoint has other objects than the program: tf.train.Checkpoint(…) got other names when it was "
+        "written.",
+        "Use the same names and layers as then, or expect_partial() if what is missing is meant to be missing.",
+        example=_ONE,
+    ),
+    Row(
+        "saved-by-keras-3",
+        "TypeError: Error when deserializing class 'InputLayer' … Unrecognized keyword arguments: ['batch_shape']",
+        r"Unrecognized keyword arguments: \['batch_shape'",
+        "The model was saved by Keras 3, and Keras 2 loads it.",
+        "Run the job without --keras 2, or load the weights alone into a model that the program builds.",
+        reported=("tensorflow/tensorflow#64685", "haverland/Tenth-of-step-of-a-meter-digit#32"),
+        example=(*_ONE, "--keras", "2"),
+    ),
+    Row(
+        "saved-by-keras-2",
+        "ValueError: Unrecognized keyword arguments passed to LSTM: {'time_major': False}",
+        r"Unrecognized keyword arguments passed to (?P<layer>\w+): \{'(?P<argument>time_major|groups|implementation)'",
+        "The model was saved by Keras 2, whose {layer} has the argument {argument}, and Keras 3 loads it.",
+        "Run the job with --keras 2, or load the weights alone into a model that the program builds.",
+        when=_LOADS,
+        reported=("keras-team/keras#19441", "keras-team/keras#19151"),
+        example=_ONE,
+    ),
+    Row(
+        "loss-saved-by-keras-2",
+        "ValueError: Could not deserialize 'keras.metrics.mse' because it is not a KerasSaveable subclass",
+        r"Could not (?:deserialize|locate function) '(?:keras\.(?:metrics|losses)\.)?(?P<loss>mse|mae|mape|msle|"
+        r"[a-z_]*crossentropy|mean_[a-z_]+_error)'",
+        "The model was saved by Keras 2 with the loss or metric {loss}, which Keras 3 does not find by this name.",
+        "Load it with load_model(path, compile=False), and compile it again; or run the job with --keras 2.",
+        example=_ONE,
+    ),
+)

@@ -1,0 +1,155 @@
+"""Rows about programs that were written for TensorFlow 1 or for an older Keras."""
+
+from __future__ import annotations
+
+from clusterkit.explain.row import Row
+
+_ONE = ("--workers", "1")
+_TWO = ("--workers", "2")
+_METRICS = (
+    r"Mean|Sum|(?:Root)?Mean(?:Squared|Absolute)(?:Logarithmic|Percentage)?Error|AUC|Precision|Recall|Accuracy"
+    r"|(?:Binary|(?:Sparse)?(?:TopK)?Categorical)(?:Accuracy|Crossentropy)"
+)
+_OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Ftrl|LossScaleOptimizer"
+_V1 = "Call tf.compat.v1.disable_v2_behavior() as a stopgap, without a strategy; for several tasks, "
+_GONE = "fit_generator|evaluate_generator|predict_generator|predict_classes|predict_proba"
+_MODULES = (
+    r"engine|initializers\.\w+|layers\.(?:core|convolutional|normalization|recurrent|pooling|merge|embeddings"
+    r"|advanced_activations|wrappers|noise|local)|backend\.tensorflow_backend|utils\.(?:np_utils|training_utils|"
+    r"multi_gpu_utils|generic_utils)|optimizers\.optimizer_v2|wrappers|objectives|preprocessing\.text"
+)
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "multi-gpu-model",
+        "ImportError: cannot import name 'multi_gpu_model' from 'tensorflow.keras.utils'",
+        r"cannot import name 'multi_gpu_model'|has no attribute 'multi_gpu_model'",
+        "multi_gpu_model was removed from Keras: strategies do its work.",
+        "with tf.distribute.MirroredStrategy().scope(): build and compile the model; MultiWorkerMirroredStrategy if "
+        "the job has several workers.",
+        reported=("keras-team/keras#14440", "minimaxir/textgenrnn#258"),
+        example=_ONE,
+    ),
+    Row(
+        "keras-sessions",
+        "AttributeError: module 'keras._tf_keras.keras.backend' has no attribute 'set_session'",
+        r"module 'keras[\w.]*\.backend' has no attribute '(?P<name>[gs]et_session|tensorflow_backend|learning_phase)'",
+        "{name} of Keras's backend is for TensorFlow 1, which ran in sessions.",
+        "Leave it out; set devices with tf.config.set_visible_devices and tf.config.experimental.set_memory_growth.",
+        example=_ONE,
+    ),
+    Row(
+        "keras-modules",
+        "ModuleNotFoundError: No module named 'keras.engine' ('keras.layers.normalization', 'keras.utils.np_utils')",
+        rf"No module named '(?P<module>(?:tensorflow\.)?keras\.(?:{_MODULES}))\b",
+        "{line} imports {module}, an inner module that only old versions of Keras have.",
+        "Import from what is public: from tensorflow.keras.layers import Layer, BatchNormalization; to_categorical is "
+        "in tensorflow.keras.utils.",
+        example=_ONE,
+    ),
+    Row(
+        "placeholders",
+        "RuntimeError: tf.placeholder() is not compatible with eager execution.",
+        r"RuntimeError: tf\.placeholder\(\) is not compatible with eager execution",
+        "{line} makes a placeholder: the program was written for TensorFlow 1, which built a graph and then ran it.",
+        f"{_V1}pass data as arguments of a @tf.function.",
+        reported=("tensorflow/models#10031", "tensorflow/tpu#820"),
+        example=_ONE,
+    ),
+    Row(
+        "sessions",
+        "RuntimeError: The Session graph is empty. Add operations to the graph before calling run().",
+        r"RuntimeError: The Session graph is empty",
+        "{line} runs a session, but in TensorFlow 2 operations are executed at once and are in no graph.",
+        f"{_V1}use the tensors themselves, and a @tf.function for the step.",
+        reported=("OlafenwaMoses/ImageAI#400", "SeldonIO/alibi#959"),
+        example=_ONE,
+    ),
+    Row(
+        "dataset-iterators",
+        "AttributeError: '_BatchDataset' object has no attribute 'make_one_shot_iterator'",
+        r"'_?\w*Dataset(?:V\d\w*)?' object has no attribute '(?P<name>make_(?:one_shot|initializable)_iterator)'",
+        "{name} is a name of TensorFlow 1.",
+        "for batch in dataset: …, or batches = iter(dataset), then next(batches).",
+        reported=("tensorflow/tensorflow#29252", "tensorflow/tensorflow#33555"),
+        example=_ONE,
+    ),
+    Row(
+        "optimizers-of-tensorflow-1",
+        "RuntimeError: `loss` passed to Optimizer.compute_gradients should be a function when eager execution is …",
+        r"`loss` passed to Optimizer\.compute_gradients should be a function when eager execution is enabled",
+        "{line} minimizes a tensor with an optimizer of TensorFlow 1, which needs a graph.",
+        "Compute the loss under tf.GradientTape, and call apply_gradients of an optimizer of tf.keras.optimizers.",
+        reported=("raphael-group/netNMF-sc#3",),
+        example=_ONE,
+    ),
+    Row(
+        "fit-generator",
+        "AttributeError: 'Sequential' object has no attribute 'fit_generator'",
+        rf"AttributeError: '(?:Sequential|Functional|Model)' object has no attribute '(?P<name>{_GONE})'",
+        "{name} was removed from Keras.",
+        "Call fit, evaluate or predict, which take generators and datasets, too; classes are predict(x).argmax(-1).",
+        reported=("keras-team/keras#19225",),
+        example=_TWO,
+    ),
+    Row(
+        "scaled-loss",
+        "AttributeError: 'LossScaleOptimizer' object has no attribute 'get_scaled_loss'",
+        r"'LossScaleOptimizer' object has no attribute '(?P<name>get_scaled_loss|get_unscaled_gradients)'",
+        "{name} is a method of Keras 2.",
+        "loss = optimizer.scale_loss(loss), and nothing for the gradients: apply_gradients of Keras 3 divides them by "
+        "itself.",
+        reported=("tensorflow/models#11157", "keras-team/keras#19479", "tensorflow/tensorflow#64124"),
+        example=_TWO,
+    ),
+    Row(
+        "experimental-mixed-precision",
+        "AttributeError: module 'keras.mixed_precision' has no attribute 'experimental'",
+        r"AttributeError: module 'keras[\w.]*\.mixed_precision' has no attribute 'experimental'",
+        "{line} turns on mixed precision under the name that it had until TensorFlow 2.3.",
+        "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
+        example=_TWO,
+    ),
+    Row(
+        "keras-experimental",
+        "AttributeError: module 'keras._tf_keras.keras' has no attribute 'experimental'",
+        r"AttributeError: module 'keras[\w.]*\.keras' has no attribute 'experimental'",
+        "{line} uses tf.keras.experimental, which Keras 3 does not have.",
+        "Write tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay, or use --keras 2.",
+        example=_ONE,
+    ),
+    Row(
+        "save-format",
+        "ValueError: The `save_format` argument is deprecated in Keras 3.",
+        r"ValueError: The `save_format` argument is deprecated in Keras 3",
+        "save of Keras 3 has no argument save_format: the end of the path decides.",
+        "End the path in .keras; for a SavedModel, call model.export(path), or clusterkit.training.export(model).",
+        example=_TWO,
+    ),
+    Row(
+        "reset-states",
+        "AttributeError: 'Mean' object has no attribute 'reset_states'",
+        rf"AttributeError: '(?P<metric>{_METRICS})' object has no attribute 'reset_states'",
+        "Metrics of Keras 3 have no reset_states.",
+        "Write reset_state().",
+        example=_ONE,
+    ),
+    Row(
+        "optimizer-weights",
+        "AttributeError: 'Adam' object has no attribute 'get_weights'",
+        rf"AttributeError: '(?P<optimizer>{_OPTIMIZERS})' object has no attribute '(?P<name>get_weights|weights|"
+        r"get_updates|_create_all_weights|_create_slots|_decayed_lr|get_gradients)'",
+        "{name} is a name of the optimizers of Keras 2.",
+        "Use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate, or run with --keras 2.",
+        example=_ONE,
+    ),
+    Row(
+        "uses-horovod",
+        "ModuleNotFoundError: No module named 'horovod'",
+        r"ModuleNotFoundError: No module named 'horovod'",
+        "The program uses Horovod, which is not installed. It does not read TF_CONFIG: clusterkit's tasks do not "
+        "connect by it.",
+        "Use tf.distribute.MultiWorkerMirroredStrategy() in place of hvd.init() and hvd.DistributedOptimizer(…).",
+        example=_TWO,
+    ),
+)

@@ -1,0 +1,8 @@
+"""Loads with Keras 3 a recurrent model that Keras 2 has saved."""
+
+import tensorflow as tf
+import tf_keras
+
+model = tf_keras.Sequential([tf_keras.Input((4, 2)), tf_keras.layers.LSTM(3)])
+model.save("model.h5")
+tf.keras.models.load_model("model.h5")
