@@ -16,6 +16,7 @@ from tests.environment import clean_environment
 from tests.exam.flaws import FLAWS, RIGHT, Flaw
 from tests.support import CHILDREN
 
+pytestmark = pytest.mark.timeout(400)  # longer than a command may take, which the other tests slow down
 FLAWED = CHILDREN / "flawed"
 
 
