@@ -40,12 +40,13 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
     recovered = report_of(look.run)
     lines = list(timeline(JournalReader(look.run).events()))
     if as_json:
+        word, text = look.now
         echo_json(
             {
                 "run_id": look.run.run_id,
                 "state": look.state,
-                "now": look.now[0],
-                "text": look.now[1],
+                "now": word,
+                "text": text,
                 "job": wire.encode(without_secrets(look.info.job)) if look.info else None,
                 "result": None if result is None else wire.encode(result),
                 "tasks": look.rows(None),

@@ -10,8 +10,7 @@ from html import escape
 
 from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
 from clusterkit.exam.survival import PHASES
-from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, title
-from clusterkit.text.durations import shown
+from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, recovery_of, title
 from clusterkit.text.printable import printable
 
 MARK = "<!-- clusterkit report: exam"
@@ -85,11 +84,7 @@ def _sign(result: CellResult | None) -> str:
 def _details(result: CellResult, replay: Replay) -> str:
     """What a cell showed, and the commands that look at its runs and repeat it."""
     failed = result.grade is Grade.FAILED
-    facts = [str(result.grade)]
-    if result.seconds is not None:
-        facts.append(f"recovered in {shown(result.seconds)}")
-    if result.lost:
-        facts.append(f"{result.lost} steps again")
+    facts = [str(result.grade), *recovery_of(result)]
     lines = [
         f'<article id="{_anchor(result.cell)}"{" class=fails" * failed}>',
         f"<h3>{MARKS[result.grade]} {_safe(str(result.cell))}</h3><p>{_safe(', '.join(facts))}</p>",

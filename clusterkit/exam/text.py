@@ -31,12 +31,7 @@ def title(chapter: Chapter) -> str:
 def cell_lines(result: CellResult, seconds: float, replay: Replay) -> list[str]:
     """A finished cell: a line; below it each finding, what to do about it, and the command that repeats the cell."""
     head = f"  {MARKS[result.grade]} {result.cell.name}"
-    details = [shown(seconds)]
-    if result.seconds is not None:
-        details.append(f"recovered in {shown(result.seconds)}")
-    if result.lost:
-        details.append(f"{result.lost} steps again")
-    lines = [f"{head:<50} {', '.join(details)}"]
+    lines = [f"{head:<50} {', '.join([shown(seconds), *recovery_of(result)])}"]
     if result.reason:
         lines.append(f"      {result.grade}: {result.reason}")
     for finding in result.findings:
@@ -46,6 +41,12 @@ def cell_lines(result: CellResult, seconds: float, replay: Replay) -> list[str]:
     if result.grade is Grade.FAILED:
         lines.append(f"      {replay(result.cell)}")
     return [printable(line) for line in lines]
+
+
+def recovery_of(result: CellResult) -> list[str]:
+    """How the run of a cell recovered: `recovered in 1.0 s`, `5 steps again`."""
+    took = [] if result.seconds is None else [f"recovered in {shown(result.seconds)}"]
+    return [*took, f"{result.lost} steps again"] if result.lost else took
 
 
 def summary(report: Report) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from clusterkit.explain import (
     addresses,
     checkpoints,
@@ -18,17 +20,7 @@ from clusterkit.explain import (
 )
 from clusterkit.explain.row import Row
 
-TABLE: tuple[Row, ...] = (
-    *program.ROWS,
-    *resolvers.ROWS,
-    *addresses.ROWS,
-    *gangs.ROWS,
-    *loops.ROWS,
-    *servers.ROWS,
-    *keras.ROWS,
-    *migration.ROWS,
-    *data.ROWS,
-    *checkpoints.ROWS,
-    *environment.ROWS,
-    *peers.ROWS,
+FILES: tuple[ModuleType, ...] = (
+    *(program, resolvers, addresses, gangs, loops, servers, keras, migration, data, checkpoints, environment, peers),
 )
+TABLE: tuple[Row, ...] = tuple(row for file in FILES for row in file.ROWS)

@@ -11,7 +11,7 @@ from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Failure
 
 
-class Doing(enum.StrEnum):
+class RunActivity(enum.StrEnum):
     """What a run does."""
 
     STARTING = "starting"
@@ -33,7 +33,7 @@ class Situation:
     or restart while training goes on, `faults` those that are open.
     """
 
-    doing: Doing
+    doing: RunActivity
     since: float | None = None
     tasks: tuple[Task, ...] = ()
     attempt: int | None = None  # that comes next, of a recovery
@@ -52,28 +52,30 @@ def situation_of(ledger: Ledger) -> Situation:
     restarting = tuple(sorted({task for one in mending for task in one.returns}))
     idle = tuple(sorted(pace.paused))
     faults = tuple(event.fault for event in ledger.faults.open.values())
-    plain = Situation(Doing.TRAINING, stepped=pace.stepped, faults=faults, aside=tuple(sorted({*restarting, *idle})))
+    plain = Situation(
+        RunActivity.TRAINING, stepped=pace.stepped, faults=faults, aside=tuple(sorted({*restarting, *idle}))
+    )
     if run.phase is RunPhase.OVER:
-        return Situation(Doing.OVER, stepped=pace.stepped)
+        return Situation(RunActivity.OVER, stepped=pace.stepped)
     if run.phase is RunPhase.STOPPING or conditions.over:
         left = tuple(task for task, of in run.tasks.items() if of.alive)
-        return Situation(Doing.STOPPING, tasks=left, stepped=pace.stepped)
+        return Situation(RunActivity.STOPPING, tasks=left, stepped=pace.stepped)
     if run.phase is RunPhase.WAITING:
-        return Situation(Doing.WAITING, failure=pace.failure, stepped=pace.stepped)
+        return Situation(RunActivity.WAITING, failure=pace.failure, stepped=pace.stepped)
     waiting = tuple(task for task, of in run.tasks.items() if of.state is TaskState.WAITING)
     if ledger.job.hosts.count and waiting and run.phase is RunPhase.RUNNING:
-        return Situation(Doing.NO_HOST, tasks=waiting, failure=pace.failure, stepped=pace.stepped)
+        return Situation(RunActivity.NO_HOST, tasks=waiting, failure=pace.failure, stepped=pace.stepped)
     if pace.stall is not None:
         begun, event = pace.stall
         blamed = () if event.task is None else (event.task,)
-        return Situation(Doing.STALLED, begun, blamed, verdict=event.text, stepped=pace.stepped, faults=faults)
+        return Situation(RunActivity.STALLED, begun, blamed, verdict=event.text, stepped=pace.stepped, faults=faults)
     if repairs or conditions.failed:
         tasks = restarting or tuple(sorted(conditions.failed))
         attempt = max((back.attempt for one in repairs for back in one.returns.values()), default=None)
         since = min((one.began for one in repairs), default=pace.failed)
-        return Situation(Doing.RECOVERING, since, tasks, attempt, failure=pace.failure, stepped=pace.stepped)
+        return Situation(RunActivity.RECOVERING, since, tasks, attempt, failure=pace.failure, stepped=pace.stepped)
     if idle and not pace.went_on:
-        return Situation(Doing.PAUSED, min(pace.paused.values()), idle, stepped=pace.stepped, faults=faults)
+        return Situation(RunActivity.PAUSED, min(pace.paused.values()), idle, stepped=pace.stepped, faults=faults)
     if not conditions.seen:
-        return Situation(Doing.STARTING, faults=faults)
+        return Situation(RunActivity.STARTING, faults=faults)
     return plain

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from clusterkit.api.cluster import Cluster
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.notebook.display import Display
-from clusterkit.notebook.output import Output
+from clusterkit.notebook.output import CellOutput
 from clusterkit.notebook.running import EVERY
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
@@ -27,7 +27,7 @@ class Shown:
 
     def __init__(self, cluster: Cluster) -> None:
         self._run = RunDirectory(cluster.directory)
-        self._output, self._display = Output(), Display(cluster.run_id)
+        self._output, self._display = CellOutput(), Display(cluster.run_id)
         self._arrivals, self._streams = Arrivals(self._run), dict[tuple[Task, int], Prefixer]()
         self._look: RunSnapshot | None = None
         self._due = 0.0

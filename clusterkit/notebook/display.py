@@ -9,7 +9,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from clusterkit.cli.looking import RunSnapshot
-from clusterkit.notebook.output import Output
+from clusterkit.notebook.output import CellOutput
 from clusterkit.notebook.page import panes, tabs
 from clusterkit.views.statusline import status_line
 
@@ -24,7 +24,7 @@ class Display:
         self._shown: Mapping[str, str] | None = None
         self._replaces = hasattr(get_ipython(), "kernel")  # IPython in a terminal prints each update
 
-    def __call__(self, output: Output, look: RunSnapshot | None, over: bool) -> None:
+    def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None:
         """Show what is new."""
         if look is None:
             if over:
@@ -55,7 +55,7 @@ class Printing:
     def __init__(self) -> None:
         self._printed = 0
 
-    def __call__(self, output: Output, look: RunSnapshot | None, over: bool) -> None:
+    def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None:
         """Print what is new."""
         new = output.report[self._printed :]
         self._printed += len(new)

@@ -21,7 +21,7 @@ _OWN = b"clusterkit"
 _NAME = re.compile(rb"[a-z_]{1,20}:(?:\d{1,6}|\*)")
 
 
-class Output:
+class CellOutput:
     """Takes what `clusterkit up` prints, in chunks, and keeps the end of it for each task."""
 
     def __init__(self) -> None:

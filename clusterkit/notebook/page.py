@@ -10,7 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping, Sequence
 
-from clusterkit.notebook.output import ALL, Output
+from clusterkit.notebook.output import ALL, CellOutput
 
 PLAIN_LINES = 40  # of all tasks, in plain text
 
@@ -37,7 +37,7 @@ def tabs(key: str, tasks: Sequence[str]) -> Mapping[str, str]:
     return {"text/plain": " ".join(names), "text/html": f'<style>{style}</style><div class="{key}">{buttons}</div>'}
 
 
-def panes(key: str, output: Output, status: str) -> Mapping[str, str]:
+def panes(key: str, output: CellOutput, status: str) -> Mapping[str, str]:
     """The output of each tab; below it the status line, if there is one, and the report."""
     names = [ALL, *output.tasks]
     shown = "".join(

@@ -11,7 +11,7 @@ from typing import Protocol
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.cli.looking import RunSnapshot
 from clusterkit.job.options import Gathered
-from clusterkit.notebook.output import Output
+from clusterkit.notebook.output import CellOutput
 from clusterkit.store.store import RunStore
 from clusterkit.system.process import first_readable
 from clusterkit.words.errors import ClusterkitError
@@ -32,7 +32,7 @@ class CellFailed(ClusterkitError):
 class Shows(Protocol):
     """Shows a run; `look` is None until there is a run."""
 
-    def __call__(self, output: Output, look: RunSnapshot | None, over: bool) -> None: ...
+    def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None: ...
 
 
 class CellRun:
@@ -44,7 +44,7 @@ class CellRun:
     def __init__(self, words: Sequence[str], run_id: str, home: Path, detached: bool = False) -> None:
         self._detached = detached
         self.run = RunStore(home).run(run_id)
-        self.output = Output()
+        self.output = CellOutput()
         self._look: RunSnapshot | None = None
         self._pipe, other = os.pipe2(os.O_CLOEXEC)
         self._open = True

@@ -26,7 +26,7 @@ def drawn(points: Points, attempts: Iterable[Attempt], now: float, works: bool =
     for number, at in enumerate(times):
         for name, column in points.items():
             found[name].append(column[number])
-        found["again"].append(float(works and any(one.lost is not None and _in_lost(one, at) for one in known)))
+        found["again"].append(float(works and any(_in_lost(one, at) for one in known)))
         after = times[number + 1] if number + 1 < len(times) else now
         last = number + 1 == len(times)
         if after - at > far or any(_interrupts(one, at, after, works, last) for one in known):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import ipaddress
 import os
 import sys
 import time
@@ -260,8 +261,6 @@ def endpoint(text: str) -> str:
     address, _, port = text.partition(":")
     words = [int(address[at : at + 8], 16) for at in range(0, len(address), 8)]
     packed = b"".join(word.to_bytes(4, sys.byteorder) for word in words)
-    import ipaddress  # here, since few who read this file need it
-
     host = ipaddress.ip_address(packed)
     if isinstance(host, ipaddress.IPv6Address):
         host = host.ipv4_mapped or host

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.ledger.situation import Doing, Situation, situation_of
+from clusterkit.ledger.situation import RunActivity, Situation, situation_of
 from clusterkit.ledger.status import QUIET, RunStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
@@ -25,7 +25,7 @@ def told(ledger: Ledger, wall: float, now: float | None = None) -> tuple[str, st
 def speed_of(ledger: Ledger, wall: float, now: float) -> float | None:
     """Steps per second, while the run trains and steps are reported; times as for `told`."""
     found, speed = situation_of(ledger), ledger.run.speed(wall)
-    training = found.doing is Doing.TRAINING and not _is_quiet(found, speed, max(now, ledger.now))
+    training = found.doing is RunActivity.TRAINING and not _is_quiet(found, speed, max(now, ledger.now))
     return speed if training else None
 
 
@@ -38,24 +38,24 @@ def _sentence(found: Situation, run: RunStatus, wall: float, now: float) -> str:
     tasks, since = named(found.tasks), found.since
     long = "" if since is None else f" for {shown(max(0.0, now - since))}"
     match found.doing:
-        case Doing.STARTING:
+        case RunActivity.STARTING:
             return _starting(run)
-        case Doing.TRAINING:
+        case RunActivity.TRAINING:
             return _training(found, run, wall, now)
-        case Doing.STALLED:
+        case RunActivity.STALLED:
             return f"No step{long}{_step(run)}. {found.verdict}"
-        case Doing.PAUSED:
+        case RunActivity.PAUSED:
             return f"{tasks} {_are(found.tasks)} paused{long}{_step(run)}; training waits."
-        case Doing.RECOVERING:
+        case RunActivity.RECOVERING:
             return _recovering(found, long)
-        case Doing.NO_HOST:
+        case RunActivity.NO_HOST:
             return f"{tasks} {'wait' if len(found.tasks) > 1 else 'waits'} for a host{_step(run)}."
-        case Doing.WAITING:
+        case RunActivity.WAITING:
             return f"The job failed: {reason_of(run.reason, found.failure)}. Waiting for a change to its program."
-        case Doing.STOPPING:
+        case RunActivity.STOPPING:
             left = f" Waiting for {tasks} to end." if tasks else ""
             return f"The run is ending{_step(run)}: {run.reason or 'every step is made'}.{left}"
-        case Doing.OVER:
+        case RunActivity.OVER:
             return f"The run is over: {run.reason}."
 
 

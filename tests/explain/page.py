@@ -6,28 +6,12 @@ import re
 from collections.abc import Iterator
 from types import ModuleType
 
-from clusterkit.explain import (
-    addresses,
-    checkpoints,
-    data,
-    environment,
-    gangs,
-    keras,
-    loops,
-    migration,
-    peers,
-    program,
-    resolvers,
-    servers,
-)
 from clusterkit.explain.row import Row
+from clusterkit.explain.table import FILES
 from clusterkit.views.explanations import address
 from tests.support import ROOT
 
 PAGE = ROOT / "docs/what-went-wrong.md"
-FILES: tuple[ModuleType, ...] = (
-    *(program, resolvers, addresses, gangs, loops, servers, keras, migration, data, checkpoints, environment, peers),
-)
 HEAD = """\
 # What went wrong?
 

@@ -8,8 +8,8 @@ import string
 import pytest
 
 from clusterkit.explain.row import Row, anywhere
-from clusterkit.explain.table import TABLE
-from tests.explain.page import FILES, PAGE, page
+from clusterkit.explain.table import FILES, TABLE
+from tests.explain.page import PAGE, page
 
 STANDARD = {"task", "line"}  # what every sentence may name
 

@@ -9,15 +9,15 @@ import re
 
 import pytest
 
-from clusterkit.notebook.output import ALL_ROOM, LINES, LONGEST, REPORT_ROOM, TASKS_ROOM, Output
+from clusterkit.notebook.output import ALL_ROOM, LINES, LONGEST, REPORT_ROOM, TASKS_ROOM, CellOutput
 from clusterkit.notebook.page import panes, tabs
 
 TASKS = ("chief:0", "worker:0", "worker:1")
 
 
-def fed(*chunks: bytes, tasks: tuple[str, ...] = TASKS) -> Output:
+def fed(*chunks: bytes, tasks: tuple[str, ...] = TASKS) -> CellOutput:
     """An output that has got these chunks and has ended."""
-    output = Output()
+    output = CellOutput()
     output.tasks = tasks
     for chunk in chunks:
         output.feed(chunk)
