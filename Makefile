@@ -58,7 +58,7 @@ test-slurm: $(READY) ## Run the tests that need a Slurm of three virtual hosts; 
 	$(PYTEST) -m "slurm and not soak" tests/engines
 
 .PHONY: soak
-soak: $(READY) ## Run the long random tests.
+soak: $(READY) ## Run the long random tests, and find every planted flaw.
 	$(SOAK) -m soak
 
 # torchrun's torch has a place of its own, away from TensorFlow's; without it that peer has no figures.

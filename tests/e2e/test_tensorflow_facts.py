@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.matrix, pytest.mark.timeout(24
 ERRORS = "tensorflow.python.framework.errors_impl"
 HEARTBEATS = 10.0  # seconds without one, after which a multi-worker job takes a task for dead
 SOON = 10.0  # seconds for what happens at once, on a machine that is busy
+LATE = 40.0  # seconds by which what heartbeats tell has happened there
 PS_TASKS = {"chief:0", "worker:0", "worker:1", "ps:0"}
 GANG_OF_3 = {"worker:0", "worker:1", "worker:2"}
 UNHEALTHY = re.compile(r"stopped sending heartbeats|/task:\d heartbeat timeout")  # the latter in TensorFlow 2.16
@@ -183,7 +184,7 @@ def test_gang_a_worker_dies(lab: Callable[..., Lab], task: str) -> None:
 def test_gang_a_worker_dies_whom_its_peer_asks_for_nothing(slow: Slow) -> None:
     """A worker that only waits to be asked in a collective does not see the death: the missing heartbeats tell it."""
     end = slow.sender.ends["worker:0"]
-    assert 0.3 * HEARTBEATS < end.after < HEARTBEATS + SOON
+    assert 0.3 * HEARTBEATS < end.after < LATE
     assert end.exit.code == 1
     assert end.exception.startswith(f"{ERRORS}.UnavailableError: ")
     assert UNHEALTHY.search(end.log)
@@ -210,7 +211,7 @@ def test_gang_a_worker_freezes(slow: Slow, task: str, error: str, phrase: re.Pat
     seen = slow.gang[task]
     assert seen.ends.keys() == {PEER[task]}
     peer = seen.ends[PEER[task]]
-    assert 0.3 * HEARTBEATS < peer.after < HEARTBEATS + SOON
+    assert 0.3 * HEARTBEATS < peer.after < LATE
     assert peer.exit.code == 1
     assert peer.exception.startswith(f"{ERRORS}.{error}: ")
     assert phrase.search(peer.log)
@@ -256,7 +257,7 @@ def test_gang_a_worker_is_cut_off(cuts: Cuts, task: str) -> None:
     assert seen.alive == set()
     assert seen.ends.keys() == GANG_OF_3
     assert {end.exit.code for end in seen.ends.values()} == {1}
-    assert all(0.3 * HEARTBEATS < end.after < HEARTBEATS + SOON for end in seen.ends.values())
+    assert all(0.3 * HEARTBEATS < end.after < LATE for end in seen.ends.values())
     others = GANG_OF_3 - {"worker:0"} if task == "worker:0" else {task}
     first = min((seen.ends[name] for name in others), key=lambda end: end.after)
     assert first.exception.startswith(f"{ERRORS}.DeadlineExceededError: ")

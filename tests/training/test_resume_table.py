@@ -17,7 +17,7 @@ from tests.task.test_keras_tensorflow import OLD_KERAS
 
 pytestmark = [
     pytest.mark.tensorflow,
-    pytest.mark.timeout(1200),
+    pytest.mark.timeout(2400),
     pytest.mark.skipif(OLD_KERAS, reason="fit on several workers is refused with so old a Keras"),
 ]
 PROGRAM = CHILDREN / "resume_table.py"
@@ -57,7 +57,7 @@ def wrong(lines: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
 def test_workers_resume_bit_for_bit(up: Callable[..., Up], tmp_path: Path, names: tuple[str, ...]) -> None:
     """Two workers, each of which has to have the same weights and the same results of the last epoch."""
     run = up("--workers", "2", "--restart", "never", PROGRAM, tmp_path, *names)
-    assert run.wait(1100) == 0, run.output[-4000:]
+    assert run.wait(2000) == 0, run.output[-4000:]
     for worker in ("worker:0", "worker:1"):
         assert wrong((tmp_path / worker).read_text(), names) == []
 
@@ -75,6 +75,6 @@ def test_one_process_resumes_bit_for_bit(tmp_path: Path, names: tuple[str, ...])
     """Under plain python."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("CLUSTERKIT", "TF_"))}
     words = [sys.executable, str(PROGRAM), str(tmp_path), *names]
-    done = subprocess.run(words, env=clean, cwd=tmp_path, capture_output=True, text=True, timeout=1100, check=False)
+    done = subprocess.run(words, env=clean, cwd=tmp_path, capture_output=True, text=True, timeout=2000, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     assert wrong((tmp_path / "alone").read_text(), names) == []
