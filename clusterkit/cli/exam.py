@@ -50,6 +50,7 @@ class CellName(click.ParamType[str]):
     help="Begin no other cell after this time.",
     show_default="6m, or 1m with --quick",
 )
+@option("--wide", is_flag=True, help="Compare one worker with twice as many as asked for, too.")
 @option("--cell", "cells", type=CellName(), multiple=True, metavar="CELL", help="Examine this cell alone.")
 @option("-o", "--output", metavar="FILE", help="Also write the exam as a page of HTML.")
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
@@ -60,6 +61,7 @@ class CellName(click.ParamType[str]):
 def command(
     quick: bool,
     budget: float | None,
+    wide: bool,
     cells: tuple[str, ...],
     output: str | None,
     force: bool,
@@ -81,7 +83,7 @@ def command(
             raise click.BadParameter("Name a file; --json writes to standard output.", param_hint="-o")
         if output is not None:
             check_output(output, force)
-        examiner, warnings = examiner_of(given(values), quick, budget, cells, keep)
+        examiner, warnings = examiner_of(given(values), quick, budget, cells, keep, wide)
         for warning in warnings:
             say(warning)
         code = _run(examiner, as_json)

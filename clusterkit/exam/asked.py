@@ -21,7 +21,12 @@ BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no other cell begins
 
 
 def examiner_of(
-    options: Gathered, quick: bool = False, budget: float | None = None, cells: Sequence[str] = (), keep: bool = False
+    options: Gathered,
+    quick: bool = False,
+    budget: float | None = None,
+    cells: Sequence[str] = (),
+    keep: bool = False,
+    wide: bool = False,
 ) -> tuple[Examiner, tuple[str, ...]]:
     """Return the exam that is asked for, which can begin, and warnings for the user. Raises BadJob."""
     asked, warnings = template_of(options)
@@ -31,7 +36,7 @@ def examiner_of(
     trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep)
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
     phases = QUICK if quick else None
-    return Examiner(trials, Report(name, seed), until, frozenset(cells), phases, can_fill), warnings
+    return Examiner(trials, Report(name, seed), until, frozenset(cells), phases, can_fill, wide), warnings
 
 
 def examined(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import combinations
+from itertools import chain, combinations
 
 import numpy as np
 
@@ -25,7 +25,7 @@ _SAME_VALUES = (
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
     """What differs between a job of one worker and the same job with several, the leader's recording first."""
     found = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
-    if any(finding.code not in ("workers-differ", "shared-file") for finding in found):
+    if any(finding.code not in ("workers-differ", "shared-file") for finding in found) or other_order(one, several):
         return found  # the two compute something else; their weights say nothing more
     differing = first_differences(one, several[0])
     return found + ([explained(differing, several)] if differing else [])
@@ -112,10 +112,34 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
     yield from _by_values(one, several, alone, everything)
 
 
+def other_order(one: Recording, several: Sequence[Recording]) -> str:
+    """Why the two can't be compared although they train on the same rows; empty if they train in the same order."""
+    steps = one.rows.keys() & several[0].rows.keys()
+    alike = (
+        Counter(one.rows[step]) == Counter(chain(*(each.rows.get(step, ()) for each in several))) for step in steps
+    )
+    everything = sum((recording.counted_rows() for recording in several), Counter[str]())
+    if not _as_often(one.counted_rows(), everything) or all(alike):
+        return ""
+    return (
+        f"{len(several)} workers train on the rows in another order than 1 worker, as when files are divided among the "
+        "workers, so that their results can't be compared step by step"
+    )
+
+
+def _as_often(alone: Counter[str], everything: Counter[str]) -> bool:
+    """Whether both train on each row, and on as many in all: only an epoch that has not ended has other rows."""
+    if alone.keys() != everything.keys() or alone.total() != everything.total():
+        return False
+    return all(abs(everything[row] - times) <= 1 for row, times in alone.items())
+
+
 def _by_values(
     one: Recording, several: Sequence[Recording], alone: Counter[str], everything: Counter[str]
 ) -> Iterator[ExamFinding]:
     """Compare how often one worker and all of several train on each row."""
+    if _as_often(alone, everything):
+        return
     workers = len(several)
     missed = [row for row, times in alone.items() if everything[row] < times]
     repeated = [row for row, times in everything.items() if times > alone[row]]

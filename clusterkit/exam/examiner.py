@@ -7,28 +7,30 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from clusterkit.chaos.invariants import began_anew, violations
+from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.schedule import SPARE
 from clusterkit.chaos.trial import Trials
 from clusterkit.exam.breaking import Break
-from clusterkit.exam.equality import draws, equality
+from clusterkit.exam.equality import draws, equality, other_order
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
-from clusterkit.exam.resume import differing_kinds, resumption
-from clusterkit.exam.runs import Examined, Runs
+from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
+from clusterkit.exam.runs import Examined, Runs, sized, workers_of
 from clusterkit.exam.survival import (
     POWER,
     SurvivalCell,
     middle_step,
+    other_step,
     power_failure,
     survival_cells,
     survived,
     too_old,
     unreachable,
 )
-from clusterkit.job.options import Options
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.store.cleaning import find_leaks
 from clusterkit.words.faults import FaultAction, Phase
-from clusterkit.words.model import TaskType
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import number_of
 
 SAVES_NOTHING = (
     "the program saves no checkpoint, so that nothing can be resumed. One line saves them: "
@@ -50,6 +52,7 @@ class Examiner:
     chosen: frozenset[str] = frozenset()
     phases: Sequence[str] | None = None  # of survival; None: all
     disk: bool = False  # whether this machine can fill up a checkpoint directory
+    wide: bool = False  # whether one worker is compared with twice as many, too
 
     def examine(self) -> Iterator[CellResult]:
         """Examine the program. Ends early, with `report.irregular`, if it cannot be examined."""
@@ -121,46 +124,29 @@ class Examiner:
 
     def _equality(self, runs: Runs, again: Examined) -> Iterator[CellResult]:
         """One worker against several."""
-        job = runs.job
-        workers = len(job.steppers) if runs.is_synchronous else job.counts.get(TaskType.WORKER, 0)
-        cell = Cell(Chapter.EQUALITY, f"1-against-{workers}")
-        if workers < 2 or not self._is_wanted(cell):
+        job, workers = runs.job, workers_of(runs.job)
+        sizes = [workers, *([2 * workers] if self.wide else [])]
+        cells = {number: Cell(Chapter.EQUALITY, f"1-against-{number}") for number in sizes if number > 1}
+        wanted = {number: cell for number, cell in cells.items() if self._is_wanted(cell)}
+        if not wanted:
             return
         words, notes = list[str](), list[str]()
         if draws(again.tasks):
             words.append("no-dropout")
             again = runs.up("without-dropout", {}, words=words)
             notes.append("dropout was switched off, since several workers drop something else than one does")
-        counts: Options = {"workers": 1} if job.counts.get(TaskType.PS) else {"workers": 1, "chief": False}
-        alone = runs.up("one-worker", counts, words=words)
-        ids = alone.run_id, again.run_id
-        one, several = runs.leader(alone), again.tasks
-        if not (alone.succeeded and again.succeeded):
-            result = not_reached(cell, f"with one worker the job fails: {alone.why}", *ids)
-        elif not runs.is_synchronous:
-            result = judged(cell, runs.metric(alone), *ids)
-        elif one is None or len(several) < workers:
-            result = not_reached(cell, "no variables were seen in every worker", *ids)
-        else:
-            notes += [] if one.rows else ["rows were not counted"]
-            result = judged(cell, equality(one, several), *ids, notes=notes)
-        yield self.report.add(result)
+        alone = runs.up("one-worker", sized(job, 1), words=words)
+        for number, cell in wanted.items():
+            several = again if number == workers else runs.up(f"{number}-workers", sized(job, number), words=words)
+            yield self.report.add(_compared(runs, cell, alone, several, number, notes))
 
     def _resume(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
         """Stopped and continued, or killed and restarted, against unbroken."""
-        middle, leader = middle_step(runs.baseline), runs.job.leader
-        if middle is None:
-            return
-        saved = max((step for step in runs.baseline.checkpoints if step < middle), default=None)
-        ways = {
-            "stopped-between-checkpoints": Break(leader, middle),
-            "killed-between-checkpoints": Break(leader, middle, f"{FaultAction.KILL} {leader}"),
-            **({} if saved is None else {"stopped-after-a-checkpoint": Break(leader, saved)}),
-        }
-        for name, one in ways.items():
-            cell = Cell(Chapter.RESUME, name)
-            if self._is_wanted(cell):
-                result = _resumed(runs, cell, one, exact) if _saves(again) else not_reached(cell, SAVES_NOTHING)
+        # Where one worker and several compute something else, their results cannot be compared.
+        compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
+        for way in _ways(runs.job, runs.baseline, compares):
+            if self._is_wanted(way.cell):
+                result = _resumed(runs, way, exact) if _saves(again) else not_reached(way.cell, SAVES_NOTHING)
                 yield self.report.add(result)
 
     def _survival(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
@@ -184,28 +170,78 @@ class Examiner:
         return False
 
 
+def _compared(
+    runs: Runs, cell: Cell, alone: Examined, several: Examined, workers: int, notes: Sequence[str]
+) -> CellResult:
+    """Compare a run of one worker with a run of several."""
+    one, ids = runs.leader(alone), (alone.run_id, several.run_id)
+    for run, number in ((alone, 1), (several, workers)):
+        if not run.succeeded:
+            return not_reached(cell, f"with {number_of('worker', number)} the job fails: {run.why}", *ids)
+    if not runs.is_synchronous:
+        return judged(cell, runs.metric(alone), *ids)
+    if one is None or len(several.tasks) < workers:
+        return not_reached(cell, "no variables were seen in every worker", *ids)
+    found = equality(one, several.tasks)
+    if not found and (why := other_order(one, several.tasks)):
+        return not_reached(cell, why, *ids)
+    uncounted = () if one.rows else ("rows were not counted",)
+    return judged(cell, found, *ids, notes=(*notes, *uncounted))
+
+
 def _saves(unbroken: Examined) -> bool:
     """Whether a task has saved something in the unbroken run."""
     return Phase.SAVING in unbroken.phases()
 
 
-def _resumed(runs: Runs, cell: Cell, one: Break, exact: Examined | None) -> CellResult:
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way to interrupt a run. It is continued with `workers`; `compares`: its end is compared with the unbroken's."""
+
+    cell: Cell
+    one: Break
+    workers: int | None = None  # another number of them
+    compares: bool = True
+
+
+def _ways(job: JobSpec, baseline: Baseline, compares: bool) -> Iterator[_Way]:
+    middle, leader = middle_step(baseline), job.leader
+    if middle is None:
+        return
+    yield _Way(Cell(Chapter.RESUME, "stopped-between-checkpoints"), Break(leader, middle))
+    kill = Break(leader, middle, f"{FaultAction.KILL} {leader}")
+    yield _Way(Cell(Chapter.RESUME, "killed-between-checkpoints"), kill)
+    if (saved := other_step(baseline, middle)) is not None:
+        yield _Way(Cell(Chapter.RESUME, "stopped-after-a-checkpoint"), Break(leader, saved))
+    if workers := workers_of(job):
+        others = workers - 1 or 2
+        cell = Cell(Chapter.RESUME, f"continued-by-{number_of('worker', others).replace(' ', '-')}")
+        yield _Way(cell, Break(leader, middle), others, compares)
+
+
+def _resumed(runs: Runs, way: _Way, exact: Examined | None) -> CellResult:
     """Break a run, continue it if it was stopped, and compare its end with the unbroken run's."""
-    broken = last = runs.up(cell.name, {}, one)
+    broken = last = runs.up(way.cell.name, {}, way.one)
     ids = [broken.run_id]
     if broken.missed:
-        return not_reached(cell, broken.missed, *ids)
+        return not_reached(way.cell, broken.missed, *ids)
     if broken.succeeded and all(recording.attempt == 1 for recording in broken.tasks):
-        return not_reached(cell, "the training ended before it was stopped", *ids)
-    if not one.fault and not broken.succeeded:
-        last = runs.up(f"{cell.name}-resumed", {"resume": broken.run_id})
+        return not_reached(way.cell, "the training ended before it was stopped", *ids)
+    if not broken.has_saved:
+        return not_reached(way.cell, f"nothing had been saved at step {way.one.step}, where it was interrupted", *ids)
+    if not way.one.fault and not broken.succeeded:
+        changes = {} if way.workers is None else sized(runs.job, way.workers)
+        last = runs.up(f"{way.cell.name}-resumed", {**changes, "resume": broken.run_id})
         ids.append(last.run_id)
     if not last.succeeded:
-        return judged(cell, [ExamFinding("not-recovered", f"The continued run failed: {last.why}.")], *ids)
+        return judged(way.cell, [ExamFinding("not-recovered", f"The continued run failed: {last.why}.")], *ids)
     mine, theirs = None if exact is None else runs.leader(exact), runs.leader(last)
-    if mine is None or theirs is None:
-        return judged(cell, runs.metric(last), *ids)
-    return judged(cell, resumption(mine, theirs), *ids)
+    found = list[ExamFinding]()
+    if mine is not None and theirs is not None:
+        found = resumption(mine, theirs) if way.workers is None else resumption_by_others(mine, theirs)
+    if not found and way.compares and (mine is None or theirs is None or way.workers is not None):
+        found = list(runs.metric(last))
+    return judged(way.cell, found, *ids)
 
 
 def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult:

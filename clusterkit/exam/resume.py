@@ -31,10 +31,20 @@ def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     found = list(_restored(unbroken, begun))
     if begun is not None and begun.step == 0 and found:
         return found  # its count of steps began anew, so that nothing after that can be compared
+    found += _length(unbroken, continued)
     found += _position(unbroken, continued)
     if not found:
         found += _ends(unbroken, continued)
     return found
+
+
+def resumption_by_others(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
+    """What an attempt with another number of workers had forgotten when it began, and whether it made the same steps.
+
+    Random generators have a state for each replica, and each worker has other rows: neither can be compared.
+    """
+    found = [one for one in _restored(unbroken, continued.begin) if one.code != _FORGOTTEN["random"][0]]
+    return found or list(_length(unbroken, continued))
 
 
 def _restored(unbroken: Recording, begun: State | None) -> Iterator[ExamFinding]:
@@ -81,8 +91,8 @@ def differing_kinds(expected: State, found: State) -> dict[str, str]:
     return {kind: kinds[kind] for kind in EXACT if kind in kinds}
 
 
-def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    """Whether the continued attempt went on with the next rows, and made the same steps."""
+def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
+    """Whether the continued attempt ended at the same step."""
     ends = unbroken.last_step, continued.last_step
     if None not in ends and ends[0] != ends[1]:
         yield ExamFinding(
@@ -91,6 +101,10 @@ def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding
             "counted twice or left out.",
             "Save the number of the next step, and the epoch, with the checkpoint, and begin with those that are left.",
         )
+
+
+def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
+    """Whether the continued attempt went on with the next rows."""
     steps = sorted(continued.rows)
     wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
     if not wrong:

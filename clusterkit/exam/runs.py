@@ -15,8 +15,9 @@ from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
 from clusterkit.text.printable import printable
 from clusterkit.views.tracebacks import cause_lines
+from clusterkit.words.faults import Phase
 from clusterkit.words.job import JobSpec
-from clusterkit.words.model import Shape, Task
+from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # after which the state is recorded
@@ -47,6 +48,12 @@ class Examined:
         """The phases that the task, or any, has reached."""
         reached = (event for _, event in self.run.events if isinstance(event, PhaseReached))
         return {event.phase for event in reached if task in (None, event.task)}
+
+    @property
+    def has_saved(self) -> bool:
+        """Whether a task has saved something in its first attempt."""
+        reached = (event for _, event in self.run.events if isinstance(event, PhaseReached))
+        return any(event.phase is Phase.SAVED and event.attempt == 1 for event in reached)
 
     @property
     def why(self) -> str:
@@ -127,3 +134,15 @@ class Runs:
 
     def _steps(self) -> list[str]:
         return [*map(str, sorted({*STEPS, *self.baseline.checkpoints[:MOST_CHECKPOINTS]}))]
+
+
+def workers_of(job: JobSpec) -> int:
+    """How many workers train: the chief of a gang is one of them, the coordinator of parameter servers is not."""
+    return job.counts.get(TaskType.WORKER, 0) if job.counts.get(TaskType.PS) else len(job.steppers)
+
+
+def sized(job: JobSpec, workers: int) -> Options:
+    """The options that give the job so many workers."""
+    if job.counts.get(TaskType.PS) or not job.counts.get(TaskType.CHIEF):
+        return {"workers": workers}
+    return {"workers": 1, "chief": False} if workers == 1 else {"workers": workers - 1}

@@ -12,11 +12,12 @@ from clusterkit.exam.model import Cell, Chapter, ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.text.printable import printable
 from clusterkit.words.faults import FaultAction, Phase
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 
-FROZEN = 4  # seconds for which a task is stopped: longer than a peer waits for a packet
+FROZEN = 4  # seconds for which a task is stopped or cut off
+UNHEARD = 15  # seconds likewise in a step: longer than TensorFlow's peers wait for its heartbeats, which is 10
 FULL = 3  # seconds for which the disk is full
 
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")  # without a run of its own
@@ -29,6 +30,8 @@ PHASES = (
 )
 QUICK = (Phase.STARTING, "step", Phase.SAVING_RENAME, Phase.SAVED, Phase.RESTORING, Phase.ENDING)
 _AT_SERVERS = ("step", "last-step")
+_CUT_OFF = (Phase.STARTING, "step", Phase.SAVING_RENAME)
+_LASTING = (FaultAction.STOP, FaultAction.PARTITION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +48,11 @@ class SurvivalCell:
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
     """All cells, those that tell most first. `disk`: this machine can fill up a checkpoint directory."""
     found = []
-    for action in (FaultAction.KILL, FaultAction.TERM, FaultAction.STOP):
+    is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
+    for action in (FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, *([FaultAction.PARTITION] * is_virtual)):
+        phases = _CUT_OFF if action is FaultAction.PARTITION else PHASES
         for task in _victims(job):
-            for phase in _AT_SERVERS if job.is_server(task) else PHASES:
+            for phase in [one for one in phases if one in _AT_SERVERS or not job.is_server(task)]:
                 found.append(_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
         cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
@@ -65,7 +70,8 @@ def _victims(job: JobSpec) -> Iterator[Task]:
 
 
 def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, phase: str) -> SurvivalCell:
-    fault = f"{action} {task}" + (f" for={FROZEN}s" if action is FaultAction.STOP else "")
+    seconds = UNHEARD if phase == "step" else FROZEN
+    fault = f"{action} {task}" + (f" for={seconds}s" if action in _LASTING else "")
     middle, last = middle_step(baseline), baseline.last_step
     watched = job.leader if job.is_server(task) else task  # a server makes no steps of its own
     breaks: tuple[Break, ...] = ()
@@ -127,6 +133,18 @@ def middle_step(baseline: Baseline) -> int | None:
     newest = min(saved, key=lambda step: abs(step - last / 2))
     following = next((step for step in [*saved, last] if step > newest), last)
     return min(last - 1, newest + max(1, (following - newest) // 2))
+
+
+def other_step(baseline: Baseline, middle: int) -> int | None:
+    """The step after a checkpoint near the middle, other than the newest before it, if there is another.
+
+    At the checkpoint's own step it may not have been saved: many programs report a step before they save it.
+    """
+    last = baseline.last_step or 0
+    saved = sorted(step for step in baseline.checkpoints if 0 < step < last - 1)
+    newest = max((step for step in saved if step < middle), default=None)
+    near = min((step for step in saved if step != newest), key=lambda step: abs(step - middle), default=newest)
+    return None if near is None else near + 1
 
 
 def survived(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 EQUALITY, RESUME = "equality/1-against-2", "resume/killed-between-checkpoints"
+FEWER = "resume/continued-by-1-worker"
 COORDINATOR = "survival/kill/chief:0/step"
 POWER = "survival/power-failure/saving-rename"
 WRITING = "survival/kill/worker:0/saving-write"
@@ -36,6 +37,7 @@ FLAWS = (
     Flaw("loop", "epochs_counted_anew", RESUME, "epoch"),
     Flaw("loop", "data_begins_anew", RESUME, "data-position"),
     Flaw("loop", "schedule_begins_anew", RESUME, "learning-rate"),
+    Flaw("loop", "state_for_each_worker", FEWER, "not-recovered"),
     Flaw("fitted", "shuffled_anew_by_each_process", EQUALITY, "rows-missed"),
     Flaw("fitted", "loss_times_workers", EQUALITY, "loss-summed"),
     Flaw("fitted", "patience_begins_anew", RESUME, "callbacks"),
@@ -53,8 +55,8 @@ FLAWS = (
     Flaw("saves", "written_in_place", WRITING, "not-recovered"),
 )
 RIGHT = {
-    "loop": (EQUALITY, RESUME),
-    "fitted": (EQUALITY, RESUME),
-    "saves": (EQUALITY, RESUME, WRITING, POWER),
-    "served": (EQUALITY, RESUME, COORDINATOR),
+    "loop": (EQUALITY, RESUME, FEWER),
+    "fitted": (EQUALITY, RESUME, FEWER),
+    "saves": (EQUALITY, RESUME, FEWER, WRITING, POWER),
+    "served": (EQUALITY, RESUME, FEWER, COORDINATOR),
 }

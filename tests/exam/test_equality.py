@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from clusterkit.exam.equality import agreement, equality
+from clusterkit.exam.equality import agreement, equality, other_order
 from clusterkit.exam.recording import Recording, State, Values, Variable
 from clusterkit.words.model import Task, TaskType
 
@@ -120,6 +120,29 @@ def test_rows(alone: list[list[str]], first: list[list[str]], second: list[list[
     everyone = [dict(enumerate(rows, 1)) for rows in (alone, first, second)]
     one, *several = (recording(max(0, at - 1), trained(1.0), rows) for at, rows in enumerate(everyone))
     assert codes(one, *several) == found
+
+
+@pytest.mark.parametrize(
+    ("alone", "first", "second", "is_other"),
+    [
+        ([A + B, C + D], [A, C], [B, D], False),
+        ([A + B, C + D], [B, D], [A, C], False),
+        ([A + B, C + D], [A, B], [C, D], True),  # each has a file of its own
+        ([A + B, C + D, A + B], [A, B, A], [C, D, C], True),  # likewise, and the second epoch has not ended
+        ([A + B, C + D], [A, C], [B, B], False),  # not the same rows
+        ([A + B, C + D], [A, C, A], [B, D, B], False),  # more of them
+        ([], [], [], False),
+    ],
+)
+def test_the_same_rows_in_another_order_are_no_mistake(
+    alone: list[list[str]], first: list[list[str]], second: list[list[str]], is_other: bool
+) -> None:
+    """But nothing can be compared then."""
+    everyone = [dict(enumerate(rows, 1)) for rows in (alone, first, second)]
+    one, *several = (recording(at, trained(at), rows) for at, rows in enumerate(everyone))
+    assert bool(other_order(one, several)) == is_other
+    if is_other:
+        assert codes(one, *several) == ["workers-differ"]  # what workers owe each other can be told
 
 
 @pytest.mark.parametrize(

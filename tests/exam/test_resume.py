@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from clusterkit.exam.recording import Recording, State, Variable
-from clusterkit.exam.resume import resumption
+from clusterkit.exam.resume import resumption, resumption_by_others
 from clusterkit.words.model import Task, TaskType
 
 WORKER = Task(TaskType.WORKER, 0)
@@ -85,3 +85,18 @@ def test_data_that_began_anew_is_told_from_other_data() -> None:
     rows = {step: (f"row {step - 6}",) for step in range(7, 13)}
     (finding,) = resumption(unbroken(), continued(rows=rows))
     assert "began the data anew" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"rows": {7: ("row 1",)}, "end": state(12, "weight"), "logs": {1: {"loss": 9.0}}}, []),
+        ({"begin": state(6, "random")}, []),
+        ({"begin": state(6, "optimizer")}, ["optimizer"]),
+        ({"begin": state(0)}, ["began-anew"]),
+        ({"end": state(16)}, ["epoch"]),
+    ],
+)
+def test_what_another_number_of_workers_must_not_have_forgotten(changes: dict[str, Any], found: list[str]) -> None:
+    """Its rows, rounding and generators are its own; the state at its first step and its last step are not."""
+    assert [finding.code for finding in resumption_by_others(unbroken(), continued(**changes))] == found

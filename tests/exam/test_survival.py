@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from clusterkit.chaos.model import Baseline
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
-from clusterkit.exam.survival import PHASES, middle_step, survival_cells, survived, too_old
+from clusterkit.exam.survival import PHASES, middle_step, other_step, survival_cells, survived, too_old
 from clusterkit.exam.text import cell_lines, document, summary
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
-from clusterkit.words.job import JobSpec
+from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.outcome import RunResult, RunState
 
@@ -42,6 +44,39 @@ def test_the_middle_is_between_two_checkpoints(last: int | None, saved: tuple[in
 
 
 @pytest.mark.parametrize(
+    ("saved", "middle", "other"),
+    [
+        ((20, 40, 60, 80), 50, 61),
+        ((8, 16), 12, 17),
+        ((10,), 50, 11),
+        ((90,), 50, 91),
+        ((99,), 50, None),
+        ((), 50, None),
+    ],
+)
+def test_two_checkpoints_are_tried_where_there_are_two(saved: tuple[int, ...], middle: int, other: int | None) -> None:
+    """One may happen to be where nothing can be forgotten."""
+    assert other_step(Baseline(1.0, 100, saved), middle) == other
+
+
+def test_tasks_are_cut_off_where_the_network_is_virtual() -> None:
+    """For longer than a heartbeat may be missing, in a step; servers make no other phase known."""
+    job = replace(PS, network=Network.VIRTUAL)
+    names = [one.cell.name for one in survival_cells(job, BASELINE, disk=False)]
+    assert [name for name in names if name.startswith("partition/")] == [
+        *(f"partition/chief:0/{phase}" for phase in ("starting", "step", "saving-rename")),
+        "partition/worker:1/step",
+        "partition/ps:0/step",
+    ]
+    assert not [one for one in survival_cells(PS, BASELINE, disk=False) if one.cell.name.startswith("partition")]
+    assert not [
+        one
+        for one in survival_cells(replace(ALONE, network=Network.VIRTUAL), BASELINE, False)
+        if "part" in str(one.cell)
+    ]
+
+
+@pytest.mark.parametrize(
     ("job", "victims"),
     [(PS, {"chief:0", "worker:1", "ps:0"}), (GANG, {"worker:0", "worker:2"}), (ALONE, {"worker:0"})],
 )
@@ -65,6 +100,7 @@ def test_a_task_of_each_kind_is_hit_by_each_fault_in_each_phase(job: JobSpec, vi
         ("kill/worker:2/step", ("worker:2 50: kill worker:2",)),
         ("term/worker:0/last-step", ("worker:0 100: term worker:0",)),
         ("stop/worker:2/saving-rename", ("stop worker:2 for=4s @ phase=saving-rename",)),
+        ("stop/worker:2/step", ("worker:2 50: stop worker:2 for=15s",)),
         ("kill/worker:2/restoring", ("worker:0 50: kill worker:0", "kill worker:2 @ phase=restoring")),
         ("disk-full/worker:0/saving-open", ("disk-full for=3s @ phase=saving-open",)),
     ],

@@ -77,6 +77,8 @@ def saved():
         return {"done": done, "dense": model.layers[0], "last": model.layers[-1], "optimizer": optimizer}
     if FLAW == "random_state_not_saved":
         return {"done": done, "optimizer": optimizer, **{f"w{n}": v for n, v in enumerate(model.weights)}}
+    if FLAW == "state_for_each_worker":
+        everything["counts"] = tf.Variable(tf.zeros(workers), name="counts")
     return everything
 
 
