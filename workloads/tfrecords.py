@@ -79,7 +79,8 @@ def make_dataset(directory: Path, args: argparse.Namespace, first_step: int) -> 
     )
     if args.cache:
         records = records.cache()
-    shuffled = records.shuffle(10000, seed=2017 + first_step).repeat()
+    trained = first_step * args.batch_size // training.num_workers()  # this worker's part: read again, but not parsed
+    shuffled = records.shuffle(10000, seed=2017).repeat().skip(trained)
     return training.sharded(shuffled.batch(args.batch_size).map(parsed).prefetch(tf.data.AUTOTUNE), "file")
 
 
