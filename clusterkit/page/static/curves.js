@@ -1,7 +1,7 @@
 // Curves of what the tasks report and use, on the time axis of the lanes.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { h, keyed, mark, say } from "./dom.js";
+import { DASHES, h, keyed, mark, say, taskName } from "./dom.js";
 import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
@@ -9,7 +9,7 @@ import { LEFT } from "./lanes.js";
 import { alone, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
-const MOST_NAMED = 8; // tasks in a legend
+const MOST_NAMED = 32; // tasks in a legend
 const MOST_BANDS = 4; // curves of a chart whose lowest and highest values are shaded
 const PAUSE = 1000; // milliseconds between two fetches
 const POINTS = 800;
@@ -118,7 +118,7 @@ export class Curves {
     const color = (task) => this.store.get(`task/${task}`)?.color ?? 0;
     const values = metric.tasks.slice(0, MOST_NAMED).map((task) => {
       const value = h("b");
-      return { task, value, root: h("span", null, h("span", { class: `task c${color(task)}` }, task), value) };
+      return { task, value, root: h("span", null, taskName(task, color(task)), value) };
     });
     const more = metric.tasks.length > MOST_NAMED ? h("span", null, `and ${metric.tasks.length - MOST_NAMED} more`) : null;
     const at = h("time");
@@ -166,9 +166,9 @@ export class Curves {
     const series = [{}];
     const shaded = [];
     for (const task of chart.metric.tasks) {
-      const stroke = palette(`task-${chart.color(task)}`);
+      const stroke = palette(`task-${chart.color(task) % 8}`);
       const dot = { show: true, size: 4, stroke, fill: stroke, filter: (plot, n) => alone(plot.data[n]) };
-      series.push({ stroke, width: 1.6, points: dot });
+      series.push({ stroke, width: 1.6, dash: DASHES[(chart.color(task) >> 3) % DASHES.length], points: dot });
       series.push({ stroke: palette("panel"), width: 2.4, dash: [3, 4], points: { show: false } }); // over it, what is lost
       if (!bands) continue;
       const n = series.length;

@@ -20,7 +20,7 @@ const PARTS = [
   [/recover/, "bar-wait"],
   [/stall/, "bar-bad"],
   [/stop|pause/, "soft"],
-  [/evaluat/, "task-9"],
+  [/evaluat/, "bar-evaluate"],
 ];
 
 export function colorOfPart(name) {

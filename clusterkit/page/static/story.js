@@ -1,6 +1,6 @@
 // The story of a moment: what failed, what that brought down, and how the run recovered.
 
-import { fill, h, say } from "./dom.js";
+import { fill, h, say, taskName } from "./dom.js";
 import { after, clock, count, plural, seconds } from "./format.js";
 
 const BEFORE = 1; // seconds before a story's beginning that still belong to it
@@ -106,7 +106,7 @@ export class Story {
     const waits = starting ? this.waits() : [];
     fill(
       this.list,
-      waits.map(([task, color, text]) => h("li", { class: "wait" }, h("span", { class: `task c${color}` }, task), h("span", null, text))),
+      waits.map(([task, color, text]) => h("li", { class: "wait" }, taskName(task, color), h("span", null, text))),
     );
     say(this.numbers, starting ? run.text : "Choose a moment in the lanes to see what happened then.");
   }

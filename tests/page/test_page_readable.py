@@ -1,0 +1,62 @@
+"""The page can be read: at four widths, with three tasks and with sixteen, and by those who use no eyes or no mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.page.browser import Browser, Served
+from tests.page.situated import SITUATIONS, held
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(240)]
+Serve = Callable[..., Served]
+WIDTHS = {1600: 1000, 1280: 800, 1000: 800, 420: 900}
+# What is wider than what it is in, but for the log and code, which scroll, and a summary with a title.
+CUT = """
+const scrolls = ".lines, pre, code, .unseen, .u-wrap, td.words[title]";
+return [...document.querySelectorAll("#app *")].filter((one) => {
+  if (!one.checkVisibility({ visibilityProperty: true }) || one.closest(scrolls)) return false;
+  const { right, left } = one.getBoundingClientRect();
+  const inside = one.scrollWidth > one.clientWidth + 1 && getComputedStyle(one).overflowX !== "visible";
+  return inside || right > innerWidth + 1 || left < -1;
+}).map((one) => `${one.tagName} ${one.className} ${one.innerText?.slice(0, 60)}`);
+"""
+
+
+@pytest.mark.parametrize("workers", [3, 16])
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_nothing_is_cut_and_nothing_scrolls_sideways(
+    situation: str, workers: int, home: Path, serve: Serve, browser: Browser
+) -> None:
+    """Whatever the width is; every task has its row, its lane and its curve."""
+    with held(home, SITUATIONS[situation](workers)) as run:
+        browser.open(serve().address(f"/run/{run.path.name}"))
+        browser.wait_text(".pill", situation)
+        browser.wait(lambda: browser.all(".chart canvas"), "curves")
+        for width, height in WIDTHS.items():
+            browser.look(width, height)
+            browser.wait(lambda: browser.run("return innerWidth") == width, "the width")  # noqa: B023
+            browser.run("await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+            wide = browser.run("return document.scrollingElement.scrollWidth - innerWidth")
+            found = browser.run(CUT)
+            assert not (wide or found), (width, wide, found)
+        assert len(browser.all(".tasks tbody[data-task]")) == workers
+        assert len(browser.all(".names .task")) == workers
+
+
+def test_the_list_of_runs_has_rows_of_one_line(home: Path, serve: Serve, browser: Browser) -> None:
+    """At any width: columns are left out, the last ones first, and what is left is in one line."""
+    with held(home, SITUATIONS["training"](16), "20261126-201500-abcd"), held(home, SITUATIONS["failed"](3)):
+        browser.open(serve().address())
+        browser.wait_text("table.list", r"failed\s+train.py")
+        for width, height in WIDTHS.items():
+            browser.look(width, height)
+            browser.wait(lambda: browser.run("return innerWidth") == width, "the width")  # noqa: B023
+            found = browser.run(CUT)
+            assert not found, (width, found)
+            high = browser.run(
+                "return [...document.querySelectorAll('table.list tbody tr')].map((r) => r.offsetHeight)"
+            )
+            assert max(high) < 36, (width, high)
