@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from clusterkit.store.directory import RunDirectory
@@ -65,7 +66,7 @@ class Held:
         self.run.make()
         self.lock = self.run.lock()
         self.began = time.time() - told.events[-1][0]
-        self.run.write_info(info_of(told.job))
+        self.run.write_info(replace(info_of(told.job), created=self.began))
         self.path = self.run.path
         self.written = 0
         self.write()

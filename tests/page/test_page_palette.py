@@ -1,4 +1,4 @@
-"""The page's colors: every pair that is used together can be told apart, in light and in dark (WCAG 2, level AA; CIEDE2000)."""
+"""The page's colors: every pair used together is told apart, light and dark (WCAG 2, level AA; CIEDE2000)."""
 
 from __future__ import annotations
 

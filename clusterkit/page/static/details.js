@@ -27,7 +27,7 @@ export class Startup {
   constructor(store) {
     this.store = store;
     const made = section("Start-up", "startup");
-    this.body = h("div", { class: "bars" });
+    this.body = h("div", { class: "bars", tabindex: "0", role: "group", "aria-label": "Start-up of each task" });
     this.legend = h("ul", { class: "key" });
     this.empty = h("p", { class: "empty" }, "It is shown once the first attempts are under way.");
     this.root = made.root;
@@ -115,9 +115,10 @@ export class Network {
   cell(cell, most, live) {
     if (!cell) return h("td", { class: "none" });
     const words = wordsOf(cell);
-    const label = `${cell.source} to ${cell.target}: ${words.join(", ") || "as it should be"}`;
     const acts = this.actions.possible && live;
-    const content = [h("b", null, cell.cut ? "cut" : cell.bytes == null ? (words[0] ?? "open") : bytes(cell.bytes)), h("small", null, words.filter((w) => w !== "cut").slice(cell.bytes == null ? 1 : 0).join(" · "))];
+    const texts = [cell.cut ? "cut" : cell.bytes == null ? (words[0] ?? "open") : bytes(cell.bytes), words.filter((w) => w !== "cut").slice(cell.bytes == null ? 1 : 0).join(" · ")];
+    const label = `${cell.source} to ${cell.target}: ${texts.join(" ").trim()}`;
+    const content = [h("b", null, texts[0]), h("small", null, texts[1])];
     const strength = cell.bytes ? 6 + 26 * (Math.log1p(cell.bytes) / Math.log1p(most)) : 0;
     const inside = acts ? h("button", { type: "button", "aria-label": `${label}. ${cell.faults.length ? "Heal" : "Cut"}`, onclick: () => this.act(cell) }, content) : h("div", { title: label }, content);
     const td = h("td", { class: cell.cut ? "cut" : words.length ? "impaired" : null }, inside);
