@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.words import events as ev
+from tests.histories import task
 from tests.page.browser import Browser, Served
-from tests.page.situated import SITUATIONS, held
+from tests.page.situated import ERROR, SITUATIONS, held
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(240)]
 Serve = Callable[..., Served]
@@ -83,3 +85,40 @@ def test_nobody_is_kept_out(
         browser.open(served.address())
         browser.wait_text("table.list", r"(running|failed)\s+train.py")
         assert browser.violations() == []
+
+
+def test_the_curves_are_a_table_on_request(home: Path, serve: Serve, browser: Browser) -> None:
+    """A row for each task, with values that it reported; and curves again."""
+    with held(home, SITUATIONS["failed"](3)) as run:
+        browser.open(serve().address(f"/run/{run.path.name}"))
+        browser.wait(lambda: browser.all(".chart canvas"), "curves")
+        browser.click(".curves .tools button", "as a table")
+        browser.wait_text(".chart tbody", r"worker:2\t[^\n]*\t0\.01639")
+        assert browser.violations() == []
+        assert not browser.all(".chart canvas")
+        rows = browser.text(".chart:first-child table").splitlines()
+        assert [row.split("\t")[0] for row in rows if "\t" in row] == ["task", "worker:0", "worker:1", "worker:2"]
+        browser.click(".curves .tools button", "as a table")
+        assert browser.all(".chart canvas")
+
+
+def test_news_is_spoken_and_nothing_is_ended_by_mistake(home: Path, serve: Serve, browser: Browser) -> None:
+    """A failure, a stall and the end reach screen readers once; Enter in the dialog that ends the run does not."""
+    told = SITUATIONS["training"](3)
+    with held(home, told) as run:
+        browser.open(serve().address(f"/run/{run.path.name}"))
+        browser.wait_text(".pill", "training")
+        browser.click(".tasks .tools button", "End the run")
+        assert browser.run("return document.activeElement.textContent") == "Cancel"
+        browser.press("ENTER")
+        browser.wait(lambda: not browser.all("dialog"), "the dialog is closed")
+        assert browser.run("return document.querySelector('header.run [role=alert]').textContent") == ""
+        told._observe(ev.Stalled("worker:1 hangs in the kernel (D).", task("worker:1"), 60.0, {}), told.run.now)
+        run.write()
+        browser.wait_text("header.run [role=alert]", r"^stalled: .*worker:1 hangs")
+        told.run.exits("worker:1", code=1, exception=ERROR)
+        told.run.after(3)
+        run.write()
+        browser.wait_text("header.run [role=alert]", r"^recovering: .*dense_7")
+        run.end()
+        browser.wait_text("header.run [role=alert]", r"^lost: ")

@@ -1,7 +1,7 @@
 // Curves of what the tasks report and use, on the time axis of the lanes.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { DASHES, h, keyed, mark, say, taskName } from "./dom.js";
+import { DASHES, fill, h, keyed, mark, say, taskName } from "./dom.js";
 import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
@@ -23,7 +23,9 @@ export class Curves {
     this.buttons = h("div", { class: "chips", role: "group", "aria-label": "Curves that are shown" });
     this.list = h("div", { class: "charts" });
     this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
-    this.root = h("div", { class: "curves" }, h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons), this.list, this.empty);
+    this.table = h("button", { class: "chip", type: "button", "aria-pressed": "false", onclick: () => this.asTable() }, "as a table");
+    const head = h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons, h("div", { class: "tools" }, this.table));
+    this.root = h("div", { class: "curves" }, head, this.list, this.empty);
     store.on(["series", "attempt"], () => this.update());
     store.onValue(["task"], () => store.colors(), () => this.update());
     timeline.on((what) => this.follow(what));
@@ -49,6 +51,11 @@ export class Curves {
   shown() {
     const names = this.metrics.map((m) => m.name);
     return (this.chosen ?? firstChoice(this.metrics)).filter((name) => names.includes(name));
+  }
+
+  asTable() {
+    mark(this.table, "aria-pressed", String(this.table.ariaPressed !== "true"));
+    for (const chart of this.charts.values()) this.showTable(chart);
   }
 
   button(name) {
@@ -123,9 +130,10 @@ export class Curves {
     const more = metric.tasks.length > MOST_NAMED ? h("span", null, `and ${metric.tasks.length - MOST_NAMED} more`) : null;
     const at = h("time");
     const place = h("div", { class: "place" });
+    const table = h("table", { hidden: true });
     const legend = h("div", { class: "values" }, h("strong", null, metric.name), at, values.map((v) => v.root), more);
-    const root = h("figure", { class: "chart", "aria-label": `${metric.name} of ${metric.tasks.join(", ")}` }, legend, place);
-    const chart = { metric, values, at, place, root, color, selection: h("div", { class: "selection", hidden: true }) };
+    const root = h("figure", { class: "chart", "aria-label": `${metric.name} of ${metric.tasks.join(", ")}` }, legend, place, table);
+    const chart = { metric, values, at, place, table, root, color, selection: h("div", { class: "selection", hidden: true }) };
     gestures(place, this.timeline, chart.selection, {
       left: LEFT,
       hover: (x) => this.timeline.point(x == null ? null : this.tOf(x)),
@@ -204,6 +212,23 @@ export class Curves {
   scale(chart) {
     const [min, max] = this.timeline.view();
     chart.plot?.setScale("x", { min, max });
+    this.showTable(chart);
+  }
+
+  /** The curves in numbers: at three moments of what is shown, and the newest. */
+  showTable(chart) {
+    const { metric, table, curves = [] } = chart;
+    chart.place.hidden = this.table.ariaPressed === "true";
+    table.hidden = !chart.place.hidden;
+    if (table.hidden) return;
+    const [a, b] = this.timeline.view();
+    const at = [0.25, 0.5, 0.75].map((share) => a + share * (b - a));
+    const heads = ["task", ...at.map((u) => clock(this.timeline.toT(u))), "newest"].map((text) => h("th", { scope: "col" }, text));
+    const row = (curve) => {
+      const values = [...at.map((u) => valueAt(curve, u)), newest(metric.name, curve)].map((v) => h("td", null, quantity(v, metric.unit)));
+      return h("tr", null, h("th", { scope: "row" }, taskName(curve.task, chart.color(curve.task))), values);
+    };
+    fill(table, h("caption", { class: "unseen" }, metric.name), h("thead", null, h("tr", null, heads)), h("tbody", null, curves.map(row)));
   }
 
   follow(what) {
