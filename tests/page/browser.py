@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import socket
@@ -53,13 +54,13 @@ class Browser:
 
     expected: list[str]
 
-    def __init__(self) -> None:
+    def __init__(self, metered: bool = False) -> None:
         self.place = tempfile.TemporaryDirectory(prefix="browser-")
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
         for argument in (*ARGUMENTS, *QUIET, f"--user-data-dir={self.place.name}/profile"):
             options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", **({"performance": "ALL"} if metered else {})})
         self.driver: Any = webdriver.Chrome(options=options, service=service.Service(shutil.which("chromedriver")))
         self.expected = []
         self.look(*SIZE)
@@ -147,6 +148,11 @@ class Browser:
         half = [int(element.rect[side]) // 2 for side in ("width", "height")]
         chain = actions.ActionChains(self.driver).move_to_element_with_offset(element, x - half[0], y - half[1])
         (chain.click() if click else chain).perform()
+
+    def received(self) -> int:
+        """The bytes that came over the network since it was asked last, of a browser that is metered."""
+        said = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        return sum(one["params"]["encodedDataLength"] for one in said if one["method"] == "Network.dataReceived")
 
     def violations(self) -> list[str]:
         """What axe-core finds wrong by WCAG 2.2, levels A and AA. Skips where it can't be had."""

@@ -6,13 +6,14 @@ import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
-import { alone, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
+import { alone, continued, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
 const MOST_NAMED = 32; // tasks in a legend
 const MOST_BANDS = 4; // curves of a chart whose lowest and highest values are shaded
 const PAUSE = 1000; // milliseconds between two fetches
 const POINTS = 800;
+const OVERLAP = 5; // seconds of points that are fetched again, since some come late
 
 export class Curves {
   constructor(store, source, timeline) {
@@ -85,8 +86,16 @@ export class Curves {
     const [a, b] = this.timeline.view();
     const names = this.charted().flatMap(({ name, tasks }) => tasks.map((task) => sourceName(name, task)));
     try {
-      const range = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
-      if (names.length) this.points = await this.source.series([...new Set(names)], ...range, POINTS);
+      const [from, to] = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
+      const attempts = this.store.all("attempt").map((one) => [one.task, one.attempt, one.how, one.segments.length]);
+      const about = JSON.stringify([names, from, to, attempts]); // what is known may change only if this does
+      const known = names.map((name) => this.points[name]?.t.length ?? 0);
+      const more = about === this.about && known.every((long) => long < 2 * POINTS);
+      const newest = Math.max(...names.map((name) => this.points[name]?.t.at(-1) ?? 0));
+      const found = names.length ? await this.source.series([...new Set(names)], more ? newest - OVERLAP : from, to, POINTS) : {};
+      const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.points[name], later) : later]);
+      this.points = Object.fromEntries(entries);
+      this.about = about;
       this.plot();
     } catch {
       this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
