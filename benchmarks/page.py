@@ -1,9 +1,8 @@
 """The dashboard's page in a browser: `python -m benchmarks.page` prints what it costs and how soon it shows.
 
 What is measured, each by its name: `sight`, from an event in the journal to the page; `steps`, training with the page
-open and without; `history`, a run with a million events; `flood`, a task that writes 10 MB a second; `traffic`,
-what the page of 16 tasks loads; `memory`, of the
-server beside a long flood.
+open and without; `history`, a run with a million events; `flood`, a task that writes 10 MB a second; `traffic`, what
+the page of 16 tasks loads; `memory`, of the server beside a long flood.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ const STATES = {
   reconnecting: "Reconnecting … What is shown may be old.",
   renewed: "The dashboard was started anew. Open the address that it printed; this page then continues.",
   removed: "This run was removed from the disk. What is shown is the last that was read of it; `clusterkit ls` lists the runs there are.",
-  gone: "The dashboard's server is gone. The run does not depend on it: start it again with `clusterkit dashboard`, and this page continues.",
+  gone: `The dashboard's server is gone. The run does not depend on it: start it again with \`clusterkit dashboard --port ${location.port}\`, and this page continues.`,
 };
 
 const app = document.getElementById("app");

@@ -180,7 +180,7 @@ class RunStream {
     this.failures += 1;
     const { kind, message } = answer ? await refusal(answer) : {};
     if (kind === "missing" && this.offset) {
-      this.store.frozen = true;
+      Object.assign(this.store, { clock: { now: this.store.now() }, frozen: true });
       return this.tell("removed");
     }
     if (kind === "missing" || (kind === "refused" && !this.offset)) return this.tell(kind, message);
