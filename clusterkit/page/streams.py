@@ -117,6 +117,8 @@ async def run_messages(watched: Watched, offset: int) -> AsyncIterator[str]:
             sent, version = clock(), new.version
             if new.text:
                 yield message(new.text, new.offset)
+            if new.gone:
+                return
             if new.over:
                 yield message("{}", new.offset, "over")
                 return

@@ -72,7 +72,7 @@ def test_a_file_is_packed_and_loaded_once(server: serve.PageServer) -> None:
 def test_a_stream_is_packed_message_by_message(server: serve.PageServer, run: Held) -> None:
     """Each can be read when it comes, and what repeats takes next to nothing."""
     answer = ask(server, f"/api/run/{run.path.name}/stream", accept_encoding="gzip")
-    unpack, text, sizes = zlib.decompressobj(31), "", []
+    unpack, text, sizes = zlib.decompressobj(31), "", list[tuple[int, int]]()
     while len(sizes) < 4:
         sent = answer.read1()
         new = unpack.decompress(sent).decode()

@@ -64,7 +64,7 @@ function again(failures, go) {
   return stop;
 }
 
-function query(values) {
+export function query(values) {
   const found = new URLSearchParams();
   for (const [key, value] of Object.entries(values)) if (value != null && value !== "") found.set(key, value);
   return found.toString();
