@@ -84,6 +84,7 @@ class Dashboard:
             Route("/", self.index),
             Route("/run/{run}", self.index),
             Route("/campaign/{campaign}", self.index),
+            Route("/compare/{runs}", self.index),
             Route("/static/{name:path}", self.static),
             Route("/api/config", _answering(self.config)),
             Route("/api/runs", _answering(self.runs)),

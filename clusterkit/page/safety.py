@@ -76,7 +76,7 @@ NO_TOKEN = (
     "dashboard was started. Programs send its token in the header Authorization: Bearer TOKEN."
 )
 _TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
-_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/static/.*")  # the page, whatever it will show
+_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/compare/[^/]*|/static/.*")  # the page, whatever it will show
 
 
 def new_token() -> str:

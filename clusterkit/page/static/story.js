@@ -121,7 +121,7 @@ function lineOf(line, time) {
   return h("li", { class: line.kind || null }, at, h("span", null, line.text));
 }
 
-/** The recoveries of the run: one row a story. */
+/** The recoveries of the run: one row a story, the one that cost most first. */
 export class Recoveries {
   constructor(store, choose) {
     this.store = store;
@@ -141,7 +141,8 @@ export class Recoveries {
   }
 
   update() {
-    const stories = this.store.all("story").sort((a, b) => a.at - b.at);
+    const cost = (story) => story.seconds ?? Infinity; // without a new step, it lasts
+    const stories = this.store.all("story").sort((a, b) => cost(b) - cost(a) || a.at - b.at);
     const key = JSON.stringify(stories);
     this.table.hidden = !stories.length;
     this.empty.hidden = stories.length > 0;
