@@ -120,7 +120,7 @@ class RunModel:
         points = curve.points(*within, most)
         now = self._looked if self._ended is None else self._ended
         known = next((of for one, of in self.ledger.attempts.of.items() if str(one) == task), {})
-        return drawn(points, known.values(), max([now, *points["t"][-1:]]), name not in USED)
+        return drawn(points, known.values(), max([now, *points["t"][-1:]]), name not in USED, curve.usual(most))
 
     def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
         self._tasks[event.task] = offset

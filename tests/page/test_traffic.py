@@ -102,12 +102,18 @@ def test_curves_by_increments_are_the_curves(browser: Browser, serve: Callable[.
 def increments(chance: random.Random) -> tuple[list[Drawn], Drawn]:
     """The answers to a page that asks from 5 s before its newest point, and the answer to one that asks for all."""
     curve, at, answers = Curve(), 0.0, list[Drawn]()
-    for number in range(chance.randrange(2, 400)):
+
+    def answer(begin: float = ALWAYS[0]) -> Drawn:
+        return drawn(curve.points(begin, ALWAYS[1], 2000), [], at, usual=curve.usual(2000))
+
+    def newest() -> float:
+        return max(one["t"][-1] or 0.0 for one in answers)
+
+    for number in range(chance.randrange(25, 400)):
         at = round(at + chance.choice([0.1, 0.1, 0.1, 0.2, 0.3, chance.uniform(2, 9) * (chance.random() < 0.05)]), 3)
         curve.add(at, float(number))
-        if number == 0 or chance.random() < 0.1:
-            known = [one["t"][-1] or 0.0 for one in answers if one["t"]]
-            begin = max(known) - 5 if known else ALWAYS[0]
-            answers.append(drawn(curve.points(begin, ALWAYS[1], 2000), [], at))
-    answers.append(drawn(curve.points(max(one["t"][-1] or 0.0 for one in answers) - 5, ALWAYS[1], 2000), [], at))
-    return answers, drawn(curve.points(*ALWAYS, 2000), [], at)
+        if number == 20:
+            answers.append(answer())
+        elif answers and chance.random() < 0.1:
+            answers.append(answer(newest() - 5))
+    return [*answers, answer(newest() - 5)], answer()

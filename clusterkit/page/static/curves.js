@@ -90,12 +90,13 @@ export class Curves {
       const attempts = this.store.all("attempt").map((one) => [one.task, one.attempt, one.how, one.segments.length]);
       const about = JSON.stringify([names, from, to, attempts]); // what is known may change only if this does
       const known = names.map((name) => this.points[name]?.t.length ?? 0);
-      const more = about === this.about && known.every((long) => long < 2 * POINTS);
+      const more = about === this.about && known.every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // else all, anew
       const newest = Math.max(...names.map((name) => this.points[name]?.t.at(-1) ?? 0));
       const found = names.length ? await this.source.series([...new Set(names)], more ? newest - OVERLAP : from, to, POINTS) : {};
       const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.points[name], later) : later]);
       this.points = Object.fromEntries(entries);
       this.about = about;
+      if (!more) this.long = names.map((name) => this.points[name]?.t.length ?? 0);
       this.plot();
     } catch {
       this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
