@@ -1,14 +1,15 @@
 """The dashboard's page in a browser: `python -m benchmarks.page` prints what it costs and how soon it shows.
 
 What is measured, each by its name: `sight`, from an event in the journal to the page; `steps`, training with the page
-open and without; `history`, a run with a million events; `flood`, a task that writes 10 MB a second; `memory`, of the
-server beside a long flood.
+open and without; `history`, a run with a million events; `flood`, a task that writes 10 MB a second; `traffic`, what
+the page of 16 tasks loads; `memory`, of the server beside a long flood.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import subprocess
 import sys
@@ -29,8 +30,10 @@ from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from tests.environment import clean_environment
+from tests.ledger.recovering import gang
 from tests.page.browser import Browser, Served
 from tests.page.histories import WALL, beginning, line, progress, written
+from tests.page.situated import held
 from tests.support import ROOT, wait_until
 
 EVENTS, LOGS = 1_000_000, 100_000_000  # of a long run: events, and bytes of logs
@@ -69,10 +72,11 @@ while (performance.now() < until) {
 return longest / 1000;
 """
 # From the beginning of the page's way here to its first frame with the run in it; in seconds.
-OPENED = """
-while (!document.querySelector(".tasks tbody[data-task]") || !document.querySelector(".log .rows .row")) {
+LOG_SHOWN = '!document.querySelector(".log .rows .row")'
+OPENED = f"""
+while (!document.querySelector(".tasks tbody[data-task]") || {LOG_SHOWN}) {{
   await new Promise(requestAnimationFrame);
-}
+}}
 await new Promise(requestAnimationFrame);
 return performance.now() / 1000;
 """
@@ -164,6 +168,37 @@ def history(place: Path, _: argparse.Namespace) -> Figures:
     return found
 
 
+def traffic(place: Path, args: argparse.Namespace) -> Figures:
+    """What the page of a run of 16 tasks loads, each of which reports two metrics ten times a second."""
+    told, long, step = gang(workers=16), 15, 30
+
+    def report(at: float) -> None:
+        nonlocal step
+        step, told.run.now = step + 1, at
+        for one in told.job.tasks:
+            values = {"loss": 1 / step + random.random() / 9, "accuracy": random.random()}
+            told.events.append((at, ev.Progressed(one, 1, step, values)))
+
+    for _ in range(800):
+        report(told.run.now + 0.1)
+    served, browser = Served(place), Browser(metered=True)
+    try:
+        with held(place, told) as run:
+            browser.open(served.address(f"/run/{run.path.name}"))
+            opened = browser.run(OPENED.replace(LOG_SHOWN, "false"))
+            browser.run("await new Promise((done) => setTimeout(done, 1000))")
+            first, begun = browser.received(), time.monotonic()
+            while (now := time.monotonic() - begun) < long:
+                report(time.time() - run.began)
+                run.write()
+                time.sleep(max(0.0, 0.1 - (time.monotonic() - begun - now)))
+            return {"opened": opened, "first, kB": first / 1e3, "kB/s": browser.received() / 1e3 / long}
+    finally:
+        browser.end()
+        served.kill()
+        served.release()
+
+
 def flood(place: Path, _: argparse.Namespace) -> Figures:
     """A task writes 10 MB a second, and its log is followed."""
     with running(place, "--workers", "1", POURS, "10000000") as run, opened(place, run) as (browser, served):
@@ -192,7 +227,7 @@ def memory(place: Path, args: argparse.Namespace) -> Figures:
 
 
 MEASURES: dict[str, Callable[[Path, argparse.Namespace], Figures]] = {
-    "sight": sight, "steps": steps, "history": history, "flood": flood, "memory": memory,
+    "sight": sight, "steps": steps, "history": history, "traffic": traffic, "flood": flood, "memory": memory,
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,6 +21,7 @@ from starlette.types import ASGIApp
 from clusterkit import __version__
 from clusterkit.page.acts import Acts, NotAllowed
 from clusterkit.page.board import json_text, map_text
+from clusterkit.page.bundle import bundled
 from clusterkit.page.live import LiveRun, OpenRun, Runs
 from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
@@ -38,8 +41,6 @@ TYPES = {
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
-    ".png": "image/png",
-    ".woff2": "font/woff2",
     ".txt": "text/plain; charset=utf-8",
 }
 LONGEST = 4 << 20  # bytes of a run's file; of a longer one, the end is shown
@@ -74,8 +75,8 @@ class Dashboard:
         self._runs = Runs(store)
         self._acts = Acts(control)
         self.places = Places()
-        files = [path for path in STATIC.rglob("*") if path.is_file() and path.suffix in TYPES]
-        self._files = {str(path.relative_to(STATIC)): path for path in files}
+        found = {str(path.relative_to(STATIC)): path.read_text() for path in STATIC.rglob("*") if path.suffix in TYPES}
+        self._files = bundled(found)
 
     def app(self) -> ASGIApp:
         run = "/api/run/{run}"
@@ -83,6 +84,7 @@ class Dashboard:
             Route("/", self.index),
             Route("/run/{run}", self.index),
             Route("/campaign/{campaign}", self.index),
+            Route("/compare/{runs}", self.index),
             Route("/static/{name:path}", self.static),
             Route("/api/config", _answering(self.config)),
             Route("/api/runs", _answering(self.runs)),
@@ -100,7 +102,7 @@ class Dashboard:
         handlers = {404: _not_found, 500: _failed}
         app = Starlette(routes=routes, lifespan=self._lifespan, exception_handlers=handlers)
         app.router.redirect_slashes = False
-        return app
+        return GZipMiddleware(app, compresslevel=6)
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
@@ -109,15 +111,18 @@ class Dashboard:
 
     async def index(self, request: Request) -> Response:
         """The page, which derives from its address what to show."""
-        return self._file("index.html")
+        return self._file("index.html", request)
 
     async def static(self, request: Request) -> Response:
-        return self._file(request.path_params["name"])
+        return self._file(request.path_params["name"], request)
 
-    def _file(self, name: str) -> Response:
-        if (path := self._files.get(name)) is None:
+    def _file(self, name: str, request: Request) -> Response:
+        if (text := self._files.get(name)) is None:
             return Response(json.dumps({"error": "The page has no such file."}), 404, media_type=JSON)
-        return Response(path.read_bytes(), media_type=TYPES[path.suffix], headers={"cache-control": "no-cache"})
+        headers = {"cache-control": "no-cache", "etag": f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'}
+        if request.headers.get("if-none-match") == headers["etag"]:
+            return Response(status_code=304, headers=headers)
+        return Response(text, media_type=TYPES[Path(name).suffix], headers=headers)
 
     async def config(self, request: Request) -> str:
         return json.dumps({"version": __version__, "control": self._control})

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from typing import Any
 
 from clusterkit.words import wire
@@ -160,6 +161,11 @@ class Curve:
             "low": [min(self._lows[number] for number in group) for group in groups],
             "high": [max(self._highs[number] for number in group) for group in groups],
         }
+
+    def usual(self, most: int) -> float:
+        """The median of the seconds between two points, of so many at most; 0 if there are not two."""
+        times = self._times[:: max(1, math.ceil(len(self._times) / max(1, most)))]
+        return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else 0.0
 
     @property
     def _columns(self) -> tuple[array[float], ...]:

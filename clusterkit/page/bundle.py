@@ -1,22 +1,23 @@
-"""The page as one document with its styles, modules and data, which opens from disk without a server."""
+"""The page's modules as one script and its styles as one, and both with data as a document that needs no server."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
 from collections.abc import Mapping
-from posixpath import dirname, join, normpath
+from graphlib import CycleError, TopologicalSorter
 
 PAGE, MODULES = "index.html", ".js"
+STYLES = ("palette.css", "vendor/uPlot.min.css", "page.css", "sections.css")
 DATA_ID = "embedded"  # of the element with the data
-_SPECIFIER = re.compile(r"""(\bfrom\s*|\bimport\s*\(?\s*)(["'])(\.{1,2}/[^"'\n]+)\2""")
+_IMPORT = re.compile(r"^import (\w+|\{[^}]+\}) from \"\./([^\"]+)\";$", re.M)
+_EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.M)
+_DEFAULT = re.compile(r"^export \{ (\w+) as default \};$", re.M)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _ICON = re.compile(r'<link rel="icon" href="/static/([^"]+)">')
 _SCRIPT = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
 _DATA = "<!-- data -->"  # where the data and the modules go
-_OURS = "clusterkit/"  # prefix of the names by which modules import each other
 _ICONS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
@@ -24,8 +25,35 @@ class Unbundled(Exception):
     """A file of the page has a reference that can't be bundled, which is a bug in the page."""
 
 
+def bundled(files: Mapping[str, str]) -> dict[str, str]:
+    """The files with `bundle.js` and `bundle.css`, in which all modules and all styles are. Raises Unbundled."""
+    modules = {name: text for name, text in files.items() if name.endswith(MODULES)}
+    needed = {name: [found[2] for found in _IMPORT.finditer(text)] for name, text in modules.items()}
+    try:
+        order = list(TopologicalSorter(needed).static_order())
+    except CycleError as error:
+        raise Unbundled(f"Modules import each other: {error.args[1]}.") from None
+    script = "".join(["const modules = {};\n", *(_module(name, _file(modules, name)) for name in order)])
+    return {**files, "bundle.js": script, "bundle.css": "".join(_file(files, name) for name in STYLES)}
+
+
+def _module(name: str, text: str) -> str:
+    """A module as a function, which returns what it exports."""
+
+    def taken(match: re.Match[str]) -> str:
+        inner = match[1] if match[1].startswith("{") else f"{{ default: {match[1]} }}"
+        return f'const {inner} = modules["{match[2]}"];'
+
+    given = [f"default: {one}" for one in _DEFAULT.findall(text)] or _EXPORT.findall(text)
+    body = _DEFAULT.sub("", _EXPORT.sub("", _IMPORT.sub(taken, text)))
+    if re.search(r"^(?:import|export)\b|\bimport\(|</script|<!--", body, re.M):
+        raise Unbundled(f"{name} imports or exports in another way, or would end its element.")
+    return f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {", ".join(given)} }};\n}})();\n'
+
+
 def document(files: Mapping[str, str], data: str, kind: str) -> str:
     """Return the document of the page's `files`, by path; `data` is JSON, `kind` for `marker`. Raises Unbundled."""
+    files = bundled(files)
     scripts: list[str] = []
     styles: list[str] = []
 
@@ -37,8 +65,7 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
         return f"<style>{text}</style>"
 
     def script(match: re.Match[str]) -> str:
-        _file(files, match[1])
-        scripts.extend((json.dumps({"imports": _modules(files)}), f'import "{_OURS}{match[1]}";'))
+        scripts.append(_file(files, match[1]))
         return _DATA
 
     def icon(match: re.Match[str]) -> str:
@@ -47,7 +74,7 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
 
     page = _ICON.sub(icon, _file(files, PAGE))
     page = _SCRIPT.sub(script, _STYLE.sub(style, page))
-    if len(scripts) != 2 or "/static/" in page:
+    if len(scripts) != 1 or "/static/" in page:
         raise Unbundled(f"{PAGE} has an unknown kind of reference.")
     head, tag, rest = page.partition('<meta charset="utf-8">')
     if not tag:
@@ -57,7 +84,7 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
     rest = rest.replace(
         _DATA,
         f'<script type="application/json" id="{DATA_ID}">{escaped(data)}</script>\n'
-        f'<script type="importmap">{scripts[0]}</script>\n<script type="module">{scripts[1]}</script>',
+        f'<script type="module">{scripts[0]}</script>',
     )
     return f"{first}{end}\n{marker(kind)}{more}{tag}\n{policy}{rest}"
 
@@ -74,24 +101,6 @@ def escaped(data: str) -> str:
     )
 
 
-def _modules(files: Mapping[str, str]) -> dict[str, str]:
-    """Every module as a data URL, by the name under which others import it."""
-    return {
-        f"{_OURS}{name}": _data_url(_named(name, text), "text/javascript")
-        for name, text in files.items()
-        if name.endswith(MODULES)
-    }
-
-
-def _named(name: str, text: str) -> str:
-    """Rewrite a module's relative imports to names, since a data URL has no directory."""
-
-    def named(match: re.Match[str]) -> str:
-        return f"{match[1]}{match[2]}{_OURS}{normpath(join(dirname(name), match[3]))}{match[2]}"
-
-    return _SPECIFIER.sub(named, text)
-
-
 def _file(files: Mapping[str, str], name: str) -> str:
     if name not in files:
         raise Unbundled(f"{name} does not exist.")
@@ -105,7 +114,7 @@ def _data_url(text: str, kind: str) -> str:
 def _policy(scripts: list[str], styles: list[str]) -> str:
     """Return a policy that allows only the document's own scripts and styles."""
     allowed, shown = " ".join(map(_hash, scripts)), " ".join(map(_hash, styles)) or "'none'"
-    inside = f"script-src data: {allowed}; style-src {shown}; img-src data:"
+    inside = f"script-src {allowed}; style-src {shown}; img-src data:"
     return f"default-src 'none'; {inside}; base-uri 'none'; form-action 'none'"
 
 

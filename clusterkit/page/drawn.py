@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable
-from itertools import pairwise
 
 from clusterkit.ledger.attempts import Attempt
 from clusterkit.page.board import Points
@@ -14,15 +12,15 @@ RARELY = 4.0  # usual intervals between two points that are not joined any more
 Drawn = dict[str, list[float | None]]
 
 
-def drawn(points: Points, attempts: Iterable[Attempt], now: float, works: bool = True) -> Drawn:
+def drawn(points: Points, attempts: Iterable[Attempt], now: float, works: bool = True, usual: float = 0.0) -> Drawn:
     """The points with a gap, None, after each that is not joined with the next one.
 
     `again` is 1 for what was computed again later. A pause and a stall are gaps of what a program reports (`works`),
-    not of what its processes use.
+    not of what its processes use. `usual` are seconds between two points of the whole curve.
     """
     known = list(attempts)
     times, found = points["t"], Drawn(t=[], v=[], low=[], high=[], again=[])
-    far = max(SOON, RARELY * statistics.median(b - a for a, b in pairwise(times))) if len(times) > 1 else SOON
+    far = max(SOON, RARELY * usual)
     for number, at in enumerate(times):
         for name, column in points.items():
             found[name].append(column[number])

@@ -47,7 +47,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class TaskRow:
-    """Key `task/worker:1`. `color` is the index of the color that the terminal uses for it."""
+    """Key `task/worker:1`. `color` is its number in the run: there are eight colors, each in several line styles."""
 
     task: str
     type: str

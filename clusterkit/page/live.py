@@ -41,6 +41,7 @@ class BoardUpdate:
     version: int
     offset: int  # all that the journal has up to there is in this message or in those before it
     over: bool  # nothing will change any more
+    gone: bool  # the run was removed: what the client has is the last that is known
 
 
 class LiveRun:
@@ -54,6 +55,9 @@ class LiveRun:
 
     def update(self) -> bool:
         """Read what is new; return whether anything changed."""
+        self.gone = not self.run.path.is_dir()
+        if self.gone:
+            return True
         now = time.monotonic()
         due = now - self._refreshed >= REFRESH_EVERY
         if due:
@@ -99,7 +103,7 @@ class LiveRun:
         text = ""
         if entries or version is None:
             text = f'{{"set":{map_text(entries)},"now":{json.dumps(round(self.model.seconds(time.time()), 3))}}}'
-        return BoardUpdate(text, board.version, self.model.settled, self.over)
+        return BoardUpdate(text, board.version, self.model.settled, self.over, self.gone)
 
     def _is_settled(self) -> bool:
         """Whether it is known how the run ended; the guardian of one that was killed may be about to write that."""
@@ -110,7 +114,7 @@ class LiveRun:
         self.model = RunModel(self.run, self.run.info())
         self._journal, self._meter = JournalBlocks(self.run), Meter()
         self._refreshed = self._sampled = float("-inf")
-        self._live, self.over, self._usage = True, False, NO_USAGE
+        self._live, self.over, self.gone, self._usage = True, False, False, NO_USAGE
 
     def _read(self) -> bool:
         read = False

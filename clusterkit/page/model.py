@@ -96,8 +96,10 @@ class RunModel:
         end = None if live else self.ledger.now if self._ended is None else self._ended
         self._looked = self.seconds(wall) if live else self.ledger.now
         now = Now(wall, live, self._began, usage, end, self._tensorboard, self.written)
-        for task in self.ledger.run.tasks if everything else list(self._tasks):
-            row = task_entity(self.ledger.run.tasks[task], now)
+        for number, (task, status) in enumerate(self.ledger.run.tasks.items()):
+            if not (everything or task in self._tasks):
+                continue
+            row = task_entity(status, number, now)
             self.board.put(f"task/{task}", row, self._tasks.pop(task, self.offset), always=True)
         self.board.put(RUN, run_entity(self._run, self.ledger, now), self.offset, always=True)
         if self._incidents is not None:
@@ -118,7 +120,7 @@ class RunModel:
         points = curve.points(*within, most)
         now = self._looked if self._ended is None else self._ended
         known = next((of for one, of in self.ledger.attempts.of.items() if str(one) == task), {})
-        return drawn(points, known.values(), max([now, *points["t"][-1:]]), name not in USED)
+        return drawn(points, known.values(), max([now, *points["t"][-1:]]), name not in USED, curve.usual(most))
 
     def _progressed(self, offset: int, at: float, event: ev.Progressed) -> None:
         self._tasks[event.task] = offset

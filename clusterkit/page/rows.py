@@ -16,7 +16,6 @@ from clusterkit.page.entities import Cell, Resolved, Run, TaskRow
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.printable import printable, printable_lines
-from clusterkit.views.console import color_index
 from clusterkit.views.listing import run_state, straggler_note
 from clusterkit.views.situations import ending, speed_of, told
 from clusterkit.views.tracebacks import cause_lines
@@ -98,13 +97,13 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
     )
 
 
-def task_entity(of: TaskStatus, now: Now) -> TaskRow:
+def task_entity(of: TaskStatus, number: int, now: Now) -> TaskRow:
     usage = now.usage.get(of.task) if now.live else None
     note = f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
     return TaskRow(
         task=str(of.task),
         type=of.task.type.value,
-        color=color_index(of.task),
+        color=number,
         state=of.shown_state if now.live or not of.alive else "lost",
         attempt=of.attempt,
         host=of.host,

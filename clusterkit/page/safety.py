@@ -9,15 +9,20 @@ the fragment of its address. Why not a cookie: browsers send it to all ports of 
 from __future__ import annotations
 
 import hmac
+import os
 import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from clusterkit.system.files import end_of, write_whole
 
 VALID = 30.0  # seconds
 NO_STORE = {"cache-control": "no-store"}
@@ -70,12 +75,26 @@ NO_TOKEN = (
     "This request lacks the dashboard's token, or has an old one. Open the address that clusterkit printed when the "
     "dashboard was started. Programs send its token in the header Authorization: Bearer TOKEN."
 )
-_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/static/.*")  # the page, whatever it will show
+_TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
+_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/compare/[^/]*|/static/.*")  # the page, whatever it will show
 
 
 def new_token() -> str:
     """A token that nobody can guess: 192 bits."""
     return secrets.token_urlsafe(24)
+
+
+def kept_token(path: Path) -> str:
+    """The token in a private file, so that pages go on with the next server; or a new one, which is kept there."""
+    with suppress(OSError, ValueError):
+        seen = path.lstat()
+        token = end_of(path, 100).decode()
+        if seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and _TOKEN.fullmatch(token):
+            return token
+    token = new_token()
+    with suppress(OSError):  # then the next server has another one
+        write_whole(path, token.encode(), 0o600)
+    return token
 
 
 class HttpRefused(Exception):

@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from clusterkit.page.app import Dashboard
-from clusterkit.page.safety import Safety, new_token
+from clusterkit.page.safety import Safety, kept_token
 from clusterkit.store.store import RunStore
 from clusterkit.task.peers import uid_of
 from clusterkit.words.errors import ClusterkitError
@@ -77,7 +77,7 @@ class PageServer:
     def __init__(self, store: RunStore, control: bool = False, port: int = 0) -> None:
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
-        self.token = new_token()
+        self.token = kept_token(store.token_file)
         self._dashboard = Dashboard(store, control)
         app = Safety(self._dashboard.app(), self.token, self.port)
         self._server = _Uvicorn(

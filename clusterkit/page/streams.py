@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing, suppress
 from typing import Any
 
+from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
 from clusterkit.page.live import Watched
@@ -76,13 +78,21 @@ class EventStream:
 
     async def _send(self, scope: Scope, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
+        pack = None
+        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):  # what changes repeats much of what was
+            pack = zlib.compressobj(wbits=31)
+            headers.append((b"content-encoding", b"gzip"))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         try:
             async with aclosing(self._messages) as messages:  # type: ignore[type-var]
                 async for text in messages:
-                    body = {"type": "http.response.body", "body": text.encode(), "more_body": True}
+                    sent = text.encode()
+                    if pack is not None:
+                        sent = pack.compress(sent) + pack.flush(zlib.Z_SYNC_FLUSH)
+                    body = {"type": "http.response.body", "body": sent, "more_body": True}
                     await asyncio.wait_for(send(body), STUCK)
-            await asyncio.wait_for(send({"type": "http.response.body", "body": b""}), STUCK)
+            end = b"" if pack is None else pack.flush()
+            await asyncio.wait_for(send({"type": "http.response.body", "body": end}), STUCK)
         except TimeoutError:
             abort: Callable[[], Any] | None = scope.get("state", {}).get("abort")
             if abort is not None:
@@ -107,6 +117,8 @@ async def run_messages(watched: Watched, offset: int) -> AsyncIterator[str]:
             sent, version = clock(), new.version
             if new.text:
                 yield message(new.text, new.offset)
+            if new.gone:
+                return
             if new.over:
                 yield message("{}", new.offset, "over")
                 return

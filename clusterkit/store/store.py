@@ -56,6 +56,11 @@ class RunStore:
     home: Path = field(default_factory=state_dir)
 
     @property
+    def token_file(self) -> Path:
+        """The token of the user's dashboards."""
+        return self.home / "dashboard.token"
+
+    @property
     def path(self) -> Path:
         """The directory of all run directories."""
         return self.home / "runs"

@@ -231,11 +231,6 @@ def _prefix(name: str, width: int, color: int | None) -> str:
     return text if color is None else f"\x1b[0;{color}m{text}\x1b[0m"  # 0 resets what a task has left on
 
 
-def color_index(task: Task) -> int:
-    """Which of the colors for tasks is the task's."""
-    order = list(TaskType).index(task.type)
-    return (order + task.index * (task.type is TaskType.WORKER) * 3) % len(_COLORS)
-
-
 def _color(task: Task) -> int:
-    return _COLORS[color_index(task)]
+    order = list(TaskType).index(task.type)
+    return _COLORS[(order + task.index * (task.type is TaskType.WORKER) * 3) % len(_COLORS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shutil
 import socket
@@ -12,6 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.environment import clean_environment
 from tests.support import ROOT, Lazily, wait_until
@@ -33,6 +36,8 @@ QUIET = (
     "--disable-sync",
     "--no-default-browser-check",
 )
+AXE = ROOT / ".venv" / "axe-core-4.14.1" / "axe.min.js"  # `.ci/browser` fetches it
+TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa")
 TOKEN = "0123456789abcdef" * 2
 
 
@@ -49,13 +54,13 @@ class Browser:
 
     expected: list[str]
 
-    def __init__(self) -> None:
+    def __init__(self, metered: bool = False) -> None:
         self.place = tempfile.TemporaryDirectory(prefix="browser-")
         options = webdriver.ChromeOptions()
         options.binary_location = shutil.which("chromium")
         for argument in (*ARGUMENTS, *QUIET, f"--user-data-dir={self.place.name}/profile"):
             options.add_argument(argument)
-        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", **({"performance": "ALL"} if metered else {})})
         self.driver: Any = webdriver.Chrome(options=options, service=service.Service(shutil.which("chromedriver")))
         self.expected = []
         self.look(*SIZE)
@@ -143,6 +148,19 @@ class Browser:
         half = [int(element.rect[side]) // 2 for side in ("width", "height")]
         chain = actions.ActionChains(self.driver).move_to_element_with_offset(element, x - half[0], y - half[1])
         (chain.click() if click else chain).perform()
+
+    def received(self) -> int:
+        """The bytes that came over the network since it was asked last, of a browser that is metered."""
+        said = [json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance")]
+        return sum(one["params"]["encodedDataLength"] for one in said if one["method"] == "Network.dataReceived")
+
+    def violations(self) -> list[str]:
+        """What axe-core finds wrong by WCAG 2.2, levels A and AA. Skips where it can't be had."""
+        if not AXE.is_file():
+            pytest.skip("axe-core was not fetched; `.ci/browser` does that with npm")
+        self.driver.execute_script(AXE.read_text())
+        found = self.run("return (await axe.run({ runOnly: args[0] })).violations", TAGS)
+        return [f"{one['id']}: {node['html'][:200]} {node['failureSummary']}" for one in found for node in one["nodes"]]
 
     def errors(self) -> list[str]:
         """What the console says that is wrong, and was not expected."""

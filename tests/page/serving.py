@@ -15,7 +15,7 @@ from clusterkit.store.store import RunStore
 def main() -> None:
     """Serve until a signal."""
     home, port, token, *control = sys.argv[1:]
-    vars(serve)["new_token"] = lambda: token
+    vars(serve)["kept_token"] = lambda path: token
     server = serve.PageServer(RunStore(Path(home)), bool(control), int(port))
     print(server.address(), flush=True)
     server.run()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.page.bundle import STYLES
 from tests.page.test_page_palette import STATIC
 
 OURS = sorted(path for path in STATIC.iterdir() if path.is_file())
@@ -53,13 +54,11 @@ def test_imports_are_relative_and_there(path: Path) -> None:
 
 
 def test_every_file_is_used() -> None:
-    """The page loads its style sheets and one module, which imports the rest, directly or not."""
+    """The page loads an icon and two bundles: of all style sheets, and of one module, which imports the rest."""
     page = (STATIC / "index.html").read_text()
-    used = {STATIC / name for name in re.findall(r"\"/static/([^\"]+)\"", page)}
-    for path in list(used):
-        used |= imported(path)
-    there = {path for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".svg")}
-    assert there == used
+    assert re.findall(r"\"/static/([^\"]+)\"", page) == ["icon.svg", "bundle.css", "bundle.js"]
+    used = {STATIC / "icon.svg", STATIC / "app.js", *(STATIC / name for name in STYLES)} | imported(STATIC / "app.js")
+    assert {path for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".svg")} == used
 
 
 def imported(path: Path) -> set[Path]:

@@ -108,7 +108,7 @@ export class Actions {
     });
     document.body.append(dialog);
     dialog.showModal();
-    (form.querySelector("input, select") ?? confirm).focus();
+    (form.querySelector("input, select") ?? (words.bad ? cancel : confirm)).focus();
   }
 
   fields(words) {

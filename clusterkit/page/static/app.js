@@ -1,6 +1,7 @@
 // Opens the page that the address names, and says in words what is wrong where there is nothing to show.
 
 import { CampaignPage } from "./campaign.js";
+import { ComparePage } from "./compare.js";
 import { fill, h, say } from "./dom.js";
 import { bytes, moment } from "./format.js";
 import { RunPage } from "./run.js";
@@ -16,7 +17,7 @@ const STATES = {
   reconnecting: "Reconnecting … What is shown may be old.",
   renewed: "The dashboard was started anew. Open the address that it printed; this page then continues.",
   removed: "This run was removed from the disk. What is shown is the last that was read of it; `clusterkit ls` lists the runs there are.",
-  gone: "The dashboard's server is gone. The run does not depend on it: start it again with `clusterkit dashboard`, and this page continues.",
+  gone: `The dashboard's server is gone. The run does not depend on it: start it again with \`clusterkit dashboard --port ${location.port}\`, and this page continues.`,
 };
 
 const app = document.getElementById("app");
@@ -62,7 +63,7 @@ async function start() {
   } catch (error) {
     return error.kind === "refused" ? full("No access", REFUSED) : full("This page can't be shown", error.message);
   }
-  const page = { runs: RunsPage, run: RunPage, campaign: CampaignPage }[source.place.page];
+  const page = { runs: RunsPage, run: RunPage, campaign: CampaignPage, compare: ComparePage }[source.place.page];
   const shown = new page(store, source, config);
   fill(app, shown.root, h("footer", null, footer(config)), banner);
   source.watch(store, (state, text) => heard(source, shown, state, text));

@@ -1,18 +1,19 @@
 // Curves of what the tasks report and use, on the time axis of the lanes.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { h, keyed, mark, say } from "./dom.js";
+import { DASHES, fill, h, keyed, mark, say, taskName } from "./dom.js";
 import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
-import { alone, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
+import { alone, continued, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
-const MOST_NAMED = 8; // tasks in a legend
+const MOST_NAMED = 32; // tasks in a legend
 const MOST_BANDS = 4; // curves of a chart whose lowest and highest values are shaded
 const PAUSE = 1000; // milliseconds between two fetches
 const POINTS = 800;
+const OVERLAP = 5; // seconds of points that are fetched again, since some come late
 
 export class Curves {
   constructor(store, source, timeline) {
@@ -23,7 +24,9 @@ export class Curves {
     this.buttons = h("div", { class: "chips", role: "group", "aria-label": "Curves that are shown" });
     this.list = h("div", { class: "charts" });
     this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
-    this.root = h("div", { class: "curves" }, h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons), this.list, this.empty);
+    this.table = h("button", { class: "chip", type: "button", "aria-pressed": "false", onclick: () => this.asTable() }, "as a table");
+    const head = h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons, h("div", { class: "tools" }, this.table));
+    this.root = h("div", { class: "curves" }, head, this.list, this.empty);
     store.on(["series", "attempt"], () => this.update());
     store.onValue(["task"], () => store.colors(), () => this.update());
     timeline.on((what) => this.follow(what));
@@ -49,6 +52,11 @@ export class Curves {
   shown() {
     const names = this.metrics.map((m) => m.name);
     return (this.chosen ?? firstChoice(this.metrics)).filter((name) => names.includes(name));
+  }
+
+  asTable() {
+    mark(this.table, "aria-pressed", String(this.table.ariaPressed !== "true"));
+    for (const chart of this.charts.values()) this.showTable(chart);
   }
 
   button(name) {
@@ -78,8 +86,17 @@ export class Curves {
     const [a, b] = this.timeline.view();
     const names = this.charted().flatMap(({ name, tasks }) => tasks.map((task) => sourceName(name, task)));
     try {
-      const range = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
-      if (names.length) this.points = await this.source.series([...new Set(names)], ...range, POINTS);
+      const [from, to] = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
+      const attempts = this.store.all("attempt").map((one) => [one.task, one.attempt, one.how, one.segments.length]);
+      const about = JSON.stringify([names, from, to, attempts]); // what is known may change only if this does
+      const known = names.map((name) => this.points[name]?.t.length ?? 0);
+      const more = about === this.about && known.every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // else all, anew
+      const newest = Math.max(...names.map((name) => this.points[name]?.t.at(-1) ?? 0));
+      const found = names.length ? await this.source.series([...new Set(names)], more ? newest - OVERLAP : from, to, POINTS) : {};
+      const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.points[name], later) : later]);
+      this.points = Object.fromEntries(entries);
+      this.about = about;
+      if (!more) this.long = names.map((name) => this.points[name]?.t.length ?? 0);
       this.plot();
     } catch {
       this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
@@ -118,14 +135,15 @@ export class Curves {
     const color = (task) => this.store.get(`task/${task}`)?.color ?? 0;
     const values = metric.tasks.slice(0, MOST_NAMED).map((task) => {
       const value = h("b");
-      return { task, value, root: h("span", null, h("span", { class: `task c${color(task)}` }, task), value) };
+      return { task, value, root: h("span", null, taskName(task, color(task)), value) };
     });
     const more = metric.tasks.length > MOST_NAMED ? h("span", null, `and ${metric.tasks.length - MOST_NAMED} more`) : null;
     const at = h("time");
     const place = h("div", { class: "place" });
+    const table = h("table", { hidden: true });
     const legend = h("div", { class: "values" }, h("strong", null, metric.name), at, values.map((v) => v.root), more);
-    const root = h("figure", { class: "chart", "aria-label": `${metric.name} of ${metric.tasks.join(", ")}` }, legend, place);
-    const chart = { metric, values, at, place, root, color, selection: h("div", { class: "selection", hidden: true }) };
+    const root = h("figure", { class: "chart", "aria-label": `${metric.name} of ${metric.tasks.join(", ")}` }, legend, place, table);
+    const chart = { metric, values, at, place, table, root, color, selection: h("div", { class: "selection", hidden: true }) };
     gestures(place, this.timeline, chart.selection, {
       left: LEFT,
       hover: (x) => this.timeline.point(x == null ? null : this.tOf(x)),
@@ -166,9 +184,9 @@ export class Curves {
     const series = [{}];
     const shaded = [];
     for (const task of chart.metric.tasks) {
-      const stroke = palette(`task-${chart.color(task)}`);
+      const stroke = palette(`task-${chart.color(task) % 8}`);
       const dot = { show: true, size: 4, stroke, fill: stroke, filter: (plot, n) => alone(plot.data[n]) };
-      series.push({ stroke, width: 1.6, points: dot });
+      series.push({ stroke, width: 1.6, dash: DASHES[(chart.color(task) >> 3) % DASHES.length], points: dot });
       series.push({ stroke: palette("panel"), width: 2.4, dash: [3, 4], points: { show: false } }); // over it, what is lost
       if (!bands) continue;
       const n = series.length;
@@ -204,6 +222,23 @@ export class Curves {
   scale(chart) {
     const [min, max] = this.timeline.view();
     chart.plot?.setScale("x", { min, max });
+    this.showTable(chart);
+  }
+
+  /** The curves in numbers: at three moments of what is shown, and the newest. */
+  showTable(chart) {
+    const { metric, table, curves = [] } = chart;
+    chart.place.hidden = this.table.ariaPressed === "true";
+    table.hidden = !chart.place.hidden;
+    if (table.hidden) return;
+    const [a, b] = this.timeline.view();
+    const at = [0.25, 0.5, 0.75].map((share) => a + share * (b - a));
+    const heads = ["task", ...at.map((u) => clock(this.timeline.toT(u))), "newest"].map((text) => h("th", { scope: "col" }, text));
+    const row = (curve) => {
+      const values = [...at.map((u) => valueAt(curve, u)), newest(metric.name, curve)].map((v) => h("td", null, quantity(v, metric.unit)));
+      return h("tr", null, h("th", { scope: "row" }, taskName(curve.task, chart.color(curve.task))), values);
+    };
+    fill(table, h("caption", { class: "unseen" }, metric.name), h("thead", null, h("tr", null, heads)), h("tbody", null, curves.map(row)));
   }
 
   follow(what) {

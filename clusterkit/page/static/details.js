@@ -1,6 +1,6 @@
 // What one looks at less often: the start-up, the network, stalls, the resolved job.
 
-import { copyButton, fill, h, keyed, mark, section } from "./dom.js";
+import { copyButton, fill, h, hueOf, keyed, mark, section, taskName } from "./dom.js";
 import { byTask, bytes, clock, plural, seconds, share } from "./format.js";
 
 /** The phases of a start, and their colors of the palette. */
@@ -27,7 +27,7 @@ export class Startup {
   constructor(store) {
     this.store = store;
     const made = section("Start-up", "startup");
-    this.body = h("div", { class: "bars" });
+    this.body = h("div", { class: "bars", tabindex: "0", role: "group", "aria-label": "Start-up of each task" });
     this.legend = h("ul", { class: "key" });
     this.empty = h("p", { class: "empty" }, "It is shown once the first attempts are under way.");
     this.root = made.root;
@@ -72,7 +72,7 @@ export class Startup {
     return h(
       "div",
       { role: "img", "aria-label": `${row.task}: ${spoken.join(", ")}` },
-      h("span", { class: `task c${this.colorOf(row.task)}` }, row.task),
+      taskName(row.task, this.colorOf(row.task)),
       h("div", { class: "track" }, parts),
       h("b", null, seconds(total)),
     );
@@ -89,6 +89,8 @@ export class Network {
     this.root.append(h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-label": "Network between the tasks" }, this.table));
     store.on(["cell"], () => this.update());
     store.onValue(["task", "run"], () => `${store.colors()} ${store.isLive()}`, () => this.update());
+    // Where words don't fit, the cells' colors are left, and the words when one points there.
+    new ResizeObserver(() => this.table.classList.toggle("compact", this.table.rows.length * 90 > this.root.clientWidth)).observe(this.root);
   }
 
   update() {
@@ -100,7 +102,7 @@ export class Network {
     if (key === this.shown) return;
     this.shown = key;
     const most = Math.max(1, ...[...cells.values()].map((c) => c.bytes ?? 0));
-    const name = (task, scope) => h("th", { scope, class: `task c${this.store.get(`task/${task}`)?.color ?? 0}` }, task);
+    const name = (task, scope) => h("th", { scope, class: hueOf(this.store.get(`task/${task}`)?.color) }, task);
     const focused = this.table.contains(document.activeElement) ? document.activeElement.getAttribute("aria-label") : null;
     fill(
       this.table,
@@ -113,9 +115,10 @@ export class Network {
   cell(cell, most, live) {
     if (!cell) return h("td", { class: "none" });
     const words = wordsOf(cell);
-    const label = `${cell.source} to ${cell.target}: ${words.join(", ") || "as it should be"}`;
     const acts = this.actions.possible && live;
-    const content = [h("b", null, cell.cut ? "cut" : cell.bytes == null ? (words[0] ?? "open") : bytes(cell.bytes)), h("small", null, words.filter((w) => w !== "cut").slice(cell.bytes == null ? 1 : 0).join(" · "))];
+    const texts = [cell.cut ? "cut" : cell.bytes == null ? (words[0] ?? "open") : bytes(cell.bytes), words.filter((w) => w !== "cut").slice(cell.bytes == null ? 1 : 0).join(" · ")];
+    const label = `${cell.source} to ${cell.target}: ${texts.join(" ").trim()}`;
+    const content = [h("b", null, texts[0]), h("small", null, texts[1])];
     const strength = cell.bytes ? 6 + 26 * (Math.log1p(cell.bytes) / Math.log1p(most)) : 0;
     const inside = acts ? h("button", { type: "button", "aria-label": `${label}. ${cell.faults.length ? "Heal" : "Cut"}`, onclick: () => this.act(cell) }, content) : h("div", { title: label }, content);
     const td = h("td", { class: cell.cut ? "cut" : words.length ? "impaired" : null }, inside);
@@ -165,8 +168,7 @@ export class Stalls {
 
   parts(stall) {
     const rows = stall.tasks.map(([task, verdict]) => {
-      const color = this.store.get(`task/${task}`)?.color ?? 0;
-      return h("li", null, h("span", { class: `task c${color}` }, task), h("span", null, verdict));
+      return h("li", null, taskName(task, this.store.get(`task/${task}`)?.color), h("span", null, verdict));
     });
     return [h("p", null, h("b", null, clock(stall.at)), " ", stall.text), h("ul", null, rows), stall.report ? this.stacks(stall.report) : null];
   }
@@ -224,7 +226,7 @@ export class Job {
     this.file.textContent = job.file;
     const one = (task) => {
       const color = this.store.get(`task/${task}`)?.color ?? 0;
-      return h("details", null, h("summary", null, h("span", { class: `task c${color}` }, task)), h("pre", { tabindex: "0" }, pretty(job.tf_configs[task])));
+      return h("details", null, h("summary", null, taskName(task, color)), h("pre", { tabindex: "0" }, pretty(job.tf_configs[task])));
     };
     fill(this.configs, tasks.map(one), tasks.length ? null : h("p", { class: "empty" }, "No task has a TF_CONFIG: the job runs in one process."));
     mark(this.configs, "aria-label", plural(tasks.length, "TF_CONFIG"));

@@ -87,7 +87,15 @@ export function copyButton(text, what = "Copy") {
   return button;
 }
 
+/** The classes of a task's name: eight colors, and beyond them a line below, in the style of its curve. */
+export function hueOf(color) {
+  return `task c${(color ?? 0) % 8} d${((color ?? 0) >> 3) % DASHES.length}`;
+}
+
+/** The dashes of the tasks' curves: of the first eight, the next eight … */
+export const DASHES = [[], [8, 3], [2, 3]];
+
 /** A task's name in its color. */
 export function taskName(task, color) {
-  return h("span", { class: `task c${color ?? 0}` }, task);
+  return h("span", { class: hueOf(color) }, task);
 }

@@ -20,7 +20,7 @@ const PARTS = [
   [/recover/, "bar-wait"],
   [/stall/, "bar-bad"],
   [/stop|pause/, "soft"],
-  [/evaluat/, "task-9"],
+  [/evaluat/, "bar-evaluate"],
 ];
 
 export function colorOfPart(name) {
@@ -57,6 +57,7 @@ export class Header {
     });
     this.text = h("p", { class: "text" });
     this.error = h("pre", { class: "error", tabindex: "0", "aria-label": "The error of the task that failed" });
+    this.spoken = h("div", { class: "unseen", role: "alert" });
     this.links = h("div", { class: "links" });
     this.bar = h("div", { class: "parts" });
     this.most = h("p");
@@ -75,6 +76,7 @@ export class Header {
       h("div", { class: "line" }, this.text, this.links, back),
       this.error,
       this.goodput,
+      this.spoken,
     );
     store.on(["run", "goodput"], () => this.update());
     setInterval(() => this.tick(), 500);
@@ -84,6 +86,8 @@ export class Header {
     const run = this.store.get("run");
     if (!run) return;
     const [word, tone] = phaseOf(run);
+    const news = run.phase === "over" || /^(stalled|recovering)$/.test(word);
+    if (news && this.pill.textContent && this.pill.textContent !== word) say(this.spoken, `${word}: ${run.text}`);
     say(this.pill, word);
     this.pill.className = `pill ${tone}`;
     say(this.program, run.program);

@@ -108,7 +108,7 @@ function paintRow(p, row, top) {
   const bar = { y: top + room, height: laneHeight - room - (laneHeight >= 30 ? 9 : 3) };
   c.fillStyle = palette("line");
   c.fillRect(0, top + laneHeight - 1, width, 1);
-  const body = mix(palette(`task-${row.color}`), palette("panel"), 0.74);
+  const body = palette(`task-${row.color % 8}`);
   let drawn = -1; // the last column that a tiny attempt has filled
   for (const attempt of row.attempts) {
     const left = x(attempt.begin);

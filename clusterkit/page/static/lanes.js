@@ -1,6 +1,6 @@
 // The lanes: tasks over time, to look at, to zoom into, and to choose a moment in.
 
-import { h, say } from "./dom.js";
+import { h, hueOf, say } from "./dom.js";
 import { clock } from "./format.js";
 import { attemptAt, gapsOf, lanesOf, linesOf, momentsOf } from "./lane_items.js";
 import { AXIS, TOP, paint, paintAxis, paletteOf, patterns } from "./lane_paint.js";
@@ -68,7 +68,7 @@ export class Lanes {
     const names = rows.map((row) => `${row.task} ${row.color}`).join();
     if (names !== this.named) {
       this.named = names;
-      this.names.replaceChildren(...rows.map((row) => h("div", { class: `task c${row.color}` }, row.task)));
+      this.names.replaceChildren(...rows.map((row) => h("div", { class: hueOf(row.color) }, row.task)));
     }
     this.extend();
   }

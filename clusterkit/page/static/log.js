@@ -67,6 +67,7 @@ export class Log {
   /** Load lines anew: `where` is {from}, {at} or {before}. */
   async open(where, follow) {
     const turn = (this.turn = (this.turn ?? 0) + 1);
+    this.moved?.();
     this.unfollow();
     this.left = 0;
     this.tools.skipped(0);

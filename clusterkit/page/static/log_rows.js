@@ -1,7 +1,7 @@
 // A row of the log. What a task wrote is only ever text.
 
 import { LONGEST, pieces } from "./ansi.js";
-import { h } from "./dom.js";
+import { h, hueOf } from "./dom.js";
 import { bytes, clock } from "./format.js";
 
 /** The element of a line. `current`: it was searched for, or its moment was chosen; `found`: a text to mark in it. */
@@ -12,7 +12,7 @@ export function rowOf(line, current, colors, found) {
     "div",
     { class: current ? "row now" : "row", title: line.attempt ? `${clock(line.t)}, ${line.task}, attempt ${line.attempt}` : null },
     h("time", null, line.t == null ? "" : line.t.toFixed(2)),
-    h("span", { class: color == null ? "task own" : `task c${color}` }, line.task ?? "clusterkit"),
+    h("span", { class: color == null ? "task own" : hueOf(color) }, line.task ?? "clusterkit"),
     h("span", { class: "text" }, textsOf(line, found.toLowerCase())),
   );
 }

@@ -1,6 +1,6 @@
 // The tools above the log: which tasks, which lines, searching, following.
 
-import { fill, h, keyed, mark, say } from "./dom.js";
+import { fill, h, hueOf, keyed, mark, say } from "./dom.js";
 import { bytes } from "./format.js";
 
 const MOST_CHIPS = 8; // tasks; of more there is a list to choose from
@@ -68,7 +68,7 @@ export class LogTools {
 
   chip(row) {
     const pick = () => this.pick(row?.task ?? "");
-    return h("button", { class: row ? `chip task c${row.color}` : "chip", type: "button", onclick: pick }, row?.task ?? "all");
+    return h("button", { class: row ? `chip ${hueOf(row.color)}` : "chip", type: "button", onclick: pick }, row?.task ?? "all");
   }
 
   showAttempts(asked) {

@@ -7,6 +7,7 @@ import { Job, Network, Stalls, Startup } from "./details.js";
 import { Header } from "./header.js";
 import { Lanes } from "./lanes.js";
 import { Log } from "./log.js";
+import { Place } from "./place.js";
 import { Recoveries, Story } from "./story.js";
 import { Tasks } from "./tasks.js";
 import { Timeline } from "./timeline.js";
@@ -59,6 +60,7 @@ export class RunPage {
       [new Network(store, actions), new Stalls(store, source)],
     ];
     const more = pairs.map((pair) => h("div", { class: "duo" }, pair.map((one) => one.root)));
+    if (source.live) new Place(store, timeline, log, (moment) => story.choose(moment));
     const main = h("main", { class: "run" }, time, side, log.root, more, new Job(store).root);
     this.root = h("div", { class: "page" }, new Header(store, source).root, main);
   }
@@ -70,7 +72,7 @@ function key() {
 
 function zoomTools(timeline) {
   const button = (text, label, use) => h("button", { class: "small", type: "button", "aria-label": label, title: label, onclick: use }, text);
-  const all = button("All", "Show the whole run", () => timeline.reset());
+  const all = button("All", "All of the run", () => timeline.reset());
   const folds = button("Fold idle time", "Fold the time in which no task runs", () => timeline.fold(!timeline.folds));
   timeline.on(() => {
     mark(all, "disabled", !timeline.range);

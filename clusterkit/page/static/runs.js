@@ -9,14 +9,18 @@ export class RunsPage {
     this.store = store;
     document.title = "Runs · clusterkit";
     this.filter = h("input", { type: "search", placeholder: "Filter: program, id or state", "aria-label": "Filter the runs", oninput: () => this.update() });
-    this.runs = table(["run", "state", "program", "tasks", "began", "took", "step", "restarts", ""]);
+    this.states = h("select", { "aria-label": "State of the runs that are shown", onchange: () => this.update() });
+    this.compare = h("a", { class: "home", hidden: true }, "Compare");
+    this.chosen = new Set();
+    this.sort = { key: "wall", by: -1 };
+    this.runs = table(["run", "state", "program", "tasks", "began", "took", "step", "restarts", ""], (at) => this.sortBy(KEYS[at]));
     this.campaigns = table(["campaign", "state", "program", "began", "runs", "failed", ""]);
     this.empty = h("p", { class: "empty" });
     this.ofCampaigns = h("section", { "aria-labelledby": "h-campaigns" }, h("div", { class: "head" }, h("h2", { id: "h-campaigns" }, "Campaigns")), this.campaigns.root);
     this.root = h(
       "div",
       { class: "page" },
-      h("header", { class: "list" }, h("h1", null, "clusterkit"), this.filter),
+      h("header", { class: "list" }, h("h1", null, "clusterkit"), this.compare, this.states, this.filter),
       h("main", { class: "stack" }, h("section", { "aria-labelledby": "h-runs" }, h("div", { class: "head" }, h("h2", { id: "h-runs" }, "Runs")), this.runs.root, this.empty), this.ofCampaigns),
     );
     store.on(["run"], () => this.update());
@@ -24,14 +28,35 @@ export class RunsPage {
   }
 
   update() {
-    const all = this.store.all("run").sort((a, b) => b.wall - a.wall);
+    const { key, by } = this.sort;
+    const all = this.store.all("run").sort((a, b) => by * compared(a[key], b[key]) || b.wall - a.wall);
+    const states = [...new Set(all.map((row) => row.state))].sort();
+    keyed(this.states, ["", ...states], (state) => state, (state) => h("option", { value: state }, state || "all states"));
     const wanted = this.filter.value.toLowerCase();
-    const rows = all.filter((row) => `${row.id} ${row.program} ${row.state} ${row.shape}`.toLowerCase().includes(wanted));
+    const rows = all.filter((row) => (!this.states.value || row.state === this.states.value) && `${row.id} ${row.program} ${row.state} ${row.shape}`.toLowerCase().includes(wanted));
     this.empty.hidden = rows.length > 0;
     const known = this.store.kinds.has("run") || this.answered;
     say(this.empty, all.length ? "No run matches the filter." : known ? "There are no runs yet. Start one with: clusterkit up PROGRAM" : "Loading …");
-    keyed(this.runs.body, rows, (row) => row.id, makeRun, showRun);
+    keyed(this.runs.body, rows, (row) => row.id, (row) => this.makeRun(row), showRun);
     this.runs.root.hidden = !rows.length;
+  }
+
+  makeRun(row) {
+    const tr = makeRow("/run", row.id, 7);
+    tr.lastElementChild.className = "words";
+    const choose = ({ target }) => {
+      this.chosen[target.checked ? "add" : "delete"](row.id);
+      this.compare.hidden = this.chosen.size < 2 || this.chosen.size > MOST;
+      mark(this.compare, "href", `/compare/${[...this.chosen].join(",")}`);
+    };
+    tr.firstElementChild.prepend(h("input", { type: "checkbox", "aria-label": `Compare ${row.id}`, onchange: choose }), " ");
+    return tr;
+  }
+
+  sortBy(key) {
+    this.sort = { key, by: key === this.sort.key ? -this.sort.by : typeof this.store.all("run")[0]?.[key] === "number" ? -1 : 1 };
+    this.runs.heads.forEach((head, at) => mark(head, "aria-sort", KEYS[at] !== key ? null : this.sort.by > 0 ? "ascending" : "descending"));
+    this.update();
   }
 
   /** The server has answered, perhaps with nothing. */
@@ -47,11 +72,20 @@ export class RunsPage {
   }
 }
 
-function table(names) {
+const MOST = 8; // runs that are compared
+const KEYS = ["id", "state", "program", "shape", "wall", "seconds", "step", "restarts"];
+
+function compared(a, b) {
+  return a === b ? 0 : (a ?? "") < (b ?? "") ? -1 : 1;
+}
+
+/** A table; where it can be sorted, `sort(column)` is called. */
+function table(names, sort) {
   const body = h("tbody");
-  const heads = names.map((name) => h("th", { scope: "col" }, name));
+  const inside = (name, at) => (sort && name ? h("button", { class: "link", type: "button", onclick: () => sort(at) }, name) : name);
+  const heads = names.map((name, at) => h("th", { scope: "col" }, inside(name, at)));
   const root = h("div", { class: "wide-table" }, h("table", { class: "list" }, h("thead", null, h("tr", null, heads)), body));
-  return { root, body };
+  return { root, body, heads };
 }
 
 function makeRow(path, id, cells) {
@@ -67,12 +101,6 @@ function showRow(tr, state, texts) {
   say(tr.pill, state);
   tr.pill.className = `pill ${toneOf(state)}`;
   texts.forEach((text, i) => say(tr.rest[i], text));
-}
-
-function makeRun(row) {
-  const tr = makeRow("/run", row.id, 7);
-  tr.lastElementChild.className = "words";
-  return tr;
 }
 
 function showRun(tr, row) {

@@ -35,6 +35,13 @@ export function sourceName(metric, task) {
   return `${metric === SPEED ? "step" : metric}/${task}`;
 }
 
+/** Points with those that were fetched later; of what is in both, the later ones count. */
+export function continued(points, later) {
+  const from = points ? points.t.findIndex((t) => t >= later.t[0]) : 0;
+  const kept = (column) => (from < 0 ? column : column.slice(0, from));
+  return Object.fromEntries(Object.entries(later).map(([name, column]) => [name, [...kept(points?.[name] ?? []), ...column]]));
+}
+
 /** One curve: {u, v, again, low, high}, with a null where it has a gap; `again` is what was computed again later. */
 export function curveOf(metric, points, timeline) {
   const p = metric === SPEED ? speedOf(points) : points;

@@ -64,14 +64,14 @@ function again(failures, go) {
   return stop;
 }
 
-function query(values) {
+export function query(values) {
   const found = new URLSearchParams();
   for (const [key, value] of Object.entries(values)) if (value != null && value !== "") found.set(key, value);
   return found.toString();
 }
 
 export function placeOf(path) {
-  const [, kind, id] = path.match(/^\/(run|campaign)\/([^/]+)\/?$/) ?? [];
+  const [, kind, id] = path.match(/^\/(run|campaign|compare)\/([^/]+)\/?$/) ?? [];
   return kind ? { page: kind, id: decodeURIComponent(id) } : { page: "runs" };
 }
 
@@ -100,8 +100,16 @@ class LiveSource {
   /** Keep the store up to date. `tell(state, text)`: connected, over, reconnecting, gone, refused, missing. */
   watch(store, tell) {
     if (this.place.page === "run") return new RunStream(this.access, this.base, store, tell).open();
+    if (this.place.page === "compare") {
+      const whole = async (id) => ({ entities: { [`of/${id}`]: (await this.ask(`/api/run/${encodeURIComponent(id)}/entities`)).entities } });
+      return poll(whole, this.place.id.split(",").slice(0, 8), store, tell);
+    }
     const paths = { runs: ["/api/runs", "/api/campaigns"], campaign: [`/api/campaign/${encodeURIComponent(this.place.id)}`] };
     return poll((path) => this.ask(path), paths[this.place.page], store, tell);
+  }
+
+  seriesOf(run, names, points) {
+    return this.ask(`/api/run/${run}/series?${query({ names: names.join(","), points })}`).then((a) => a.series);
   }
 
   series(names, begin, end, points) {
@@ -180,7 +188,7 @@ class RunStream {
     this.failures += 1;
     const { kind, message } = answer ? await refusal(answer) : {};
     if (kind === "missing" && this.offset) {
-      this.store.frozen = true;
+      Object.assign(this.store, { clock: { now: this.store.now() }, frozen: true });
       return this.tell("removed");
     }
     if (kind === "missing" || (kind === "refused" && !this.offset)) return this.tell(kind, message);

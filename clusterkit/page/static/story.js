@@ -1,6 +1,6 @@
 // The story of a moment: what failed, what that brought down, and how the run recovered.
 
-import { fill, h, say } from "./dom.js";
+import { fill, h, say, taskName } from "./dom.js";
 import { after, clock, count, plural, seconds } from "./format.js";
 
 const BEFORE = 1; // seconds before a story's beginning that still belong to it
@@ -106,7 +106,7 @@ export class Story {
     const waits = starting ? this.waits() : [];
     fill(
       this.list,
-      waits.map(([task, color, text]) => h("li", { class: "wait" }, h("span", { class: `task c${color}` }, task), h("span", null, text))),
+      waits.map(([task, color, text]) => h("li", { class: "wait" }, taskName(task, color), h("span", null, text))),
     );
     say(this.numbers, starting ? run.text : "Choose a moment in the lanes to see what happened then.");
   }
@@ -121,7 +121,7 @@ function lineOf(line, time) {
   return h("li", { class: line.kind || null }, at, h("span", null, line.text));
 }
 
-/** The recoveries of the run: one row a story. */
+/** The recoveries of the run: one row a story, the one that cost most first. */
 export class Recoveries {
   constructor(store, choose) {
     this.store = store;
@@ -141,7 +141,8 @@ export class Recoveries {
   }
 
   update() {
-    const stories = this.store.all("story").sort((a, b) => a.at - b.at);
+    const cost = (story) => story.seconds ?? Infinity; // without a new step, it lasts
+    const stories = this.store.all("story").sort((a, b) => cost(b) - cost(a) || a.at - b.at);
     const key = JSON.stringify(stories);
     this.table.hidden = !stories.length;
     this.empty.hidden = stories.length > 0;

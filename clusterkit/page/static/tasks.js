@@ -1,6 +1,6 @@
 // The tasks now: state, CPU, memory, what they report; and what can be done to them.
 
-import { fill, h, keyed, mark, say } from "./dom.js";
+import { fill, h, hueOf, keyed, mark, say } from "./dom.js";
 import { byTask, bytes, count, metric, speed } from "./format.js";
 
 const MORE = 3; // metrics in a row's second line
@@ -42,7 +42,7 @@ export class Tasks {
   /** Two rows: what the task is, and below it what it reports and what can be done. */
   make(row) {
     const open = () => this.openLog({ task: row.task });
-    const name = h("button", { class: `link task c${row.color}`, type: "button", title: `Show the log of ${row.task}`, onclick: open }, row.task);
+    const name = h("button", { class: `link ${hueOf(row.color)}`, type: "button", title: `Show the log of ${row.task}`, onclick: open }, row.task);
     const parts = { state: h("td", { class: "state" }), step: h("td"), cpu: h("td"), memory: h("td"), more: h("span", { class: "more" }) };
     const acts = this.actions.possible ? this.actions.forTask(row.task) : null;
     const second = h("tr", { class: "second" }, h("td", { colspan: HEADS.length }, h("div", null, parts.more, acts?.root)));

@@ -1,0 +1,137 @@
+// Two to eight runs beside each other: what came of them, the options that differ, and their curves over steps or time.
+
+import uPlot from "./vendor/uPlot.esm.js";
+import { fill, h, hueOf, keyed, mark } from "./dom.js";
+import { byTask, clock, count, quantity, seconds, share } from "./format.js";
+import { paletteOf } from "./lane_paint.js";
+import { firstChoice, joined, metricsOf, valueAt } from "./series.js";
+import { Store } from "./store.js";
+
+const HEIGHT = 320;
+const POINTS = 800;
+
+export class ComparePage {
+  constructor(store, source) {
+    Object.assign(this, { store, source, shown: "", metric: null });
+    document.title = "Compare · clusterkit";
+    this.table = h("table");
+    this.axis = h("select", { "aria-label": "What the curves are over", onchange: () => this.draw() }, ["step", "time"].map((name) => h("option", { value: name }, `over ${name}`)));
+    this.chips = h("div", { class: "chips", role: "group", "aria-label": "The curve that is shown" });
+    this.plot = h("figure", { class: "chart" });
+    const head = h("div", { class: "head" }, h("h2", { id: "h-curves" }, "Curves"), this.chips, h("div", { class: "tools" }, this.axis));
+    const facts = h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-label": "The runs beside each other" }, this.table);
+    this.root = h(
+      "div",
+      { class: "page" },
+      h("header", { class: "list" }, h("h1", null, "Runs compared"), h("a", { href: "/", class: "home" }, "All runs")),
+      h("main", { class: "stack" }, h("section", { "aria-label": "Results and options" }, facts), h("section", { "aria-labelledby": "h-curves" }, head, this.plot)),
+    );
+    store.on(["of"], () => this.update());
+    addEventListener("resize", () => this.draw());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** [{id, run, goodput, options, metrics}] in the order of the address. */
+  runs() {
+    return this.source.place.id.split(",").map((id) => {
+      const store = new Store();
+      for (const [key, entity] of Object.entries(this.store.get(`of/${id}`) ?? {})) store.put(key, entity);
+      const last = new Map(store.all("series").sort((a, b) => byTask(b.task, a.task)).map((one) => [one.name, one])); // of the first task
+      return { id, run: store.get("run"), goodput: store.get("goodput")?.goodput, options: optionsOf(store.get("job")?.file), metrics: metricsOf(store), last };
+    }).filter((one) => one.run);
+  }
+
+  update() {
+    const runs = (this.compared = this.runs());
+    const key = JSON.stringify(runs.map((one) => [one.run, one.goodput, [...one.last]]));
+    if (key === this.shown || !runs.length) return;
+    this.shown = key;
+    const metrics = new Map(runs.flatMap((one) => one.metrics).map((one) => [one.name, one]));
+    this.metric ??= firstChoice([...metrics.values()].filter((one) => one.name !== "steps/s"))[0];
+    keyed(this.chips, [...metrics.keys()].filter((name) => name !== "steps/s"), (name) => name, (name) => this.chip(name), (chip, name) => mark(chip, "aria-pressed", String(name === this.metric)));
+    const row = (name, of) => h("tr", null, h("th", { scope: "row" }, name), runs.map((one) => h("td", null, of(one))));
+    const options = [...new Set(runs.flatMap((one) => [...one.options.keys()]))].filter((name) => new Set(runs.map((one) => one.options.get(name))).size > 1);
+    const names = runs.map((one, at) => h("th", { scope: "col" }, h("a", { href: this.source.hrefOf(one.id), class: hueOf(at) }, one.id)));
+    fill(
+      this.table,
+      h("thead", null, h("tr", null, h("td"), names)),
+      h(
+        "tbody",
+        null,
+        row("program", ({ run }) => run.program),
+        row("state", ({ run }) => run.state || run.now),
+        row("steps", ({ run }) => count(run.step)),
+        row("goodput", ({ goodput }) => share(goodput)),
+        row("restarts", ({ run }) => count(run.restarts)),
+        row("took", ({ run }) => seconds(run.ended)),
+        [...metrics.values()].filter((one) => !["step", "steps/s"].includes(one.name)).map(({ name, unit }) => row(name, (one) => quantity(one.last.get(name)?.last, unit))),
+        options.map((name) => row(h("code", null, name), (one) => h("code", null, one.options.get(name) ?? "–"))),
+      ),
+    );
+    this.fetch();
+  }
+
+  chip(name) {
+    const choose = () => {
+      this.metric = name;
+      this.shown = "";
+      this.update();
+    };
+    return h("button", { class: "chip", type: "button", onclick: choose }, name);
+  }
+
+  async fetch() {
+    const { metric } = this;
+    const ask = async ({ id, last }) => {
+      const names = [metric, "step"].map((name) => `${name}/${last.get(name)?.task ?? ""}`);
+      const found = await this.source.seriesOf(id, names, POINTS).catch(() => ({}));
+      return names.map((name) => found[name] ?? { t: [], v: [], again: [] });
+    };
+    const points = await Promise.all(this.compared.map(ask));
+    if (metric !== this.metric) return;
+    this.points = points;
+    this.draw();
+  }
+
+  draw() {
+    if (!this.points || !this.plot.clientWidth) return;
+    const palette = paletteOf(this.root);
+    const byStep = this.axis.value === "step";
+    const axis = { font: `11.5px ${palette("sans")}`, stroke: palette("soft"), grid: { stroke: palette("line"), width: 1 }, ticks: { show: false } };
+    const series = this.points.map((_, at) => ({ stroke: palette(`task-${at % 8}`), width: 1.6 }));
+    const { unit } = this.compared.flatMap((one) => one.metrics).find((one) => one.name === this.metric) ?? { unit: "" };
+    const of = (format) => (_, values) => values.map(format);
+    const axes = [{ ...axis, values: of(byStep ? count : clock) }, { ...axis, size: 96, values: of((v) => quantity(v, unit)) }];
+    const data = joined(this.points.map(([points, steps]) => over(points, byStep ? steps : null)), (curve) => [curve.v]);
+    this.plot.replaceChildren();
+    new uPlot({ width: this.plot.clientWidth, height: HEIGHT, legend: { show: false }, cursor: { show: false }, scales: { x: { time: false } }, axes, series: [{}, ...series] }, data, this.plot);
+    mark(this.plot, "aria-label", `${this.metric} over ${this.axis.value} of ${this.compared.map((one) => one.id).join(", ")}`);
+  }
+}
+
+/** A curve over time, or over the steps at the same times, without what was computed again. */
+export function over(points, steps) {
+  const curve = { u: [], v: [] };
+  const known = steps?.t.map((t, i) => [t, steps.v[i]]).filter(([, v]) => v != null);
+  const at = known && { u: known.map(([t]) => t), v: known.map(([, v]) => v) };
+  points.t.forEach((t, i) => {
+    const u = at ? valueAt(at, t) : t;
+    const last = curve.u.at(-1) ?? -Infinity;
+    if (u == null || points.again[i] || (at && points.v[i] == null) || u < last) return;
+    curve.u.push(u === last ? u + 1e-6 : u);
+    curve.v.push(points.v[i]);
+  });
+  return curve;
+}
+
+/** The options of a job file, by their names. */
+function optionsOf(file) {
+  const found = new Map();
+  let table = "";
+  for (const line of (file ?? "").split("\n")) {
+    const [, name, value] = line.match(/^([^=[]+?) = (.*)$/) ?? [];
+    if (name) found.set(`${table}${name}`, value);
+    else if (/^\[.+\]$/.test(line)) table = `${line.slice(1, -1)}.`;
+  }
+  return found;
+}
