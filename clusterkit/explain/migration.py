@@ -72,7 +72,7 @@ ROWS: tuple[Row, ...] = (
         r"TypeError: int\(\) argument must be [^\n]* not 'SymbolicTensor'",
         "The program switches eager execution off (disable_v2_behavior, disable_eager_execution), and Keras 3 does not "
         "train without it.",
-        "Leave that call out: fit and @tf.function build graphs by themselves. Or run the job with --keras 2.",
+        "Leave that call out: fit and @tf.function build graphs by themselves.",
         when=through("/keras/src/trainers/data_adapters/"),
         reported=("tensorflow/tensorflow#39753",),
         example=_TWO,
