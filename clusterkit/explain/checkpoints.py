@@ -90,12 +90,13 @@ ROWS: tuple[Row, ...] = (
         example=_ONE,
     ),
     Row(
-        "loss-saved-by-keras-2",
+        "loss-in-an-hdf5-file",
         "ValueError: Could not deserialize 'keras.metrics.mse' because it is not a KerasSaveable subclass",
         r"Could not (?:deserialize|locate function) '(?:keras\.(?:metrics|losses)\.)?(?P<loss>mse|mae|mape|msle|"
         r"[a-z_]*crossentropy|mean_[a-z_]+_error)'",
-        "The model was saved by Keras 2 with the loss or metric {loss}, which Keras 3 does not find by this name.",
-        "Load it with load_model(path, compile=False), and compile it again; or run the job with --keras 2.",
+        "The model was saved in an HDF5 file with the loss or metric {loss}, which Keras 3 does not find by this name.",
+        "Load it with load_model(path, compile=False), and compile it again; or save it in a .keras file.",
+        reported=("tensorflow/tensorflow#38423",),
         example=_ONE,
     ),
 )

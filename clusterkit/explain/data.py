@@ -27,6 +27,26 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "file-sharding-of-a-saved-dataset",
+        "NotFoundError: Did not find a shardable source, walked to a node which is not a dataset",
+        r"Did not find a shardable source, walked to a node which is not a dataset",
+        "AutoShardPolicy.FILE divides a list of files between the workers, and the dataset has none: it is, for "
+        "example, one that Dataset.load reads.",
+        "options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA, or .OFF",
+        reported=("tensorflow/tensorflow#49048",),
+        example=_TWO,
+    ),
+    Row(
+        "generator-of-lists",
+        "TypeError: `output_signature` must contain objects that are subclass of `tf.TypeSpec` …, in model.fit",
+        r"`output_signature` must contain objects that are subclass of `tf\.TypeSpec` but found <class 'list'>",
+        "The generator of {line} yields several inputs or labels as a list, and Keras 3 wants a tuple.",
+        "yield (first, second), label: tuples instead of lists",
+        when=through("/keras/src/"),
+        reported=("tensorflow/tensorflow#31231",),
+        example=_TWO,
+    ),
+    Row(
         "dataset-without-batches",
         "IndexError: list index out of range in get_static_batch_dim, from experimental_distribute_dataset",
         r"^IndexError: list index out of range",

@@ -20,6 +20,16 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "optimizer-built-outside-the-scope",
+        'RuntimeError: Need to be inside "with strategy.scope()" for …Strategy object',
+        r'RuntimeError: Need to be inside "with strategy\.scope\(\)" for',
+        "{line} uses what was made under a strategy, such as an optimizer, outside of its scope and of strategy.run.",
+        "Call optimizer.build(model.trainable_variables) inside with strategy.scope(), and train in a function that "
+        "strategy.run runs.",
+        reported=("keras-team/keras#20045",),
+        example=_TWO,
+    ),
+    Row(
         "batch-not-in-args",
         "ValueError: Flattening a PerReplica to components is not supported in replica context.",
         r"Flattening a PerReplica to components is not supported in replica context",

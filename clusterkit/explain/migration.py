@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterkit.explain.frames import through
 from clusterkit.explain.row import Row
 
 _ONE = ("--workers", "1")
@@ -64,6 +65,17 @@ ROWS: tuple[Row, ...] = (
         f"{_V1}use the tensors themselves, and a @tf.function for the step.",
         reported=("OlafenwaMoses/ImageAI#400", "SeldonIO/alibi#959"),
         example=_ONE,
+    ),
+    Row(
+        "eager-execution-switched-off",
+        "TypeError: int() argument must be a string … not 'SymbolicTensor', in model.fit",
+        r"TypeError: int\(\) argument must be [^\n]* not 'SymbolicTensor'",
+        "The program switches eager execution off (disable_v2_behavior, disable_eager_execution), and Keras 3 does not "
+        "train without it.",
+        "Leave that call out: fit and @tf.function build graphs by themselves.",
+        when=through("/keras/src/trainers/data_adapters/"),
+        reported=("tensorflow/tensorflow#39753",),
+        example=_TWO,
     ),
     Row(
         "dataset-iterators",

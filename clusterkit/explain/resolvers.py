@@ -189,6 +189,16 @@ ROWS: tuple[Row, ...] = (
         example=GANG,
     ),
     Row(
+        "server-without-a-job-name",
+        "ValueError: Must specify an explicit `job_name`.",
+        r"ValueError: Must specify an explicit `(?P<name>job_name|task_index)`",
+        "{line} starts a server without a {name}, which nobody gave to the program: clusterkit starts each task with "
+        "the same arguments, and says in TF_CONFIG which task it is.",
+        READ,
+        reported=("tensorflow/tensorflow#4499",),
+        example=GANG,
+    ),
+    Row(
         "rank-of-another-launcher",
         "KeyError: 'RANK'",
         rf"KeyError: ['\"](?P<variable>{RANKS})['\"]",

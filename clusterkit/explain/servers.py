@@ -157,6 +157,16 @@ ROWS: tuple[Row, ...] = (
         example=_COORDINATED,
     ),
     Row(
+        "parameter-servers-of-tensorflow-1",
+        "NotImplementedError: `tf.compat.v1…ParameterServerStrategy` currently only works with the tf.Estimator API",
+        r"ParameterServerStrategy` currently only works with the tf\.Estimator API",
+        "{line} uses the ParameterServerStrategy of TensorFlow 1, which only trains estimators.",
+        "tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver()), in a job "
+        "with --servers builtin",
+        reported=("tensorflow/tensorflow#32010",),
+        example=("--workers", "1", "--ps", "1"),
+    ),
+    Row(
         "progress-bar-on-parameter-servers",
         "ValueError: `verbose=1` is not allowed with `ParameterServerStrategy` for performance reasons",
         r"ValueError: `verbose=1` is not allowed with `ParameterServerStrategy`",

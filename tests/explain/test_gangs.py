@@ -129,3 +129,14 @@ def test_a_worker_that_waits_alone(stopped: Task) -> None:
     assert explanation.means.startswith("worker:1 sleeps (time.sleep) at train.py:19 in on_epoch_end, while worker:0 ")
     for both in (busy, busy), (waits, waits), ():
         assert explain(Evidence((first,), GANG, RunState.FAILED, stalled=both), ROWS) == []
+
+
+def test_what_one_worker_alone_finds_made_another_has_made() -> None:
+    """If each of them finds it, or in another job, it was there before."""
+    text = OWN.format('os.mkdir("data")') + "FileExistsError: [Errno 17] File exists: 'data'\n"
+    found, waits = TaskEvidence(ONE, text, exit=Exit(code=1)), TaskEvidence(ZERO, UNHEALTHY, exit=Exit(code=1))
+    assert rows(found, waits) == ["prepared-by-each-worker"]
+    assert rows(found, TaskEvidence(ZERO, text, exit=Exit(code=1))) == []
+    assert rows(found) == []
+    alone = Evidence((found, waits), job_of(workers=1), RunState.FAILED)
+    assert explain(alone, ROWS) == []

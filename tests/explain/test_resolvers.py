@@ -58,6 +58,7 @@ def rows(evidence: Evidence) -> list[str]:
             "RuntimeError: SLURM_PROCID not found in environment. Not running inside a SLURM step?",
             "slurm-resolver",
         ),
+        ("ValueError: Must specify an explicit `job_name`.", "server-without-a-job-name"),
         ("ValueError: Please provide a TPU Name to connect to.", "resolver-of-another-platform"),
         (
             "usage: train.py [-h] --job_name JOB_NAME --task_index TASK_INDEX\n"
