@@ -28,7 +28,7 @@ ROUNDING = 1e-5  # how far apart sums of the same numbers in another order may b
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     """What a continued attempt had forgotten when it began, by its state then, its rows, its epochs and its end."""
     begun = continued.begin
-    found = list(_restored(unbroken, begun))
+    found = list(_restored(unbroken, continued))
     if begun is not None and begun.step == 0 and found:
         return found  # its count of steps began anew, so that nothing after that can be compared
     found += _length(unbroken, continued)
@@ -43,11 +43,12 @@ def resumption_by_others(unbroken: Recording, continued: Recording) -> list[Exam
 
     Random generators have a state for each replica, and each worker has other rows: neither can be compared.
     """
-    found = [one for one in _restored(unbroken, continued.begin) if one.code != _FORGOTTEN["random"][0]]
+    found = [one for one in _restored(unbroken, continued) if one.code != _FORGOTTEN["random"][0]]
     return found or list(_length(unbroken, continued))
 
 
-def _restored(unbroken: Recording, begun: State | None) -> Iterator[ExamFinding]:
+def _restored(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
+    begun = continued.begin
     if begun is None:
         return
     expected = unbroken.states.get(begun.step)
@@ -71,9 +72,17 @@ def _restored(unbroken: Recording, begun: State | None) -> Iterator[ExamFinding]
     if expected is None:
         return
     for kind, name in differing_kinds(expected, begun).items():
+        if kind == "learning-rate" and not _differs_later(kind, unbroken, continued, begun.step):
+            continue  # the program sets it before each step
         code, what, remedy = _FORGOTTEN[kind]
         text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
         yield ExamFinding(code, text, remedy)
+
+
+def _differs_later(kind: str, unbroken: Recording, continued: Recording, since: int) -> bool:
+    """Whether variables of the kind differ after the next step that both recorded, too; true if there is none."""
+    step = min((step for step in unbroken.states.keys() & continued.states.keys() if step > since), default=None)
+    return step is None or kind in differing_kinds(unbroken.states[step], continued.states[step])
 
 
 def _has_weights_of(begun: State, state: State) -> bool:

@@ -49,7 +49,9 @@ def continued(**changes: Any) -> Recording:
         ({"begin": state(6, "weight")}, ["weights"]),
         ({"begin": state(6, "optimizer")}, ["optimizer"]),
         ({"begin": state(6, "optimizer", "counter")}, ["optimizer", "counter"]),
-        ({"begin": state(6, "learning-rate")}, ["learning-rate"]),
+        ({"begin": state(6, "learning-rate")}, []),  # set before each step: it is right after the next one
+        ({"begin": state(6, "learning-rate"), "states": {7: state(7, "learning-rate")}}, ["learning-rate"]),
+        ({"begin": state(6, "learning-rate"), "states": {}}, ["learning-rate"]),
         ({"begin": state(6, "random")}, ["random-state"]),
         ({"begin": state(6, "other")}, []),
         ({"begin": state(0)}, ["began-anew"]),
