@@ -75,9 +75,10 @@ def stop() -> None:
 @command.command()
 @option("--off", is_flag=True, help="No longer; the server that is up is stopped.")
 def auto(off: bool) -> None:
-    """Keep the server of the last run from now on, for 15 minutes without a run.
+    """Keep the server of the last run from now on.
 
-    `up` starts it, and so do tests, exams and notebooks. It ends when the terminal closes in which it was started.
+    `up` starts it, and so do tests, exams and notebooks. It stays for 15 minutes without a run, and ends when the
+    terminal closes in which it was started.
     """
     from clusterkit.system.files import make_private
     from clusterkit.warm.kept import AUTO
