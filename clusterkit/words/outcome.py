@@ -176,11 +176,11 @@ class RunResult:
 
     `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
     failed in the same way, and training got no further since. `usage_error`: it was not restarted, since an error of
-    the program, its arguments or its paths came before any step, and would come again. `not_injected` are the faults that had no effect; if the
-    job succeeded nevertheless, they make `exit_code` 3. `explanations` say why the run failed and what to do, the most
-    specific first, which `finding` has as a text. `lost`: something other than the run ended its supervisor. `given_up`
-    are the workers that it continued without. `undistributed` are tasks that each trained alone although they have
-    peers.
+    the program, its arguments or its paths came before any step, and would come again. `not_injected` are the faults
+    that had no effect; if the job succeeded nevertheless, they make `exit_code` 3. `explanations` say why the run
+    failed and what to do, the most specific first, which `finding` has as a text. `lost`: something other than the run
+    ended its supervisor. `given_up` are the workers that it continued without. `undistributed` are tasks that each
+    trained alone although they have peers.
     """
 
     state: RunState

@@ -92,7 +92,8 @@ def test_wrong_arguments_are_not_restarted() -> None:
 
 @pytest.mark.parametrize(
     ("spec", "name", "attempts"),
-    [(GANG, "worker:1", 2), (PS_JOB, "worker:0", 2), (PS_JOB, "ps:0", 2), (PS_JOB, "chief:0", 1), (GANG, "worker:0", 1)],
+    [(GANG, "worker:1", 2), (GANG, "worker:0", 1), (PS_JOB, "worker:0", 2), (PS_JOB, "ps:0", 2),
+     (PS_JOB, "chief:0", 1)],
 )  # fmt: skip
 def test_a_file_that_the_leader_may_yet_write_is_waited_for(spec: JobSpec, name: str, attempts: int) -> None:
     """The leader often prepares data for its peers."""
