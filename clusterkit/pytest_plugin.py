@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
 
 P = TypeVar("P")
 TIMEOUT = "2m"
-STACKS = 80  # lines of a stall's report
 TAIL = 20  # lines of each log that a failing test shows
 ENDING = 15.0  # seconds by which waits outlast the run's timeout: the run's own report says more
 KEPT = "clusterkit-runs"
@@ -94,9 +93,8 @@ FAILED = pytest.StashKey[bool]()
 def limits(timeout: Any) -> Keywords:
     """Return for how long to wait on a run with this timeout, and when it is told where it is stuck."""
     with suppress(ValueError):  # an invalid duration is rejected with the job
-        if limit := seconds(timeout or 0):
-            return {"patience": limit + ENDING, "stall_warning": min(limit / 3, Limits().stall_warning)}
-        return {"patience": None}
+        limit, usual = seconds(timeout or 0), Limits().stall_warning
+        return {"patience": limit + ENDING, "stall_warning": min(limit / 3, usual)} if limit else {"patience": None}
     return {"patience": ENDING}
 
 
@@ -185,14 +183,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     kept = {value: None for report in reports for name, value in report.user_properties if name == KEPT}
     if kept:
         terminalreporter.section("clusterkit: run directories that were kept")
-        for home in kept:
-            terminalreporter.write_line(str(home))
+        terminalreporter.write_line("\n".join(map(str, kept)))
 
 
 def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[str, str]]:
-    """Yield the title and the text of what a report shows: how the run ended or where it is, and the end of each log.
+    """Yield what a report shows, by title: how the run ended or where it is, the last stall, and the end of each log.
 
-    The last stall is shown with the stacks.
     What the exception says is left out, and so is the log of the attempt that is the cause: its end is with the cause.
     """
     from clusterkit.words.events import Stalled
@@ -211,7 +207,7 @@ def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[st
     for stalled in [event for event in cluster.events() if isinstance(event, Stalled)][-1:]:
         lines = [stalled.text]
         with suppress(OSError):
-            lines += Path(stalled.report or "").read_text(errors="replace").splitlines()[:STACKS]
+            lines += Path(stalled.report or "").read_text(errors="replace").splitlines()[: 4 * TAIL]
         yield "stall", "\n".join(map(printable, lines))
     for name, task in cluster.tasks.items():
         for attempt in _attempts_to_show(task):

@@ -160,7 +160,8 @@ class Recoveries:
             if lost := given_up(self.state.job, blamed, is_programs, self.moved):
                 self._shrink(recovery, blamed, account, lost)
             else:
-                self._give_up(recovery, blamed, account, repeated, futile and not repeated)
+                self.open.remove(recovery)
+                self._give_up(blamed, account, repeated, futile and not repeated)
             return
         if self.hosts.judge(recovery.failures):
             self._widen(recovery)
@@ -254,10 +255,7 @@ class Recoveries:
         account.forgive(well_until, self.state.job.restart.forgive_after)
         return account
 
-    def _give_up(
-        self, recovery: OpenRecovery, blamed: Blame, account: RestartBudget, repeated: bool, futile: bool
-    ) -> None:
-        self.open.remove(recovery)
+    def _give_up(self, blamed: Blame, account: RestartBudget, repeated: bool, futile: bool) -> None:
         cause = blamed.cause
         if cause.task.type is TaskType.EVALUATOR:
             self.state.warn(

@@ -196,7 +196,9 @@ def test_the_summary_has_one_line_in_ci_and_logs_have_no_noise(
     """
     text = run(session, source).stdout.str()
     summary = text.partition("short test summary info")[2].splitlines()
-    assert next(line for line in summary if "test_it" in line).endswith("worker:1 exited with code 1, although worker:0 exited with code 0.")
+    assert next(line for line in summary if "test_it" in line).endswith(
+        "worker:1 exited with code 1, although worker:0 exited with code 0."
+    )
     assert len(summary) == 3
     log = text.partition("worker:0 attempt 1 log")[2].partition("short test summary")[0]
     assert [line for line in log.splitlines() if line.strip("-= ")] == ["mine"]
