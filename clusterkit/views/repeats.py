@@ -41,9 +41,6 @@ class Repeats:
 
     def feed(self, line: str) -> list[str]:
         """What to show now that this line came."""
-        bar = line.removesuffix(TRACEBACK)
-        if bar != line and bar and not bar[-1].isspace():  # an exception leaves a progress bar's line open
-            return [*self.feed(bar), *self.feed(TRACEBACK)]
         if line.startswith(TRACEBACK):
             held, self._held, self._own, self._same = self._held, [line], None, None
             return held

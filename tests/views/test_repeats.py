@@ -56,12 +56,3 @@ def test_names_of_files_that_autograph_makes_do_not_count() -> None:
 def test_nothing_of_the_first_task_is_hidden(lines: list[str]) -> None:
     """Whatever it writes, in its order."""
     assert shown(("worker:0", lines)) == [lines]
-
-
-def test_a_traceback_behind_a_progress_bar_is_folded_too() -> None:
-    """The exception leaves the bar's line open; that of a group is no such line."""
-    glued = [f"4/20 loss: 0.3{TITLE}", *FIRST[1:]]
-    bar, folded = "4/20 loss: 0.3", [f"{TITLE} … 2 lines as before", "E: 1"]
-    assert shown(("worker:0", glued), ("worker:0", glued)) == [[bar, *FIRST], [bar, *folded]]
-    group = [f"  + Exception Group {TITLE}", "  |   File", "  | E: 1 (1 sub-exception)"]
-    assert shown(("worker:0", group), ("worker:1", group)) == [group, group]
