@@ -101,6 +101,12 @@ format: $(READY) ## Format the code.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+.PHONY: dist
+dist: $(READY) ## Build the wheel and the source distribution into dist/, and check their metadata.
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(BIN)/python -m twine check --strict dist/*
+
 .PHONY: clean
 clean: ## Remove what the other targets made here.
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

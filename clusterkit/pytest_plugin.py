@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import pytest
 
 from clusterkit.text.durations import seconds
+from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
+from clusterkit.words.job import Limits
 
 if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
     from clusterkit.api import Attempt, Cluster, Result, TaskHandle
@@ -52,7 +54,7 @@ class Clusters:
 
         __tracebackhide__ = True
         options = {**self._defaults, **options}
-        options = {"patience": patience(options["timeout"]), **options}
+        options = {**limits(options["timeout"]), **options}
         if "file" in options:
             options["file"] = self._find(options["file"])
         try:
@@ -88,12 +90,12 @@ CLUSTERS = pytest.StashKey[Clusters]()
 FAILED = pytest.StashKey[bool]()
 
 
-def patience(timeout: Any) -> float | None:
-    """Return how many seconds waits on a run with this timeout last at most; None for no limit."""
+def limits(timeout: Any) -> Keywords:
+    """Return for how long to wait on a run with this timeout, and when it is told where it is stuck."""
     with suppress(ValueError):  # an invalid duration is rejected with the job
-        limit = seconds(timeout or 0)
-        return limit + ENDING if limit else None
-    return ENDING
+        limit, usual = seconds(timeout or 0), Limits().stall_warning
+        return {"patience": limit + ENDING, "stall_warning": min(limit / 3, usual)} if limit else {"patience": None}
+    return {"patience": ENDING}
 
 
 def duration(text: str) -> float:
@@ -167,6 +169,8 @@ def pytest_runtest_makereport(
         item.stash[FAILED] = True
         started = clusters.started if (clusters := item.stash.get(CLUSTERS, None)) else []
         error = call.excinfo.value if call.excinfo else None
+        if isinstance(error, ClusterkitError) and (crash := getattr(report.longrepr, "reprcrash", None)):
+            crash.message = crash.message.partition("\n")[0]  # the summary's line; in CI pytest shows all of it
         for cluster in started:
             suffix = f" (run {cluster.run_id})" if len(started) > 1 else ""
             report.sections += [(f"clusterkit: {title}{suffix}", text) for title, text in sections(cluster, error)]
@@ -179,15 +183,16 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     kept = {value: None for report in reports for name, value in report.user_properties if name == KEPT}
     if kept:
         terminalreporter.section("clusterkit: run directories that were kept")
-        for home in kept:
-            terminalreporter.write_line(str(home))
+        terminalreporter.write_line("\n".join(map(str, kept)))
 
 
 def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[str, str]]:
-    """Yield the title and the text of what a report shows: how the run ended or where it is, and the end of each log.
+    """Yield what a report shows, by title: how the run ended or where it is, the last stall, and the end of each log.
 
     What the exception says is left out, and so is the log of the attempt that is the cause: its end is with the cause.
     """
+    from clusterkit.words.events import Stalled
+
     shown = None
     try:
         if not cluster.running:
@@ -199,12 +204,18 @@ def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[st
     except ClusterkitError as problem:  # such as a returned object that can't be unpickled here
         if str(problem) != str(error):
             yield "result", str(problem)
+    for stalled in [event for event in cluster.events() if isinstance(event, Stalled)][-1:]:
+        lines = [stalled.text]
+        with suppress(OSError):
+            lines += Path(stalled.report or "").read_text(errors="replace").splitlines()[: 4 * TAIL]
+        yield "stall", "\n".join(map(printable, lines))
     for name, task in cluster.tasks.items():
         for attempt in _attempts_to_show(task):
             if shown is None or (shown.task, shown.attempt) != (task.task, attempt.number):
                 with suppress(LookupError, OSError):  # removed by the test, or with the directory of one that passed
-                    lines = task.logs(attempt.number).splitlines()[-TAIL:]
-                    yield f"{name} attempt {attempt.number} log", "\n".join(map(printable, lines))
+                    noise = NoiseFilter()
+                    lines = [line for line in task.logs(attempt.number).splitlines() if not noise.is_noise(line)]
+                    yield f"{name} attempt {attempt.number} log", "\n".join(map(printable, lines[-TAIL:]))
 
 
 def _says(error: BaseException | None, cluster: Cluster) -> bool:

@@ -28,7 +28,7 @@ ROOMS = {
     },
     "engines": {"text", "words", "store", "job", "backends", "backends/link", "engines/options", "__init__"},
     "views": {"text", "words", "system", "store", "ledger"},
-    "doctor": {"text", "words", "system", "store", "network", "job", "backends", "views"},
+    "doctor": {"text", "words", "system", "store", "network", "job", "warm", "backends", "views"},
     "tensorboard": {"words", "system", "store", "companions", "ledger", "task"},
     "page": {
         *("text", "words", "system", "store", "companions", "faults", "ledger", "job", "backends", "views", "task"),

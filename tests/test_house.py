@@ -27,7 +27,7 @@ PACKAGE = ROOT / "clusterkit"
 LONGEST_FILE, LONGEST_FUNCTION = 300, 45
 TOP = {
     *("benchmarks", "clusterkit", "docs", "tests", "workloads", ".ci", ".gitignore", "pyproject.toml", "Makefile"),
-    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE"),
+    *("README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
 }
 
 

@@ -11,7 +11,7 @@ from clusterkit.cli.terminal import echo, exit_on_error
 IDLE = "30m"
 
 
-@click.group("warm", cls=Group, examples=[("warm start --idle 2h", ""), ("warm stop", "")])
+@click.group("warm", cls=Group, examples=[("warm auto", ""), ("warm start --idle 2h", ""), ("warm stop", "")])
 def command() -> None:
     """Keep TensorFlow imported between runs, so that the next `up` starts training almost immediately.
 
@@ -40,12 +40,12 @@ def start(preload: tuple[str, ...], idle: float) -> None:
 @command.command()
 def status() -> None:
     """List the warm servers. Exits with 1 if there are none."""
-    from clusterkit.warm.warm_client import all_servers
+    from clusterkit.warm.warm_client import all_servers, described
 
     with exit_on_error():
         found = list(all_servers())
     for path, server in found:
-        echo(f"{path.stem}  {_told(server)}")
+        echo(f"{path.stem}  {described(server)}")
     if not found:
         echo("No warm server is running. Start one with `clusterkit warm start`.")
         raise SystemExit(1)
@@ -72,9 +72,29 @@ def stop() -> None:
         echo("No warm server is running.")
 
 
-def _told(server: dict[str, object]) -> str:
-    if server.get("problem"):
-        return str(server["problem"])
-    left = "while runs are live" if server["left"] is None else f"for another {float(str(server['left'])) / 60:.0f} min"
-    modules = ", ".join(["tensorflow", *map(str, server["preload"] or ())])  # type: ignore[call-overload]
-    return f"pid {server['pid']}, {modules}, {server['runs']} of {server['made']} runs live; it stays {left}"
+@command.command()
+@option("--off", is_flag=True, help="No longer; the server that is up is stopped.")
+def auto(off: bool) -> None:
+    """Keep the server of the last run from now on.
+
+    `up` starts it, and so do tests, exams and notebooks. It stays for 15 minutes without a run, and ends when the
+    terminal closes in which it was started.
+    """
+    from clusterkit.system.files import make_private
+    from clusterkit.warm.kept import AUTO
+    from clusterkit.warm.warm_client import all_servers, warm_dir
+    from clusterkit.warm.warm_client import stop as end
+
+    try:
+        make_private(warm_dir())
+        for failed in warm_dir().glob("*.failed"):
+            failed.unlink(missing_ok=True)
+        (warm_dir() / AUTO).unlink(missing_ok=True) if off else (warm_dir() / AUTO).touch()
+    except OSError as error:
+        raise click.ClickException(f"{warm_dir()} can't be used: {error.strerror}.") from None
+    if not off:
+        echo("The next run starts a warm server, which stays for 15 minutes without a run. To end it: warm stop")
+        return
+    with exit_on_error():
+        stopped = [end(path) for path, server in all_servers() if server.get("kept")]
+    echo("Runs start no warm server any more." + (" The one that was up is stopped." if any(stopped) else ""))

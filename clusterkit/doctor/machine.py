@@ -22,7 +22,8 @@ from clusterkit.store.cleaning import find_strays
 from clusterkit.store.store import state_dir
 from clusterkit.system.ports import HOST, claim
 from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets
-from clusterkit.words.errors import NoPorts
+from clusterkit.warm.warm_client import all_servers, described
+from clusterkit.words.errors import NoPorts, RunDirectoryError
 
 GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
@@ -134,7 +135,10 @@ def try_state() -> StateFacts:
     home = state_dir()
     existing = next((place for place in (home, *home.parents) if place.exists()), Path("/"))
     room = shutil.disk_usage(existing).free if existing.is_dir() else 0
-    return StateFacts(str(home), _unusable(existing), room, {run: len(pids) for run, pids in find_strays().items()})
+    strays, problem, servers = {run: len(pids) for run, pids in find_strays().items()}, _unusable(existing), list[str]()
+    with suppress(RunDirectoryError):
+        servers += [described(server) for _, server in all_servers()]
+    return StateFacts(str(home), problem, room, strays, servers)
 
 
 def try_ports() -> PortFacts:

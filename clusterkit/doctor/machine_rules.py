@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from clusterkit.doctor.diagnosis import Grade, Judged
@@ -48,6 +48,7 @@ class StateFacts:
     problem: str | None
     room: int
     strays: Mapping[str, int]
+    warm_servers: Sequence[str] = ()  # what each of them says of itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,8 @@ def judge_state(state: StateFacts) -> Judged:
         yield "state-room", grade, f"{state.room / MB:.0f} MB are free in {state.path}. {fix}"
     else:
         yield "state", Grade.FINE, f"{state.path} is writable, and {state.room / GB:.0f} GB are free."
+    for server in state.warm_servers:
+        yield "warm-server", Grade.NOTE, f"A warm server is up: {server}. Stop it: clusterkit warm stop"
     if state.strays:
         count, runs = sum(state.strays.values()), ", ".join(sorted(state.strays))
         left = f"{number_of('process', count)} of runs whose supervisor is gone"

@@ -52,6 +52,7 @@ def describe(given: Gathered) -> Described:
     options, wrong = given.options, given.wrong
     faults, of_faults = parse_all(options.get("fault", ()))
     job = replace(_job(options), faults=tuple(faults))
+    job = replace(job, restart=replace(job.restart, insists="restart_budget" in options))
     of_shape = [] if wrong & {"program", "module", "args"} else _program_problems(options)
     of_shape += [*_out_of_bounds(options, _COUNTS), *_count_problems(job, wrong)]
     others = [*_out_of_bounds(options, OPTIONS.keys() - _COUNTS), *_other_problems(job, wrong), *of_faults]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from clusterkit.text.frames import owner_of
 from clusterkit.text.lines import CRASH
 from clusterkit.text.noise import NoiseFilter
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import Blame, Exit, Failure
 
 # What differs between two reports of the same error: addresses, ids, names of temporary files, dates and times.
@@ -138,6 +139,35 @@ _MAY_PASS = re.compile(
     r"|Resource temporarily unavailable|Address already in use|Temporary failure in name resolution"
     r"|incarnation|context_id"  # TensorFlow's words for a peer that has started again meanwhile
 )
+
+
+# Errors of the program's text or of what is installed. The next attempt reads the same ones.
+_OF_PROGRAM = re.compile(
+    r"(?:NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError): "
+    r"|AttributeError: (?:partially initialized )?(?:module|type object) '"
+    r"|TypeError: .*(?: got an unexpected keyword argument | missing \d+ required | positional arguments? but )"
+)
+# Errors of a path, which another task may yet make, as the leader does for its peers.
+_OF_PATH = re.compile(
+    r"(?:FileNotFoundError|NotADirectoryError|IsADirectoryError|PermissionError|ValueError: File not found): "
+    r"|[\w.]*\.NotFoundError: .*; No such file or directory"
+)
+_USAGE = 2  # with which argparse, click and most commands exit if their arguments are wrong
+
+
+def is_usage_error(blamed: Blame, leader: Task) -> bool:
+    """Whether an error that came before anything was trained comes again: of the program, its arguments or its paths.
+
+    A missing file counts if the leader misses it, too: its peers may wait for one that it writes.
+    """
+    cause = blamed.cause
+    said = cause.exception or ""
+    if cause.exit.ok or not is_own(cause) or _MAY_PASS.search(said):
+        return False
+    if cause.exit.code == _USAGE and any(line.lower().startswith("usage: ") for line in cause.tail):
+        return True
+    by_leader = any(failure.task == leader for failure in (cause, *blamed.same))
+    return bool(_OF_PROGRAM.match(said) or (by_leader and _OF_PATH.match(said)))
 
 
 def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:

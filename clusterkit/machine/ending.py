@@ -37,6 +37,7 @@ class Verdict:
     reason: str
     blame: Blame | None = None
     repeated: bool = False
+    usage_error: bool = False
     lost: bool = False
 
 
@@ -89,16 +90,16 @@ class Ending:
         if self.verdict is not None:
             self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.spoiled))
 
-    def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
+    def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
         """The job failed, and a restart does not help. With --watch the run waits for another program."""
         if self.outlive is None:
-            self.fail(reason, blame, repeated)
+            self.fail(reason, blame, repeated, usage)
         elif not self.begun:
             self.outlive(reason, blame)
 
-    def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False) -> None:
-        """The job failed. `repeated`: it failed twice in the same way, without a step in between."""
-        self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated), self.state.job.limits.grace)
+    def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
+        """The job failed. `repeated`: twice in the same way, without a step in between; `usage`: of a usage error."""
+        self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated, usage), self.state.job.limits.grace)
 
     def lose(self, reason: str) -> None:
         """The supervisor lost something that it needs; another supervisor may continue the run."""
@@ -203,6 +204,7 @@ class Ending:
             duration=self.state.now - self.state.began,
             same=blame.same if blame else (),
             repeated=verdict.repeated,
+            usage_error=verdict.usage_error,
             not_injected=self.not_injected(),
             checkpoint=None if self.state.newest_checkpoint is None else self.state.newest_checkpoint[1],
             lost=verdict.lost,

@@ -19,7 +19,7 @@ from clusterkit.machine.restart import (
     scope_of,
     workers_of,
 )
-from clusterkit.machine.roles import blamed_for, made_steps, patience, was_useless
+from clusterkit.machine.roles import blamed_for, is_futile, made_steps, patience, was_useless
 from clusterkit.machine.scope import restart_scope
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
@@ -153,13 +153,15 @@ class Recoveries:
         repeated, account.cause = was_useless(self.state, account.cause, cause), cause
         cant_start = cause.exit.error is not None and not cause.exit.unfit
         hopeless = rules.policy is RestartPolicy.NEVER or cant_start or bool(self.state.problem)
-        hopeless |= repeated and rules.policy is not RestartPolicy.ALWAYS
+        futile = not hopeless and is_futile(self.state, blamed)
+        hopeless |= (repeated or futile) and rules.policy is not RestartPolicy.ALWAYS
         if hopeless or (not recovery.free and account.used >= rules.budget):
-            is_programs = repeated or bool(self.state.problem)
+            is_programs = repeated or futile or bool(self.state.problem)
             if lost := given_up(self.state.job, blamed, is_programs, self.moved):
                 self._shrink(recovery, blamed, account, lost)
             else:
-                self._give_up(recovery, blamed, account, repeated)
+                self.open.remove(recovery)
+                self._give_up(blamed, account, repeated, futile and not repeated)
             return
         if self.hosts.judge(recovery.failures):
             self._widen(recovery)
@@ -253,8 +255,7 @@ class Recoveries:
         account.forgive(well_until, self.state.job.restart.forgive_after)
         return account
 
-    def _give_up(self, recovery: OpenRecovery, blamed: Blame, account: RestartBudget, repeated: bool) -> None:
-        self.open.remove(recovery)
+    def _give_up(self, blamed: Blame, account: RestartBudget, repeated: bool, futile: bool) -> None:
         cause = blamed.cause
         if cause.task.type is TaskType.EVALUATOR:
             self.state.warn(
@@ -264,9 +265,10 @@ class Recoveries:
             )
             return
         why = reason(blamed, self.state.now, repeated, account, self.state.job.restart)
+        why += " before any step, with an error that a restart repeats" if futile else ""
         if self.state.problem:
             why += f", and {self.state.problem}"
-        self.ending.give_up(why, blamed, repeated)
+        self.ending.give_up(why, blamed, repeated, futile)
 
     def _respawn_when_clear(self, recovery: OpenRecovery) -> None:
         due = recovery.respawn_at is not None and self.state.now >= recovery.respawn_at

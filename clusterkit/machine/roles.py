@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from clusterkit.machine.blame import UNSEEN, blame, repeats
+from clusterkit.machine.blame import UNSEEN, blame, is_usage_error, repeats
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.restart import window
 from clusterkit.words.model import TaskType
@@ -39,6 +39,16 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
             ended = state.attempts[failure.task, failure.attempt]
             state.note(replace(ended, role=FailureRole(kind, cause.task, cause.attempt)))
     return blamed
+
+
+def is_futile(state: ClusterState, blamed: Blame) -> bool:
+    """Whether a restart can't help: a usage error, before any step was made. Another host may have what is missing."""
+    job, cause = state.job, blamed.cause
+    record = state.records[cause.task]
+    stepped = record.first_step if cause.task.type is TaskType.EVALUATOR else state.progress_at
+    if stepped is not None or cause.at - record.started > UNSEEN or job.hosts.count or job.restart.insists:
+        return False
+    return is_usage_error(blamed, job.leader)
 
 
 def was_useless(state: ClusterState, before: Failure | None, cause: Failure) -> bool:

@@ -21,8 +21,10 @@ from clusterkit.system.barrier import crashed
 from clusterkit.system.process import ENDING
 from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
-from clusterkit.warm.choice import launch_for, warm_places
+from clusterkit.views.narrate import Level
+from clusterkit.warm.choice import can_share, launch_for, warm_places
 from clusterkit.warm.fork_client import Inherited, Launch, begin
+from clusterkit.warm.kept import suggestion
 from clusterkit.warm.warm_client import WarmSession
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
@@ -62,12 +64,16 @@ def up(
         return SUSPENDED if prepared.continues else 1
 
     owner = {} if lifeline is None else {lifeline: OWNER}
-    return guard(
+    code = guard(
         lambda guardian: supervise(run, {guardian: GUARDIAN, **owner}),
         lost,
         heeded,
         Watchdog(run.directory),
     )
+    shown = display.level <= Level.INFO and sys.stdout.isatty()
+    if code == 0 and shown and can_share(run.launch) and (line := suggestion(run.launch)):
+        print(f"  {line}")
+    return code
 
 
 def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:

@@ -102,6 +102,8 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iter
         how = "in the same way" if cause.exit.ok else "with the same error"
         alike = f"attempt {cause.attempt - 1} ended {how}, and {got} since"
         yield [(f"    It fails the same way each time{where}: {alike}.", ())]
+    if result.usage_error:
+        yield [("    A restart would read the same. To try anyway: --restart-budget 1", ())]
     for what, others in (("Same error", result.same), ("Collateral", result.collateral)):
         for line in all_failed(others):
             yield [(f"  {what}: {line}", ())]

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 from clusterkit.check import imports
 from clusterkit.check.imports import ProgramFile
@@ -16,6 +17,7 @@ from clusterkit.job.devices import usual_env
 from clusterkit.job.keras import chosen_env
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.fork_client import Launch
+from clusterkit.warm.kept import kept_server
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
 from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, warm_dir
@@ -84,19 +86,27 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
+def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
+    """Whether a warm server could serve a run with this launch."""
+    return isinstance(launch, Launch) and launch.preload.tensorflow and launch.python == sys.executable
+
+
 def warm_places(
     launch: Launch | None, session: WarmSession | None, lifeline: int | None
 ) -> Iterator[SharedServer | str]:
-    """Yield the warm servers from which a run with this launch can start: the user's, then the session's.
+    """Yield the warm servers from which a run with this launch can start: the user's, the kept one, the session's.
 
-    Starts the session's server if necessary; if that fails, yields a sentence. `lifeline` is a pipe to the session.
+    Starts the latter two if necessary; if that fails, yields a sentence. `lifeline` is a pipe to the session.
     """
-    if launch is None or not launch.preload.tensorflow or launch.python != sys.executable:
+    if not can_share(launch):
         return
-    homes = [warm_dir()] if session is None else [warm_dir(), session.users]
-    for home in dict.fromkeys(homes):
+    users = warm_dir() if session is None else session.users
+    for home in dict.fromkeys((warm_dir(), users)):
         if (place := SharedServer(home, launch)).socket.exists():
             yield place
+    kept = kept_server(_without_marks(launch), users, os.getpid() if session is None else session.pid)
+    if kept is not None:
+        yield kept
     if session is not None and lifeline is not None:
         with session.watched(lifeline) as ended:
             own = None if ended is None else _session_place(launch, session, ended)
@@ -108,14 +118,18 @@ def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedSe
     try:
         session.make_directory()
         own = launch.preload.path if launch.preload.modules else None
-        # Without the first run's marks, since the server is not a process of that run.
-        env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
-        place = SharedServer(session.directory, replace(launch, env=env), own)
+        place = SharedServer(session.directory, _without_marks(launch), own)
         first = all(path == place.socket for path in session.directory.glob("*.sock"))
-        place.start(None if first else OTHERS_IDLE, ended)
+        place.start(None if first else OTHERS_IDLE, ended, clears=True)
     except WarmServerError as error:
         return str(error)
     return place
+
+
+def _without_marks(launch: Launch) -> Launch:
+    """Return the launch without the first run's marks, since the server is not a process of that run."""
+    env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
+    return replace(launch, env=env)
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:

@@ -53,12 +53,12 @@ class SharedServer:
         self._launch = launch
         self._own = own
 
-    def start(self, idle: float | None, owner: int | None = None) -> dict[str, Any]:
+    def start(self, idle: float | None, owner: int | None = None, clears: bool = False) -> dict[str, Any]:
         """Start the server, unless it runs already, and wait for its imports; return its status.
 
         It exits after `idle` seconds without a run. `owner` is a pidfd of the process to which the server belongs, if
-        any: once that has ended, the server clears its directory and exits. If a server with an owner has failed to
-        start, that is not tried again. Raises WarmServerError.
+        any: once that has ended, the server exits, and first clears its directory if `clears`. If a server with an
+        owner has failed to start, that is not tried again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -67,7 +67,7 @@ class SharedServer:
             try:
                 if owner is not None and given_up.exists():
                     raise WarmServerError(given_up.read_text())
-                return self._up(idle, owner)
+                return self._up(idle, owner, clears)
             except OSError as error:
                 raise WarmServerError(f"{self.socket.parent} can't be used: {error.strerror or error}.") from None
             except WarmServerError as error:
@@ -76,10 +76,10 @@ class SharedServer:
                         given_up.write_text(str(error))
                 raise
 
-    def _up(self, idle: float | None, owner: int | None) -> dict[str, Any]:
+    def _up(self, idle: float | None, owner: int | None, clears: bool) -> dict[str, Any]:
         is_new = not self._listens()
         if is_new:
-            self._start(idle, owner)
+            self._start(idle, owner, clears)
         try:
             status = ask(self.socket, {"do": "status"}, timeout=UP_WITHIN if is_new else IMPORTED_WITHIN)
         except (OSError, ValueError):
@@ -97,14 +97,14 @@ class SharedServer:
                 return False
         return True
 
-    def _start(self, idle: float | None, owner: int | None) -> None:
+    def _start(self, idle: float | None, owner: int | None, clears: bool) -> None:
         self.socket.unlink(missing_ok=True)  # a killed server has left it
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
             listener.listen(128)
             imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._own}
-            options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner}
+            options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner, "clears": clears}
             kept = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
@@ -154,17 +154,29 @@ def stop(path: Path) -> bool:
         os.close(pidfd)
 
 
-def all_servers() -> Iterator[tuple[Path, dict[str, Any]]]:
+def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Yield each warm server's socket and status, removing sockets of dead ones. Raises RunDirectoryError."""
-    if why := why_not_reached(warm_dir()):
-        raise RunDirectoryError(f"{warm_dir()} can't be used: {why}.")
-    for path in sorted(warm_dir().glob("*.sock")):
+    directory = directory or warm_dir()
+    if why := why_not_reached(directory):
+        raise RunDirectoryError(f"{directory} can't be used: {why}.")
+    for path in sorted(directory.glob("*.sock")):
         try:
             yield path, ask(path, {"do": "status"})
         except ConnectionRefusedError:
             path.unlink(missing_ok=True)
         except OSError as error:
             yield path, {"problem": f"it does not answer ({error.strerror or error})"}
+
+
+def described(server: Mapping[str, Any]) -> str:
+    """Say what a server's status means: its process, imports and memory, and how long it stays."""
+    if server["problem"]:
+        return str(server["problem"])
+    left = "while runs are live" if server["left"] is None else f"for another {server['left'] / 60:.0f} min"
+    left += ", or until the terminal closes" if server.get("kept") else ""
+    memory = int((procfs.status_of(server["pid"], "RssAnon") or "0").split()[0]) // 1024
+    what = ", ".join(["tensorflow", *(server["preload"] or ()), f"{memory} MB"])
+    return f"pid {server['pid']}, {what}, {server['runs']} of {server['made']} runs live; it stays {left}"
 
 
 @contextmanager

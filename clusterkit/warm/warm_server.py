@@ -55,7 +55,7 @@ class WarmServer:
             while (events := selector.select(self.timeout())) or self.idle_left() != 0.0:
                 for key, _ in events:
                     if key.fd == owner:
-                        self.exit_and_clear()
+                        self.exit_and_clear() if self.options["clears"] else self.exit()
                     elif key.fd in self.runs:
                         selector.unregister(key.fd)
                         self.reap_run(key.fd)
@@ -136,7 +136,8 @@ class WarmServer:
                 send(client, {"refused": why})
             return None if why else self.start_run(client, message, descriptors)
         state = {"pid": os.getpid(), "problem": self.problem, "seconds": self.report["seconds"], "runs": len(self.runs)}
-        send(client, {**state, "made": self.made, "left": self.idle_left(), "preload": self.options["preload"]})
+        state |= {"kept": self.options["owner"] is not None, "preload": self.options["preload"]}
+        send(client, {**state, "made": self.made, "left": self.idle_left()})
         if message["do"] == "stop":
             self.exit()
         return None
@@ -224,8 +225,8 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import modules, then answer clients on the listening socket `descriptor`. Returns only in forks.
 
     The options are `tensorflow`, `preload`, `path` (another directory to import from, or None), `socket` (its path),
-    `idle` (seconds without a run after which the server exits, or None) and `owner` (a pidfd of the process to which
-    this one belongs, or None).
+    `idle` (seconds without a run after which the server exits, or None), `owner` (a pidfd of the process with whose end
+    this one exits, or None) and `clears` (whether it then clears the socket's directory).
     """
     options = json.loads(options_json)
     if os.fork():

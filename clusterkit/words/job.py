@@ -170,6 +170,7 @@ class RestartRules:
     backoff_max: float = 30.0
     scope: RestartScope = RestartScope.AUTO
     forgive_after: float = 600.0  # seconds of progress since the last restart after which the budget is full again
+    insists: bool = False  # on its budget, which was asked for: whatever failed, a restart is tried
     min_workers: int | None = None  # with so many a job continues when others are given up; None: it fails
 
 

@@ -175,11 +175,12 @@ class RunResult:
     """The end of a run: what `result.json` holds and `up` exits with.
 
     `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
-    failed in the same way, and training got no further since. `not_injected` are the faults that had no effect; if the
-    job succeeded nevertheless, they make `exit_code` 3. `explanations` say why the run failed and what to do, the most
-    specific first, which `finding` has as a text. `lost`: something other than the run ended its supervisor. `given_up`
-    are the workers that it continued without. `undistributed` are tasks that each trained alone although they have
-    peers.
+    failed in the same way, and training got no further since. `usage_error`: it was not restarted, since an error of
+    the program, its arguments or its paths came before any step, and would come again. `not_injected` are the faults
+    that had no effect; if the job succeeded nevertheless, they make `exit_code` 3. `explanations` say why the run
+    failed and what to do, the most specific first, which `finding` has as a text. `lost`: something other than the run
+    ended its supervisor. `given_up` are the workers that it continued without. `undistributed` are tasks that each
+    trained alone although they have peers.
     """
 
     state: RunState
@@ -200,6 +201,7 @@ class RunResult:
     lost: bool = False
     given_up: tuple[Task, ...] = ()
     undistributed: Undistributed | None = None
+    usage_error: bool = False
     explanations: tuple[Explanation, ...] = ()
 
     @property

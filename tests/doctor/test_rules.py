@@ -88,6 +88,10 @@ ROWS: list[tuple[str, Facts, str, Grade, str]] = [
     ("a closed state directory", state(problem="it is not writable"), "state", WRONG, "Set CLUSTERKIT_HOME"),
     ("little room", state(room=500 << 20), "state-room", DOUBT, "500 MB are free"),
     ("no room", state(room=1 << 20), "state-room", WRONG, "1 MB are free"),
+    (
+        "a warm server", state(warm_servers=["pid 7, tensorflow"]), "warm-server", NOTE,
+        "A warm server is up: pid 7, tensorflow. Stop it: clusterkit warm stop",
+    ),
     ("what a dead run has left", state(strays={"a": 2, "b": 1}), "strays", DOUBT, "3 processes"),
     ("TF_CONFIG", environment({"TF_CONFIG": "{}"}), "tf-config", DOUBT, "every task gets its own"),
     ("silence", environment({"TF_CPP_MIN_LOG_LEVEL": "3"}), "silenced", DOUBT, "TF_CPP_MIN_LOG_LEVEL=3"),

@@ -99,7 +99,7 @@ def test_every_option_finds_its_place() -> None:
     assert job.program.args == ("--epochs", "3")
     assert job.setup == Setup({"A": "1"}, "/tmp", None, "/usr/bin/python3")
     assert job.setups == {TaskType.WORKER: Setup({"B": "2"}, args=("-v",)), TaskType.PS: Setup()}
-    assert job.restart == RestartRules(RestartPolicy.ALWAYS, 0, 0.5, 4.0, RestartScope.JOB, min_workers=2)
+    assert job.restart == RestartRules(RestartPolicy.ALWAYS, 0, 0.5, 4.0, RestartScope.JOB, min_workers=2, insists=True)
     assert job.limits == Limits(grace=1.0, startup=2.0, stall_warning=3.0, stall=4.0, job=5.0)
     assert (job.checkpoint_dir, job.resume, job.progress_regex) == ("ckpt", "r-1", r"step (\d+)")
 

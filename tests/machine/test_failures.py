@@ -91,7 +91,7 @@ def test_a_program_that_fails_at_the_same_step_is_started_twice(up: Start) -> No
 @pytest.mark.parametrize(
     ("program", "last"),
     [
-        ("import tensorfow", "ModuleNotFoundError: No module named 'tensorfow'"),
+        ("import math; math.sqrt(-1)", "ValueError: math domain error"),
         ("raise SystemExit('There is no data.')", "There is no data."),
     ],
 )
@@ -107,6 +107,28 @@ def test_a_program_that_fails_in_the_same_way_is_started_twice(
     assert run.result["cause"]["tail"][-1] == last
     assert run.result["repeated"]
     assert run.result["collateral"] == []
+
+
+@pytest.mark.parametrize(
+    ("program", "arguments"),
+    [
+        ("import tensorfow", []),
+        ("open('data/train.csv')", []),
+        ("import argparse; argparse.ArgumentParser().parse_args()", ["--epoch", "3"]),
+    ],
+)
+def test_a_usage_error_is_not_restarted(up: Start, tmp_path: Path, program: str, arguments: list[str]) -> None:
+    """One attempt, one traceback, and how to try again nevertheless; with a budget of the user's it is tried."""
+    (tmp_path / "train.py").write_text(program + "\n")
+    run = up("--workers", "2", tmp_path / "train.py", *arguments)
+    assert run.wait(30) == 1
+    assert attempts(run) == {"worker:0": 1, "worker:1": 1}
+    assert run.result["usage_error"]
+    assert "A restart would read the same. To try anyway: --restart-budget 1" in run.output
+    again = ("--workers", "2", "--restart-backoff", "0.05", "--restart-budget", "1", "--run-id", "again")
+    insists = up(*again, tmp_path / "train.py", *arguments)
+    assert insists.wait(30) == 1
+    assert attempts(insists) == {"worker:0": 2, "worker:1": 2}
 
 
 def test_the_cause_is_the_task_that_failed_and_not_its_survivor(up: Start) -> None:

@@ -11,7 +11,7 @@ from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules
 from clusterkit.words.outcome import RunState
 from tests.histories import SIGKILL, SIGTERM, History, job, task
 
-NO_MODULE = "ModuleNotFoundError: No module named 'tensorfow'"
+NO_COLUMN = "KeyError: 'price'"
 UNAVAILABLE = "tensorflow.python.framework.errors_impl.UnavailableError: failed to connect to all addresses"
 GANG, PS_JOB, ALONE = job(workers=2), job(workers=2, ps=1), job(workers=1)
 Fail = Callable[[History], None]
@@ -28,7 +28,7 @@ def restarted(spec: JobSpec, *fails: Fail, between: Fail = lambda run: None) -> 
     return run
 
 
-def raises(name: str = "worker:0", exception: str = NO_MODULE) -> Fail:
+def raises(name: str = "worker:0", exception: str = NO_COLUMN) -> Fail:
     """The task raises."""
     return lambda run: run.exits(name, exception=exception)
 
@@ -221,10 +221,10 @@ def test_an_attempt_that_lived_long_may_have_made_steps_that_nobody_saw() -> Non
     run = History(ALONE).begin()
     for _ in range(2):
         run.after(121)
-        run.exits("worker:0", exception=NO_MODULE)
+        run.exits("worker:0", exception=NO_COLUMN)
         run.after(60)
     assert not run.over
-    run.exits("worker:0", exception=NO_MODULE)
+    run.exits("worker:0", exception=NO_COLUMN)
     assert run.result.repeated
 
 
@@ -232,7 +232,7 @@ def test_an_evaluator_is_given_up_for_it() -> None:
     """It never fails the job; its own steps are what counts, whatever training does."""
     run = History(job(workers=1, evaluator=1)).begin()
     for step in range(2):
-        run.exits("evaluator:0", exception=NO_MODULE)
+        run.exits("evaluator:0", exception=NO_COLUMN)
         run.after(5)
         run.progresses("worker:0", step)
     assert run.warnings == [

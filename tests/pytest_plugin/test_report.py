@@ -158,3 +158,47 @@ def test_a_report_that_cannot_be_complete_does_not_end_the_session(session: pyte
     outcome.assert_outcomes(passed=2, failed=2, errors=3)
     outcome.stdout.no_fnmatch_line("*INTERNALERROR*")
     outcome.stdout.fnmatch_lines(["*What worker:0 returned can't be read here: ValueError: *'seven'*"])
+
+
+def test_a_stall_is_told_before_the_tests_own_limit(session: pytest.Pytester) -> None:
+    """After a third of it, with the stack of the task that is stuck."""
+    source = """
+        def test_it(cluster, tmp_path):
+            (tmp_path / "stuck.py").write_text(
+                "import time\\nfrom clusterkit import training\\n"
+                "for step in range(20):\\n    training.report(step=step)\\n    time.sleep(0.05)\\ntime.sleep(600)\\n"
+            )
+            cluster(tmp_path / "stuck.py", timeout="9s").wait()
+    """
+    outcome = run(session, source)
+    outcome.assert_outcomes(failed=1)
+    outcome.stdout.fnmatch_lines([
+        "E *ClusterFailed: * timed out: the job took longer than its timeout of 9 s.",
+        "*- clusterkit: stall -*",
+        "No task has reported progress for *: worker:0 is at step 19 and sleeps (time.sleep) at stuck.py:6.*",
+        "*stuck.py:6 in <module>",
+    ])  # fmt: skip
+
+
+def test_the_summary_has_one_line_in_ci_and_logs_have_no_noise(
+    session: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pytest shows the whole message; all of it is above. A protobuf that TensorFlow logs is left out."""
+    monkeypatch.setenv("CI", "1")
+    noise = r"I0000 00:00:1.0 1 master.cc:1] SessionOptions: device_count {\\n  key: 1\\n}\\n"
+    source = f"""
+        def test_it(cluster, tmp_path):
+            (tmp_path / "fails.py").write_text(
+                "import os, sys\\nprint('{noise}' * 30 + 'mine')\\n"
+                "sys.exit('worker:1' == os.environ['CLUSTERKIT_TASK'])"
+            )
+            cluster(tmp_path / "fails.py", workers=2, restart="never").wait()
+    """
+    text = run(session, source).stdout.str()
+    summary = text.partition("short test summary info")[2].splitlines()
+    assert next(line for line in summary if "test_it" in line).endswith(
+        "worker:1 exited with code 1, although worker:0 exited with code 0."
+    )
+    assert len(summary) == 3
+    log = text.partition("worker:0 attempt 1 log")[2].partition("short test summary")[0]
+    assert [line for line in log.splitlines() if line.strip("-= ")] == ["mine"]

@@ -45,7 +45,9 @@ def test_start_status_and_stop(warm: Warm, home: Path) -> None:
     assert warm("stop") == "No warm server is running.\n"
     pid = warm.start()
     assert warm.start() == pid
-    assert f"pid {pid}, tensorflow, 0 of 0 runs live; it stays for another 30 min" in warm("status")
+    said = warm("status")
+    assert f"pid {pid}, tensorflow, " in said
+    assert " MB, 0 of 0 runs live; it stays for another 30 min\n" in said
     assert f"(pid {pid}) was stopped" in warm("stop")
     wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
     warm("status", code=1)

@@ -1,0 +1,131 @@
+"""The kept server: started by a run, found by the next one, gone with its terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clusterkit.system import procfs
+from clusterkit.warm import kept
+from clusterkit.warm.choice import launch_to_share
+from clusterkit.warm.warm_client import warm_dir
+from tests.environment import clean_environment
+from tests.servers import WORLD, Commands, Warm, short_home, world
+from tests.support import processes_of, wait_until
+from tests.terminal import on_terminal
+
+pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """Sockets are in it."""
+    with short_home() as path:
+        yield path
+
+
+def kept_pid(warm: Warm) -> int:
+    """The only server that is up."""
+    (line,) = warm("status").splitlines()
+    assert "it stays for another 15 min, or until the terminal closes" in line
+    return int(line.partition("pid ")[2].partition(",")[0])
+
+
+def test_the_second_run_comes_from_the_first_ones_server(warm: Warm, clusterkit: Commands) -> None:
+    """`ls` and `doctor` name the server, and it can be stopped; after --off, no run starts another one."""
+    warm("auto")
+    pids = []
+    for number in (1, 2):
+        run = warm.up("--run-id", f"r{number}", WORLD)
+        assert run.wait(20) == 0, run.output
+        pids.append(world(run)["imported_by"])
+    assert pids == [kept_pid(warm)] * 2
+    for command, words in (("ls", f"warm server: pid {pids[0]}"), ("doctor", f"A warm server is up: pid {pids[0]}")):
+        looked = clusterkit(command, env=warm.env)
+        looked.wait(30)
+        assert words in looked.output
+    assert "The one that was up is stopped." in warm("auto", "--off")
+    assert warm.up("--run-id", "r3", WORLD).wait(20) == 0
+    warm("status", code=1)
+    wait_until(lambda: procfs.is_zombie(pids[0]), 5, "its end")
+
+
+def test_one_server_is_kept(warm: Warm) -> None:
+    """That of the last run: another environment's ends, unless it has a run."""
+    warm("auto")
+    assert warm.up("--run-id", "r1", WORLD).wait(20) == 0
+    first = kept_pid(warm)
+    assert warm.up("--run-id", "r2", WORLD, env={"OMP_NUM_THREADS": "1"}).wait(20) == 0
+    assert kept_pid(warm) != first
+    wait_until(lambda: procfs.is_zombie(first), 5, "its end")
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGKILL])
+def test_the_server_ends_with_the_leader_of_its_session(warm: Warm, home: Path, number: signal.Signals) -> None:
+    """The shell of its terminal, however that ends; then no process is left."""
+    warm("auto")
+    env = clean_environment(home) | warm.env
+    shell = subprocess.Popen(
+        ["sh", "-c", f"{sys.executable} -m clusterkit up {WORLD}; read line"],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env, start_new_session=True,
+    )  # fmt: skip
+    wait_until(lambda: list(home.glob("runs/*/result.json")), 30, "the run")
+    pid = kept_pid(warm)
+    shell.send_signal(number)
+    shell.communicate()
+    wait_until(lambda: procfs.is_zombie(pid), 5, "its end")
+    warm("status", code=1)
+    assert not processes_of(home)
+
+
+def test_a_server_that_fails_is_not_tried_at_each_run(warm: Warm) -> None:
+    """Each run goes on without it, and says how to try it again."""
+    (warm.library / "tensorflow" / "__init__.py").write_text("import no_such_module")
+    warm("auto")
+    for number in (1, 2):
+        run = warm.up("--run-id", f"r{number}", WORLD)
+        run.wait(20)
+        assert "`clusterkit warm auto` tries it again" in run.output.replace("\n", " ")
+    assert len(list((warm.home / "warm").glob("*.failed"))) == 1
+    warm("auto")
+    assert list((warm.home / "warm").glob("*.failed")) == []
+
+
+def test_it_is_suggested_once_a_day(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also with a clock that was set back; not once it is on."""
+    monkeypatch.setenv("CLUSTERKIT_HOME", str(home))
+    launch = launch_to_share(())
+    assert "clusterkit warm auto" in (kept.suggestion(launch) or "")
+    assert kept.suggestion(launch) is None
+    told = warm_dir() / kept.SUGGESTED
+    for age in (kept.A_DAY, -60.0):
+        os.utime(told, (0, told.stat().st_mtime - age))
+        assert kept.suggestion(launch) is not None
+    told.unlink()
+    (warm_dir() / kept.AUTO).touch()
+    assert kept.suggestion(launch) is None
+
+
+def test_a_run_on_a_terminal_suggests_it(warm: Warm, home: Path) -> None:
+    """In the last line; elsewhere, nothing is said."""
+    piped = warm.up(WORLD)
+    assert piped.wait(20) == 0
+    said = [piped.output]
+    for _ in range(2):
+        with on_terminal(home, "up", WORLD, PYTHONPATH=warm.env["PYTHONPATH"]) as command:
+            said.append(command.finish())
+    assert ["clusterkit warm auto" in text for text in said] == [False, True, False]
+
+
+def test_a_process_without_a_terminal_has_no_leader() -> None:
+    """A pid that is free, and the first process of all."""
+    free = subprocess.Popen(["true"])
+    free.wait()
+    assert kept._session_leader(free.pid) is None
+    assert kept._session_leader(1) is None
