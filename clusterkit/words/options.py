@@ -75,9 +75,7 @@ class RestartOptions(TypedDict, total=False):
     restart: Annotated[
         Literal["never", "on-failure", "always"], Option("When a task that ended is restarted.", "restart.policy")
     ]
-    restart_budget: Annotated[
-        int, Option("Restarts before the job fails; if given, also for usage errors.", "restart.budget")
-    ]
+    restart_budget: Annotated[int, Option("Restarts before the job fails.", "restart.budget")]
     restart_backoff: Annotated[
         Duration,
         Option(
