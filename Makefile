@@ -41,7 +41,7 @@ test-fast: $(READY) ## Run the quick tests that need no TensorFlow (under a minu
 	$(PYTEST) -m "not soak and not long and not tensorflow and not slow and not slurm"
 
 .PHONY: test-long
-test-long: $(READY) ## Run the tests of TensorFlow and JAX that `make test` has no time for (7 minutes on 2 cores).
+test-long: $(READY) ## Run the tests of TensorFlow and JAX that `make test` has no time for, and some rows of long tables (15 minutes on 2 cores).
 	@.ci/browser
 	@.ci/ssh
 	$(PYTEST) -m "long and not soak"
@@ -58,8 +58,8 @@ test-slurm: $(READY) ## Run the tests that need a Slurm of three virtual hosts; 
 	$(PYTEST) -m "slurm and not soak" tests/engines
 
 .PHONY: soak
-soak: $(READY) ## Run the long random tests, and find every planted flaw.
-	$(SOAK) -m soak
+soak: $(READY) ## Run the long random tests, and all rows of the tables of which test-long draws some.
+	TABLES_SHARE=0 $(SOAK) -m soak
 
 # torchrun's torch has a place of its own, away from TensorFlow's; without it that peer has no figures.
 TORCH ?= torch==2.13.0+cpu

@@ -11,7 +11,7 @@ from types import FrameType
 ROOT = Path(__file__).parent.parent
 # What a person's shell and a cron job differ in stays outside. PATH is kept, and what is needed beside it is added.
 KEPT = {"LD_LIBRARY_PATH", "LOGNAME", "PATH", "USER", "PYTEST_CURRENT_TEST", "PYTEST_DEBUG_TEMPROOT", "PYTEST_VERSION"}
-KEPT_FAMILY = "PYTEST_XDIST_"
+KEPT_FAMILY = ("PYTEST_XDIST_", "TABLES_")
 USUAL = {"LANG": "C.UTF-8", "SHELL": "/bin/sh", "TERM": "xterm"}
 SYSTEM = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # Of a `clusterkit` that a test calls; the rest of them is what tests set for themselves.

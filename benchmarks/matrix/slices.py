@@ -43,7 +43,19 @@ def run_slice(name: str, python: Path, deadline: float, before: Sequence[str]) -
         report = Path(scratch, "report.xml")
         # Cold starts are the parity's subject.
         select = ["-m", "matrix and not soak", "-k", "not [cold", f"--junitxml={report}", f"--basetemp={scratch}/tmp"]
-        words = [*before, str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *select, *files]
+        words = [
+            *before,
+            "env",
+            "TABLES_SHARE=1",
+            str(python),
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            *select,
+            *files,
+        ]
         said = _run(words, deadline)
         if not report.exists():
             return Outcome(failed={name: f"pytest made no report: {said.strip()[-500:]}"})

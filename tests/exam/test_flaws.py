@@ -18,9 +18,6 @@ from tests.support import CHILDREN
 
 pytestmark = pytest.mark.timeout(400)  # longer than a command may take, which the other tests slow down
 FLAWED = CHILDREN / "flawed"
-# The first of each program and cell; `make soak` has the others.
-FIRST = {(flaw.program, flaw.cell): flaw for flaw in reversed(FLAWS)}.values()
-EACH = [pytest.param(flaw, marks=pytest.mark.long if flaw in FIRST else pytest.mark.soak) for flaw in FLAWS]
 
 
 def examined(home: Path, program: str, *args: str, cells: tuple[str, ...]) -> dict[str, Any]:
@@ -77,7 +74,8 @@ def test_a_flaw_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.tensorflow
-@pytest.mark.parametrize("flaw", EACH, ids=lambda flaw: flaw.name)
+@pytest.mark.table
+@pytest.mark.parametrize("flaw", FLAWS, ids=lambda flaw: flaw.name)
 def test_each_flaw_is_found(flaw: Flaw, tmp_path: Path) -> None:
     """By the right chapter, and by its name."""
     find(flaw, tmp_path)

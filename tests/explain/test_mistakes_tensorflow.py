@@ -18,7 +18,7 @@ Start = Callable[..., Up]
 
 ALWAYS = 4  # rows that `make test` tries, too; the seed decides which
 _SLICE = {row.id for row in random.Random(35).sample(TABLE, ALWAYS)}
-_ROWS = [pytest.param(row, id=row.id, marks=() if row.id in _SLICE else pytest.mark.long) for row in TABLE]
+_ROWS = [pytest.param(row, id=row.id, marks=() if row.id in _SLICE else pytest.mark.table) for row in TABLE]
 
 
 @pytest.mark.parametrize("row", _ROWS)

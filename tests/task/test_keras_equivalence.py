@@ -77,7 +77,7 @@ def every(*subjects: str) -> tuple[str, ...]:
     return tuple(name for subject in subjects for name in cases(subject))
 
 
-both = [pytest.mark.long, pytest.mark.matrix]  # every version that is claimed runs the table with two workers
+both = [pytest.mark.table, pytest.mark.matrix]  # every version that is claimed runs the table with two workers
 whole = [
     pytest.param(workers, every(subject), id=f"{subject}, {workers} workers", marks=both if workers == 2 else both[:1])
     for workers in (2, 3)

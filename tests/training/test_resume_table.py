@@ -49,7 +49,7 @@ def wrong(lines: str, names: tuple[str, ...]) -> list[dict[str, Any]]:
     "names",
     [
         pytest.param(SMALL, marks=pytest.mark.matrix, id="a slice"),
-        pytest.param(every(FEATURES, ("2.3",)), marks=pytest.mark.long, id="in an epoch"),
+        pytest.param(every(FEATURES, ("2.3",)), marks=pytest.mark.table, id="in an epoch"),
         pytest.param(every(FEATURES, PLACES), marks=pytest.mark.soak, id="everywhere"),
         pytest.param(every(FEATURES, ("2.3", "between"), "backup-by-epochs"), marks=pytest.mark.soak, id="by epochs"),
     ],
@@ -66,9 +66,9 @@ def test_workers_resume_bit_for_bit(up: Callable[..., Up], tmp_path: Path, names
     "names",
     [
         pytest.param(every(("in-order", "seeded-dataset", "rivals"), ("2.5",)), id="a slice"),
-        pytest.param(every(ALONE, PLACES), marks=[pytest.mark.long, pytest.mark.matrix], id="everywhere"),
+        pytest.param(every(ALONE, PLACES), marks=[pytest.mark.table, pytest.mark.matrix], id="everywhere"),
         pytest.param(every(ALONE, ("2.3", "between"), "backup-by-epochs"), marks=pytest.mark.soak, id="by epochs"),
-        pytest.param(every(KERAS, ("2.3", "between"), "keras"), marks=pytest.mark.long, id="Keras's own"),
+        pytest.param(every(KERAS, ("2.3", "between"), "keras"), marks=pytest.mark.table, id="Keras's own"),
     ],
 )
 def test_one_process_resumes_bit_for_bit(tmp_path: Path, names: tuple[str, ...]) -> None:
