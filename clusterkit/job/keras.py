@@ -54,11 +54,10 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "leader-first": trains and gang and task != job.leader,
         "sigterm": trains and gang,
         "steps": trains and job.progress_regex is None,
-        "metrics": trains and job.progress_regex is None,  # after them, since they are reported with steps
         "stages": trains or serves,
         "distribution": (trains or serves) and job.shape is not Shape.SINGLE,
         "step-times": trains and coordinates,
-        **dict.fromkeys(("evaluations", "evaluated"), task.type is TaskType.EVALUATOR and job.progress_regex is None),
+        "evaluations": task.type is TaskType.EVALUATOR and job.progress_regex is None,
         "breakpoints": True,
         "tracebacks": True,
         "recorder": trains and job.record is not None,

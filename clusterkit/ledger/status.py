@@ -83,7 +83,9 @@ class TaskStatus:
         self.resumed_step = self.straggling = self.debugger = None
         self.reports.clear()
 
-    def progressed(self, wall: float, event: ev.Progressed) -> None:
+    def progressed(self, wall: float, event: ev.Progressed) -> bool:
+        """Take in a report; return whether its step is new in this attempt."""
+        is_new = not self.reports or event.step != self.reports[-1][1]
         self.ready, self.step, self.reached = True, event.step, event.step
         self.metrics = event.added_to(self.metrics)
         self.total = self.total if event.total is None else event.total
@@ -92,6 +94,7 @@ class TaskStatus:
         self.reports.append((wall, event.step))
         while wall - self.reports[0][0] > WINDOW and len(self.reports) > 2:
             self.reports.popleft()
+        return is_new
 
     def exited(self, exit_: Exit) -> None:
         self.last_exit, self.paused = replace(exit_, asked=self.asked), False

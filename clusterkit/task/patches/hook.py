@@ -77,14 +77,12 @@ PATCHES = {
         f"{DISTRIBUTE}.failure_handling.failure_handling": ("sigterm", "watch_tensorflow"),
         f"{DISTRIBUTE}.failure_handling.preemption_watcher": ("sigterm", "watch_tensorflow"),
     },
-    "steps": dict.fromkeys((*CALLBACKS, *OPTIMIZERS, COORDINATOR), ("steps", "watch")),
-    "metrics": {
-        **dict.fromkeys(CALLBACKS, ("metrics", "watch")),
+    "steps": {
+        **dict.fromkeys((*CALLBACKS, *OPTIMIZERS, COORDINATOR), ("steps", "watch")),
         "tensorflow._api.v2.summary": ("metrics", "watch_summaries"),
         f"{DISTRIBUTE}.coordinator.values": ("metrics", "watch_fetches"),
     },
     "evaluations": dict.fromkeys(CALLBACKS, ("steps", "watch_evaluations")),
-    "evaluated": dict.fromkeys(CALLBACKS, ("metrics", "watch_evaluations")),
     "stages": {
         "tensorflow": ("stages", "watch_import"),
         **dict.fromkeys((SERVER, MULTI_WORKER, COORDINATOR, *CALLBACKS), ("stages", "watch")),

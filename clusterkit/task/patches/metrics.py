@@ -1,7 +1,7 @@
 """Reports metrics of a program that reports none: Keras's logs, `tf.summary.scalar`, and what closures return.
 
 Loaded by path: standard library only, and no module that entry.py has not imported. Nothing is traced or computed for
-a report. The logs of a batch may still be on a device, so they are read once a second; those of every epoch are reported.
+a report. The logs of a batch may still be on a device, so they are read once a second; those of epochs, each time.
 """
 
 from __future__ import annotations

@@ -239,12 +239,14 @@ def watch(module: Any, load: Any) -> None:
         after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
     before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
     load("task/patches/hook").watch(module, after, before)
+    load("task/patches/metrics").watch(module, load)  # afterwards, since they are reported with the steps
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
     """Patch Keras's callbacks to report the step that an evaluator has evaluated."""
     hook = load("task/patches/hook")
     hook.after(module.CallbackList, "on_test_end", lambda self, logs=None: steps.end_evaluation(self.model))
+    load("task/patches/metrics").watch_evaluations(module, load)
 
 
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
