@@ -33,7 +33,7 @@ class Compared:
 
 
 def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tuple[float, ev.Event]]) -> Compared:
-    """What the events of a run, with times of its clock, say. Steps that were made again count with their last value."""
+    """What the events of a run say, with times of its clock. A step that was made again counts once."""
     goodput = ledger_of(job, events).account().goodput
     reports = [event for _, event in events if isinstance(event, ev.Progressed)]
     steps = [event.step for event in reports if event.task.trains]

@@ -14,9 +14,12 @@ x = tf.random.stateless_normal((32, 4), (1, 2))
 y = tf.reduce_sum(x, 1, keepdims=True)
 
 
+optimizer = tf.keras.optimizers.SGD(0.1)  # it lives to the end, when its steps are read a last time
+
+
 def loop(directory: str) -> None:
     """One process."""
-    weights, optimizer = tf.Variable(tf.zeros((4, 1))), tf.keras.optimizers.SGD(0.1)
+    weights = tf.Variable(tf.zeros((4, 1)))
     traced = 0
 
     @tf.function  # type: ignore[untyped-decorator]

@@ -32,11 +32,11 @@ def test_a_loop_trains_bit_for_bit_what_plain_python_trains(up: Callable[..., Up
     """Nothing is traced anew; the last number is the run's, and one of a graph is none."""
     run = up(CURVES, "loop", tmp_path / "board")
     assert run.wait(120) == 0, run.output[-4000:]
-    command = [sys.executable, CURVES, "loop", tmp_path / "plain"]
+    command = [sys.executable, str(CURVES), "loop", str(tmp_path / "plain")]
     plain = subprocess.run(command, capture_output=True, text=True, check=True, env=dict(os.environ)).stdout
     (printed,) = re.findall(r"traced \d+ loss (\S+)", plain)
     assert plain.strip() in run.output
-    assert run.result["metrics"] == {"loss": float(printed)}
+    assert (run.result["last_step"], run.result["metrics"]) == (20, {"loss": float(printed)})
 
 
 def test_closures_that_are_fetched(up: Callable[..., Up]) -> None:

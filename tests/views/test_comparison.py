@@ -12,7 +12,7 @@ WORKER, OTHER = task("worker:0"), task("worker:1")
 
 def made(run_id: str, *losses: float | None, every: int = 10) -> Compared:
     """A run whose workers report a loss each second, as often as there are any."""
-    told = [
+    told: list[tuple[float, ev.Event]] = [
         (float(n), ev.Progressed(one, 1, n * every, {"loss": loss if one is WORKER else 99.0}))
         for n, loss in enumerate(losses, 1)
         for one in (OTHER, WORKER)
@@ -34,8 +34,8 @@ def test_two_runs_side_by_side() -> None:
 
 def test_a_step_that_was_made_again_counts_once() -> None:
     """After a restart: with its newest value."""
-    again = [(0.0, ev.Began()), *((float(n), ev.Progressed(WORKER, n, 5, {"loss": 1.0 * n})) for n in (1, 2))]
-    assert compared("a", "failed", JOB, again).metrics == {"loss": {5: 2.0}}
+    again = [(float(n), ev.Progressed(WORKER, n, 5, {"loss": 1.0 * n})) for n in (1, 2)]
+    assert compared("a", "failed", JOB, [(0.0, ev.Began()), *again]).metrics == {"loss": {5: 2.0}}
 
 
 def test_a_run_without_metrics_or_steps() -> None:
