@@ -44,6 +44,7 @@ PATCHES = {
     "keras-fit": {
         TRAINER: ("keras_fit", "watch"),
         "keras.src.optimizers.base_optimizer": ("refusals", "refuse_old_optimizers"),
+        "keras.src.trainers.data_adapters.array_data_adapter": ("keras_fit", "leave_arrays_untuned"),
     },
     "order": {
         "tensorflow.python.data.util.random_seed": ("order", "seed_datasets"),

@@ -56,6 +56,23 @@ def predict_in_order(trainer: Any, load: Load) -> None:
     load("task/patches/hook").replace(model, "predict", predict)
 
 
+def leave_arrays_untuned(module: Any, load: Load) -> None:
+    """Patch the datasets that Keras makes of arrays to be iterated without TensorFlow's autotuner.
+
+    When an iterator is deleted, the tuner's thread often misses that it has to end (TensorFlow 2.21), and sleeps about
+    as long again as the iterator has lived. Meanwhile a worker whose training is over seems to hang.
+    """
+    kind = module.ArrayDataAdapter
+    plain = kind.get_tf_dataset
+
+    def get_tf_dataset(self: Any) -> Any:
+        options = sys.modules["tensorflow"].data.Options()
+        options.autotune.enabled = False
+        return plain(self).with_options(options)
+
+    load("task/patches/hook").replace(kind, "get_tf_dataset", get_tf_dataset)
+
+
 def is_multi_worker(tf: Any, strategy: Any) -> bool:
     """Whether other processes have replicas of the model."""
     several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
