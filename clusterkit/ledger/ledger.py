@@ -129,11 +129,11 @@ class Ledger:
             self.run.trained = step
         if (status := self.run.current(task, attempt)) is None:
             return
-        is_new = status.progressed(wall, event)
+        status.progressed(wall, event)
         self.incidents.progressed(now, task, attempt, step)
         if trains:
             self.time.progressed(event)
-            self.pace.step(now, self.incidents, is_new)
+            self.pace.step(now, self.incidents)
 
     def _up(self, now: float, task: Task, attempt: int) -> None:
         if (status := self.run.current(task, attempt)) is not None:

@@ -26,7 +26,6 @@ from clusterkit.words.outcome import (
     RunResult,
     RunState,
 )
-from clusterkit.words.reports import metrics_of_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +210,6 @@ class Ending:
             lost=verdict.lost,
             given_up=self.state.job.given_up,
             undistributed=self.undistributed(),
-            metrics=metrics_of_first(self.state.metrics),
         )
 
 
