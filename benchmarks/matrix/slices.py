@@ -43,19 +43,8 @@ def run_slice(name: str, python: Path, deadline: float, before: Sequence[str]) -
         report = Path(scratch, "report.xml")
         # Cold starts are the parity's subject.
         select = ["-m", "matrix and not soak", "-k", "not [cold", f"--junitxml={report}", f"--basetemp={scratch}/tmp"]
-        words = [
-            *before,
-            "env",
-            "TABLES_SHARE=1",
-            str(python),
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            *select,
-            *files,
-        ]
+        pytest = ["env", "TABLES_SHARE=1", str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+        words = [*before, *pytest, *select, *files]
         said = _run(words, deadline)
         if not report.exists():
             return Outcome(failed={name: f"pytest made no report: {said.strip()[-500:]}"})

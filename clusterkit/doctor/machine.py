@@ -135,10 +135,11 @@ def try_state() -> StateFacts:
     home = state_dir()
     existing = next((place for place in (home, *home.parents) if place.exists()), Path("/"))
     room = shutil.disk_usage(existing).free if existing.is_dir() else 0
-    strays, problem, servers = {run: len(pids) for run, pids in find_strays().items()}, _unusable(existing), list[str]()
+    strays = {run: len(pids) for run, pids in find_strays().items()}
+    servers = list[str]()
     with suppress(RunDirectoryError):
         servers += [described(server) for _, server in all_servers()]
-    return StateFacts(str(home), problem, room, strays, servers)
+    return StateFacts(str(home), _unusable(existing), room, strays, servers)
 
 
 def try_ports() -> PortFacts:

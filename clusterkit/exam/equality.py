@@ -83,10 +83,7 @@ def _disagreement(a: State, b: State) -> str | None:
 
 def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]:
     """Rows that several workers train on too often, or not at all."""
-    everything = Counter[str]()
-    for recording in several:
-        everything += recording.counted_rows()
-    alone = one.counted_rows()
+    alone, everything = one.counted_rows(), _counted_rows(several)
     if not alone or not all(recording.rows for recording in several):
         return
     workers = len(several)
@@ -118,13 +115,17 @@ def other_order(one: Recording, several: Sequence[Recording]) -> str:
     alike = (
         Counter(one.rows[step]) == Counter(chain(*(each.rows.get(step, ()) for each in several))) for step in steps
     )
-    everything = sum((recording.counted_rows() for recording in several), Counter[str]())
-    if not _as_often(one.counted_rows(), everything) or all(alike):
+    if not _as_often(one.counted_rows(), _counted_rows(several)) or all(alike):
         return ""
     return (
         f"{len(several)} workers train on the rows in another order than 1 worker, as when files are divided among the "
         "workers, so that their results can't be compared step by step"
     )
+
+
+def _counted_rows(several: Sequence[Recording]) -> Counter[str]:
+    """How often all of several workers train on each row."""
+    return sum((recording.counted_rows() for recording in several), Counter[str]())
 
 
 def _as_often(alone: Counter[str], everything: Counter[str]) -> bool:

@@ -227,7 +227,7 @@ def _resumed(runs: Runs, way: _Way, exact: Examined | None) -> CellResult:
         return not_reached(way.cell, broken.missed, *ids)
     if broken.succeeded and all(recording.attempt == 1 for recording in broken.tasks):
         return not_reached(way.cell, "the training ended before it was stopped", *ids)
-    if not broken.has_saved:
+    if Phase.SAVED not in broken.phases(attempt=1):
         return not_reached(way.cell, f"nothing had been saved at step {way.one.step}, where it was interrupted", *ids)
     if not way.one.fault and not broken.succeeded:
         changes = {} if way.workers is None else sized(runs.job, way.workers)

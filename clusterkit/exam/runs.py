@@ -15,7 +15,6 @@ from clusterkit.exam.recordings import by_task, recordings
 from clusterkit.job.options import Options
 from clusterkit.text.printable import printable
 from clusterkit.views.tracebacks import cause_lines
-from clusterkit.words.faults import Phase
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.reports import PhaseReached
@@ -44,16 +43,10 @@ class Examined:
         """Whether the job has succeeded."""
         return self.run.has_succeeded
 
-    def phases(self, task: Task | None = None) -> set[str]:
-        """The phases that the task, or any, has reached."""
+    def phases(self, task: Task | None = None, attempt: int | None = None) -> set[str]:
+        """The phases that the task, or any, has reached, in the attempt, or in any."""
         reached = (event for _, event in self.run.events if isinstance(event, PhaseReached))
-        return {event.phase for event in reached if task in (None, event.task)}
-
-    @property
-    def has_saved(self) -> bool:
-        """Whether a task has saved something in its first attempt."""
-        reached = (event for _, event in self.run.events if isinstance(event, PhaseReached))
-        return any(event.phase is Phase.SAVED and event.attempt == 1 for event in reached)
+        return {e.phase for e in reached if task in (None, e.task) and attempt in (None, e.attempt)}
 
     @property
     def why(self) -> str:
@@ -138,11 +131,12 @@ class Runs:
 
 def workers_of(job: JobSpec) -> int:
     """How many workers train: the chief of a gang is one of them, the coordinator of parameter servers is not."""
-    return job.counts.get(TaskType.WORKER, 0) if job.counts.get(TaskType.PS) else len(job.steppers)
+    has_servers = job.shape is Shape.PARAMETER_SERVER
+    return job.counts.get(TaskType.WORKER, 0) if has_servers else len(job.steppers)
 
 
 def sized(job: JobSpec, workers: int) -> Options:
     """The options that give the job so many workers."""
-    if job.counts.get(TaskType.PS) or not job.counts.get(TaskType.CHIEF):
+    if job.shape is Shape.PARAMETER_SERVER or not job.counts.get(TaskType.CHIEF):
         return {"workers": workers}
     return {"workers": 1, "chief": False} if workers == 1 else {"workers": workers - 1}
