@@ -10,9 +10,9 @@ import pytest
 from tests.page.browser import Browser, Served, why_no_browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def one_browser() -> Iterator[Browser]:
-    """One for all tests of this process. They use `browser`."""
+    """One for all tests of a file, which use `browser`. Tests of backends end all children of pytest's process."""
     if (why := why_no_browser()) is not None:
         pytest.skip(f"no browser here: {why}")
     started = Browser()
