@@ -32,11 +32,13 @@ def examiner_of(
     asked, warnings = template_of(options)
     name = name_of(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
-    until = time.monotonic() + (budget or (QUICK_BUDGET if quick else BUDGET))
+    budget = budget or (QUICK_BUDGET if quick else BUDGET)
     trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep)
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
     phases = QUICK if quick else None
-    return Examiner(trials, Report(name, seed), until, frozenset(cells), phases, can_fill, wide), warnings
+    longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)
+    report, until = Report(name, seed), time.monotonic() + budget
+    return Examiner(trials, report, until, longest, frozenset(cells), phases, can_fill, wide), warnings
 
 
 def examined(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:

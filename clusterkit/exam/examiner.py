@@ -16,6 +16,7 @@ from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade,
 from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
 from clusterkit.exam.runs import Examined, Runs, sized, workers_of
 from clusterkit.exam.survival import (
+    EXPORT,
     POWER,
     SurvivalCell,
     middle_step,
@@ -24,6 +25,7 @@ from clusterkit.exam.survival import (
     survival_cells,
     survived,
     too_old,
+    torn_export,
     unreachable,
 )
 from clusterkit.ledger.ledger import ledger_of
@@ -31,6 +33,7 @@ from clusterkit.store.cleaning import find_leaks
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
+from clusterkit.words.outcome import RunState
 
 SAVES_NOTHING = (
     "the program saves no checkpoint, so that nothing can be resumed. One line saves them: "
@@ -42,6 +45,14 @@ NO_STEPS = (
 )
 
 
+TOO_LONG = (
+    "it did not end within {:g} s. Have it train for fewer steps, or give the exam more time, as by --budget 30m."
+)
+HANGS = (
+    "without memory the task hangs instead of failing, as Python may: https://github.com/python/cpython/issues/140746"
+)
+
+
 @dataclass(slots=True)
 class Examiner:
     """An exam in progress. `chosen` are the names of the only cells to examine; empty for all."""
@@ -49,6 +60,7 @@ class Examiner:
     trials: Trials
     report: Report
     until: float  # on time.monotonic(): no further cell begins after that
+    longest: float = 0.0  # seconds that the first run may take; 0: as long as the job's own timeout allows
     chosen: frozenset[str] = frozenset()
     phases: Sequence[str] | None = None  # of survival; None: all
     disk: bool = False  # whether this machine can fill up a checkpoint directory
@@ -64,9 +76,11 @@ class Examiner:
                 self._remove(runs.started)
 
     def _chapters(self, runs: Runs) -> Iterator[CellResult]:
-        unbroken = runs.up("unbroken", {})
+        unbroken = runs.up("unbroken", {"timeout": self.longest} if self.longest else {})
         if not unbroken.succeeded:
             self.report.irregular = f"it fails even unbroken: {unbroken.why}."
+            if self.longest and unbroken.state is RunState.TIMED_OUT:
+                self.report.irregular = TOO_LONG.format(self.longest)
             return
         runs.begin(unbroken)
         leader = runs.leader(unbroken)
@@ -154,6 +168,8 @@ class Examiner:
         compared = exact if self.report.passed(Chapter.RESUME) else None
         if any(task.renamed for task in again.tasks) and self._is_wanted(POWER):
             yield self.report.add(judged(POWER, power_failure(again.tasks), again.run_id))
+        if Phase.EXPORTING in again.phases() and self._is_wanted(EXPORT):
+            yield self.report.add(judged(EXPORT, torn_export(again.tasks), again.run_id))
         for one in survival_cells(runs.job, runs.baseline, self.disk):
             if (self.phases is None or one.phase in self.phases or self.chosen) and self._is_wanted(one.cell):
                 why = unreachable(one, again.phases(one.task))
@@ -250,6 +266,8 @@ def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult
     broken = runs.up(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks, fault=one.fault)
     if broken.missed:
         return not_reached(one.cell, broken.missed, broken.run_id)
+    if one.action is FaultAction.MEMORY and broken.state is RunState.TIMED_OUT:
+        return not_reached(one.cell, HANGS, broken.run_id)
     left = find_leaks(runs.trials.store, broken.run_id).sentences
     said = violations(job, runs.baseline, broken.run.result, broken.run.events, left)
     differing = ""

@@ -56,6 +56,7 @@ class Recording:
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)  # of checkpoints, that were opened to be written
     renamed: dict[str, bool] = field(default_factory=dict)  # which got their names, and whether synced before that
+    replaced: set[str] = field(default_factory=set)  # models that were written over an old one
     notes: list[str] = field(default_factory=list)
 
     @property

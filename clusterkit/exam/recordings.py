@@ -64,6 +64,8 @@ def _take(recording: Recording, line: Mapping[str, Any], directory: Path) -> Non
             recording.notes.append(line["text"][:500])
         case "file" if isinstance(line.get("path"), str):
             recording.files.add(line["path"])
+        case "replaced" if isinstance(line.get("path"), str):
+            recording.replaced.add(line["path"])
         case "renamed" if isinstance(path := line.get("path"), str):
             recording.renamed[path] = recording.renamed.get(path, True) and line.get("synced") is True
         case "rows" if _is_step(step) and isinstance(rows := line.get("rows"), list):

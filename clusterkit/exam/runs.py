@@ -17,6 +17,7 @@ from clusterkit.text.printable import printable
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
+from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import PhaseReached
 
 STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # after which the state is recorded
@@ -42,6 +43,11 @@ class Examined:
     def succeeded(self) -> bool:
         """Whether the job has succeeded."""
         return self.run.has_succeeded
+
+    @property
+    def state(self) -> RunState | None:
+        """How the run ended; None if it left no result."""
+        return None if self.run.result is None else self.run.result.state
 
     def phases(self, task: Task | None = None, attempt: int | None = None) -> set[str]:
         """The phases that the task, or any, has reached, in the attempt, or in any."""

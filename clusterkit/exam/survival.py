@@ -20,7 +20,9 @@ FROZEN = 4  # seconds for which a task is stopped or cut off
 UNHEARD = 15  # seconds likewise in a step: longer than TensorFlow's peers wait for its heartbeats, which is 10
 FULL = 3  # seconds for which the disk is full
 
-POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")  # without a run of its own
+# Cells without a run of their own: what the unbroken run did shows what an interruption would leave.
+POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")
+EXPORT = Cell(Chapter.SURVIVAL, "interrupted/exporting")
 
 # The phases of a program, in its order. A step is one in the middle between two checkpoints.
 PHASES = (
@@ -30,8 +32,12 @@ PHASES = (
 )
 QUICK = (Phase.STARTING, "step", Phase.SAVING_RENAME, Phase.SAVED, Phase.RESTORING, Phase.ENDING)
 _AT_SERVERS = ("step", "last-step")
-_CUT_OFF = (Phase.STARTING, "step", Phase.SAVING_RENAME)
-_LASTING = (FaultAction.STOP, FaultAction.PARTITION)
+_IN_PHASES = {
+    **dict.fromkeys((FaultAction.KILL, FaultAction.TERM, FaultAction.STOP), PHASES),
+    FaultAction.MEMORY: ("step",),
+    FaultAction.PARTITION: (Phase.STARTING, "step", Phase.SAVING_RENAME),
+}
+_LASTING = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,7 @@ class SurvivalCell:
     """A fault for one task in one phase. `breaks` come after steps; `fault` waits for the phase, as for `--fault`."""
 
     cell: Cell
+    action: FaultAction
     task: Task
     phase: str
     breaks: tuple[Break, ...] = ()
@@ -49,15 +56,15 @@ def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[Surviva
     """All cells, those that tell most first. `disk`: this machine can fill up a checkpoint directory."""
     found = []
     is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
-    for action in (FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, *([FaultAction.PARTITION] * is_virtual)):
-        phases = _CUT_OFF if action is FaultAction.PARTITION else PHASES
-        for task in _victims(job):
-            for phase in [one for one in phases if one in _AT_SERVERS or not job.is_server(task)]:
-                found.append(_cell(job, baseline, action, task, phase))
+    for action, phases in _IN_PHASES.items():
+        if action is not FaultAction.PARTITION or is_virtual:
+            for task in _victims(job):
+                for phase in [one for one in phases if one in _AT_SERVERS or not job.is_server(task)]:
+                    found.append(_cell(job, baseline, action, task, phase))
     if disk and baseline.checkpoints:
         cell = Cell(Chapter.SURVIVAL, f"{FaultAction.DISK_FULL}/{job.leader}/{Phase.SAVING_OPEN}")
         full = f"{FaultAction.DISK_FULL} for={FULL}s @ phase={Phase.SAVING_OPEN}"
-        found.append(SurvivalCell(cell, job.leader, Phase.SAVING_OPEN, fault=full))
+        found.append(SurvivalCell(cell, FaultAction.DISK_FULL, job.leader, Phase.SAVING_OPEN, fault=full))
     return [cell for cell in found if cell.breaks or cell.fault]
 
 
@@ -84,7 +91,7 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
         case Phase.RESTORING:  # before something has died, nothing is restored
             breaks = () if middle is None else (Break(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
             waiting = waiting if breaks else ""
-    return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), task, phase, breaks, waiting)
+    return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), action, task, phase, breaks, waiting)
 
 
 def too_old(baseline: Baseline, lost: Iterable[int]) -> Iterator[ExamFinding]:
@@ -112,6 +119,18 @@ def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
                 f"{recording.task} gives {printable(path)} its name before the file is on the disk: after a power "
                 "failure the file may be empty, and the one before it is gone.",
                 "Before os.replace: file.flush(); os.fsync(file.fileno()).",
+            )
+
+
+def torn_export(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
+    """Models that an interrupted export would leave torn: an unbroken run wrote them over old ones."""
+    for recording in tasks:
+        for path in sorted(recording.replaced)[:1]:
+            yield ExamFinding(
+                "export-in-place",
+                f"{recording.task} writes a model over the old one, {printable(path)}: if it is interrupted, neither "
+                "the old model nor the new one can be loaded.",
+                "Save under another name in the same directory, then os.replace(new, path); or number the exports.",
             )
 
 

@@ -8,6 +8,7 @@ EQUALITY, RESUME = "equality/1-against-2", "resume/killed-between-checkpoints"
 FEWER = "resume/continued-by-1-worker"
 COORDINATOR = "survival/kill/chief:0/step"
 POWER = "survival/power-failure/saving-rename"
+EXPORT = "survival/interrupted/exporting"
 WRITING = "survival/kill/worker:0/saving-write"
 
 
@@ -46,6 +47,7 @@ FLAWS = (
     Flaw("loop", "last_batch_is_uneven", EQUALITY, "uneven-rows"),
     Flaw("loop", "restored_before_it_is_built", RESUME, "not-recovered"),
     Flaw("fitted", "best_is_forgotten", RESUME, "callbacks"),
+    Flaw("fitted", "exported_over_the_old", EXPORT, "export-in-place"),
     Flaw("served", "nothing_is_restored", COORDINATOR, "result-differs"),
     Flaw("served", "weights_begin_anew", COORDINATOR, "result-differs"),
     Flaw("served", "steps_are_added_after_a_restart", COORDINATOR, "result-differs"),
@@ -56,7 +58,7 @@ FLAWS = (
 )
 RIGHT = {
     "loop": (EQUALITY, RESUME, FEWER),
-    "fitted": (EQUALITY, RESUME, FEWER),
+    "fitted": (EQUALITY, RESUME, FEWER, EXPORT),
     "saves": (EQUALITY, RESUME, FEWER, WRITING, POWER),
     "served": (EQUALITY, RESUME, FEWER, COORDINATOR),
 }

@@ -8,12 +8,13 @@ import pytest
 
 from clusterkit.chaos.model import Baseline
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
-from clusterkit.exam.survival import PHASES, middle_step, other_step, survival_cells, survived, too_old
+from clusterkit.exam.recording import Recording
+from clusterkit.exam.survival import PHASES, middle_step, other_step, survival_cells, survived, too_old, torn_export
 from clusterkit.exam.text import cell_lines, document, summary
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Network
-from clusterkit.words.model import Program, ProgramKind, TaskType
+from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import RunResult, RunState
 
 PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
@@ -21,6 +22,7 @@ PS = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1})
 GANG = JobSpec(PROGRAM, {TaskType.WORKER: 3})
 ALONE = JobSpec(PROGRAM, {TaskType.WORKER: 1})
 BASELINE = Baseline(10.0, 100, (20, 40, 60, 80, 100), {"loss": 0.5})
+TASK = Task(TaskType.WORKER, 0)
 SUCCEEDED = RunResult(RunState.SUCCEEDED, 0, "")
 
 
@@ -102,6 +104,7 @@ def test_a_task_of_each_kind_is_hit_by_each_fault_in_each_phase(job: JobSpec, vi
         ("stop/worker:2/saving-rename", ("stop worker:2 for=4s @ phase=saving-rename",)),
         ("stop/worker:2/step", ("worker:2 50: stop worker:2 for=15s",)),
         ("kill/worker:2/restoring", ("worker:0 50: kill worker:0", "kill worker:2 @ phase=restoring")),
+        ("memory/worker:2/step", ("worker:2 50: memory worker:2 for=15s",)),
         ("disk-full/worker:0/saving-open", ("disk-full for=3s @ phase=saving-open",)),
     ],
 )
@@ -154,6 +157,14 @@ def test_what_was_computed_again_is_what_was_not_saved(
 ) -> None:
     """Or the program continues from an old checkpoint."""
     assert [finding.code for finding in too_old(Baseline(9.0, 40, saved), lost)] == codes
+
+
+def test_a_model_that_is_replaced_in_place_may_be_torn() -> None:
+    """One of each task is named."""
+    tasks = [Recording(TASK, 1), Recording(TASK, 1, replaced={"/b.keras", "/a\n.keras"})]
+    (found,) = torn_export(tasks)
+    assert found.code == "export-in-place"
+    assert "over the old one, /a␊.keras: if" in found.text
 
 
 def test_a_chapter_of_which_nothing_was_reached_is_named() -> None:

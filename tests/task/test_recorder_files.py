@@ -107,6 +107,46 @@ def test_a_fork_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert output.lines == []
 
 
+@pytest.mark.parametrize(
+    ("exports", "replaced"),
+    [
+        (["m.keras"], []),
+        (["m.keras", "m.keras"], ["m.keras"]),
+        (["m.keras", "m.keras", "m.keras"], ["m.keras"]),
+        (["m.keras m.keras"], []),  # one export that opens its file twice
+        (["a.keras", "b.keras"], []),
+        (["a.weights.h5", "a.weights.h5"], []),
+        (["m.h5", "m.h5"], ["m.h5"]),
+        (["m/saved_model.pb", "m/saved_model.pb"], ["m"]),
+        (["1/saved_model.pb", "2/saved_model.pb"], []),
+        (["m/assets.txt", "m/saved_model.pb"], []),
+    ],
+)
+def test_a_model_that_is_written_over_an_old_one_is_recorded_once(
+    exports: list[str], replaced: list[str], tmp_path: Path
+) -> None:
+    """TensorFlow writes the file that makes a directory a model under a temporary name, when the rest is written."""
+    files, output = made()
+    for number, names in enumerate(exports, 1):
+        for path in (tmp_path / name for name in names.split()):
+            files.exporting = lambda number=number: number  # type: ignore[misc]  # mypy: a default is no argument here
+            path.parent.mkdir(exist_ok=True)
+            files.opened(f"{path}.tmp{number}" if path.suffix == ".pb" else str(path))
+            path.write_text("model")
+        files.exporting = int
+        files.opened(str(tmp_path / "log.txt"))
+    assert [name for kind, name in output.lines if kind == "replaced"] == replaced
+
+
+@pytest.mark.parametrize("name", ["saved_model.pb.tmp", "\udcff.keras", "saved_model.pb.tmp/x", "\n\x1b[31m.h5", "."])
+def test_any_name_can_be_exported(name: str, tmp_path: Path) -> None:
+    """Also one that is no text, or a directory."""
+    files, _ = made()
+    for number in (1, 2):
+        files.exporting = lambda number=number: number  # type: ignore[misc]
+        files.opened(f"{tmp_path}/{name}")
+
+
 class _Unreadable:
     def fileno(self) -> Any:
         """Never called."""

@@ -1,4 +1,4 @@
-"""Records which files of checkpoints a task writes, and which it renames before they are on the disk.
+"""Records which files a task saves, which it renames before they are on the disk, and which old model it writes over.
 
 Loaded by path: standard library only. TensorFlow's C++ code writes its own checkpoints, and is not seen here.
 """
@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 MOST = 50  # files of each kind
+MODEL = "saved_model.pb"  # TensorFlow writes it last, beside the variables, and renames it: `saved_model.pb.tmp12ab`
 
 
 class Files:
@@ -21,11 +22,27 @@ class Files:
         self.written: set[str] = set()
         self.synced: set[str] = set()
         self.renamed: set[tuple[str, bool]] = set()  # that was recorded
+        self.exporting: Callable[[], int] = int  # the number of the export that has begun; 0 outside of exports
+        self.exported: dict[str, int] = {}  # the last export that wrote a file
+        self.replaced: set[str] = set()
 
     def opened(self, path: str) -> None:
         """A file is about to be opened to be written."""
         self.synced.discard(text := os.path.realpath(path))
         self.write(text)
+        if number := self.exporting():
+            self.export(text, number)
+
+    def export(self, path: str, number: int) -> None:
+        """Record that a model is written over an old one. Weights alone are checkpoints, which may be read again."""
+        directory, name = os.path.split(path)
+        model = os.path.join(directory, MODEL) if name.startswith(f"{MODEL}.tmp") else path
+        last, self.exported[model] = self.exported.get(model), number
+        if last == number or model.endswith(".weights.h5") or not os.path.isfile(model) or not os.path.getsize(model):
+            return
+        if model not in self.replaced and len(self.replaced) < MOST:
+            self.replaced.add(model)
+            self.output.write("replaced", path=directory if name != os.path.basename(model) else model)
 
     def write(self, path: str) -> None:
         """Record a file once."""
@@ -59,6 +76,7 @@ def watch(module: Any, load: Any) -> None:
     hook, output = load("task/patches/hook"), load("task/patches/recorder_output").output
     files, phases = Files(output), load("task/patches/phases").phases
     phases.opened = files.opened
+    files.exporting = lambda: phases.counts.get("exporting", 0) if phases.inside("exporting") else 0
 
     def recorded(call: Callable[..., None]) -> Callable[..., None]:
         def patched(*args: Any, **kwargs: Any) -> None:

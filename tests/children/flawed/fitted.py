@@ -28,6 +28,19 @@ with strategy.scope():
     else:
         model.compile(tf.keras.optimizers.Adam(0.01), "mse")
 
+exported = os.path.join(training.checkpoint_dir(), "exported", "model.keras")
+
+
+def export():
+    os.makedirs(os.path.dirname(exported), exist_ok=True)
+    path = exported if FLAW == "exported_over_the_old" else f"{exported}.new.keras"
+    model.save(path)
+    if path != exported:
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(path, exported)
+
+
 callbacks = [training.Backup(every=5)]
 if FLAW == "patience_begins_anew":
     callbacks.insert(0, tf.keras.callbacks.EarlyStopping("loss", min_delta=99, patience=9))
@@ -38,6 +51,8 @@ if FLAW == "best_is_forgotten":
 if FLAW == "weights_alone_are_restored":
     weights = training.Checkpointer(**{f"w{n}": weight for n, weight in enumerate(model.weights)})
     callbacks = [tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: weights.save(epoch + 1))]
+if training.task_index() == 0:
+    callbacks.append(tf.keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: export()))
 begun = weights.restore() if FLAW == "weights_alone_are_restored" else 0
 model.fit(data, epochs=3, initial_epoch=begun, verbose=0, callbacks=callbacks)
 print("done", os.path.basename(__file__))
