@@ -26,6 +26,7 @@ def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
     from clusterkit.store.store import RunStore, newest_first
     from clusterkit.views.listing import runs_table
     from clusterkit.warm.warm_client import all_servers, described
+    from clusterkit.words.errors import RunDirectoryError
 
     if campaigns:
         _list_campaigns(live, quiet, as_json)
@@ -36,13 +37,15 @@ def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
             echo("".join(f"{run.run_id}\n" for run in runs), nl=False)
             return
         rows = [RunSnapshot(run).row() for run in runs]
-        servers = [] if as_json else [described(server) for _, server in all_servers()]
     if as_json:
         echo_json(rows)
-    else:
-        echo(runs_table(rows, terminal_width()), nl=False)
-    for server in servers:
-        echo(f"warm server: {server} (clusterkit warm stop)", err=True)
+        return
+    echo(runs_table(rows, terminal_width()), nl=False)
+    try:
+        for _, server in all_servers():
+            echo(f"warm server: {described(server)} (clusterkit warm stop)", err=True)
+    except RunDirectoryError as error:
+        echo(f"warm servers: {error}", err=True)
 
 
 def _list_campaigns(live: bool, quiet: bool, as_json: bool) -> None:

@@ -71,6 +71,12 @@ def test_ls_survives_what_a_crash_has_left(ck: Clusterkit) -> None:
         ck(command, "empty")
 
 
+def test_ls_lists_runs_where_the_place_of_the_warm_servers_is_broken(ck: Clusterkit) -> None:
+    """A link to itself, for example."""
+    (ck.home / "warm").symlink_to("warm")
+    assert "can't be used: too many levels of symbolic links" in ck("ls").err
+
+
 def test_show_names_the_cause_of_a_failure(ck: Clusterkit) -> None:
     """With the end of its log, and when it was."""
     ck("up", "--restart", "never", "--workers", "2", CHILDREN / "peer_gone.py", code=1)
