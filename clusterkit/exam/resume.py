@@ -41,9 +41,11 @@ def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
 def resumption_by_others(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
     """What an attempt with another number of workers had forgotten when it began, and whether it made the same steps.
 
-    Random generators have a state for each replica, and each worker has other rows: neither can be compared.
+    Random generators have a state for each replica, each worker has other rows, and many programs scale the learning
+    rate with the workers: none of these can be compared.
     """
-    found = [one for one in _restored(unbroken, continued) if one.code != _FORGOTTEN["random"][0]]
+    others = {_FORGOTTEN[kind][0] for kind in ("random", "learning-rate")}
+    found = [one for one in _restored(unbroken, continued) if one.code not in others]
     return found or list(_length(unbroken, continued))
 
 

@@ -94,11 +94,12 @@ def test_data_that_began_anew_is_told_from_other_data() -> None:
     [
         ({"rows": {7: ("row 1",)}, "end": state(12, "weight"), "logs": {1: {"loss": 9.0}}}, []),
         ({"begin": state(6, "random")}, []),
+        ({"begin": state(6, "learning-rate")}, []),
         ({"begin": state(6, "optimizer")}, ["optimizer"]),
         ({"begin": state(0)}, ["began-anew"]),
         ({"end": state(16)}, ["epoch"]),
     ],
 )
 def test_what_another_number_of_workers_must_not_have_forgotten(changes: dict[str, Any], found: list[str]) -> None:
-    """Its rows, rounding and generators are its own; the state at its first step and its last step are not."""
+    """Its rows, rounding, generators and learning rate are its own; its other state and its last step are not."""
     assert [finding.code for finding in resumption_by_others(unbroken(), continued(**changes))] == found
