@@ -241,13 +241,19 @@ def _seal(directory: Path, step: int) -> None:
     }
     manifest = directory / MANIFEST
     manifest.write_text(json.dumps({"format": 1, "step": step, "files": files}, indent=1) + "\n")
-    for path in (*paths, manifest, *({path.parent for path in paths} | {directory})):
-        _sync(path)
+    sync(directory)
 
 
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def sync(path: Path) -> None:
+    """Have a file, or a directory with everything in it, written to the disk. Raises OSError."""
+    for one in (*path.rglob("*"), path):
+        if one.is_file() or one.is_dir():
+            _sync(one)
 
 
 def _sync(path: Path) -> None:

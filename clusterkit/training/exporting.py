@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from clusterkit.training import progress, this_task
-from clusterkit.training.checkpoint_store import remove
+from clusterkit.training.checkpoint_store import remove, sync
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
@@ -22,7 +22,7 @@ DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # in the run
 
 
 def export(model: Any, path: str | os.PathLike[str] | None = None, format: str = "keras") -> str | None:
-    """Export a trained model atomically: if the task is killed, either the old or the new export is there.
+    """Export a trained model atomically: after a kill or a power failure, either the old or the new export is there.
 
     Some network file systems can't exchange two directories in one step. There a kill may leave the old SavedModel
     under a hidden name, and the next export to the same path restores it.
@@ -66,6 +66,7 @@ def _export(write: Callable[[Path], None], target: Path) -> str | None:
             write(staged)
         if not this_task.is_chief():
             return None
+        sync(staged)  # so that its name can't reach the disk first
         replace(target, staged)
         return str(target)
     finally:

@@ -75,6 +75,22 @@ def test_a_failed_export_leaves_the_old_one(format: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("format", "files"), [("keras", ["model.keras"]), ("saved_model", ["saved_model.pb", "model"])]
+)
+def test_everything_is_on_the_disk_before_it_gets_its_name(
+    format: str, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a power failure could leave an empty file under that name."""
+    done = list[str]()
+    monkeypatch.setattr(os, "fsync", lambda fd: done.append(str(Path(f"/proc/self/fd/{fd}").readlink())))
+    monkeypatch.setattr(exporting, "replace", lambda old, new: done.append("replace"))
+    export(Model(), format=format)
+    staged = [Path(name).name for name in done]
+    assert staged.pop() == "replace"
+    assert [name if name == "saved_model.pb" else f"model{Path(name).suffix}" for name in staged] == files
+
+
+@pytest.mark.parametrize(
     ("task", "sizes", "writes", "keeps"),
     [
         ("worker:0", {"worker": 2}, True, True),
