@@ -282,7 +282,7 @@ def test_ps_job_connections_are_reset(lab: Callable[..., Lab]) -> None:
 def test_ps_job_a_step_is_cancelled() -> None:
     """An iterator whose `next` was under way is at its end from then on, endless as its data is; a new one works."""
     words = [sys.executable, str(CHILDREN / "facts_cancelled.py")]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=100)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=220)
     assert done.stdout.splitlines()[1:] == [  # the step that was cancelled may still have got its batch
         "next: OutOfRangeError True",
         "the one after: OutOfRangeError True",
