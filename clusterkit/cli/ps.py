@@ -16,6 +16,7 @@ def command(run: str | None, as_json: bool) -> None:
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
+    from clusterkit.views.naming import measured
 
     with exit_on_error():
         look = RunSnapshot(choose(run, finished=False))
@@ -28,5 +29,7 @@ def command(run: str | None, as_json: bool) -> None:
         return
     echo(tasks_table(rows, terminal_width()), nl=False)
     echo(f"{word.capitalize()}: {text}")
+    if look.status.metrics:
+        echo(f"Metrics: {measured(look.status.metrics)}")
     if dashboard is not None:
         echo(f"Dashboard: {dashboard}")

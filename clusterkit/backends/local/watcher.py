@@ -155,6 +155,7 @@ class Watcher:
             channel.pending, channel.attempt = event, event.attempt
             if first:
                 channel.ordinary = b'{"kind":"progress","attempt":%d,' % event.attempt
+            if first or line.startswith(b'{"kind":"metrics"'):  # those are rare, and no later report has them
                 self._pass_on(channel, now)
         elif event is not None:
             self._pass_on(channel, now)  # steps that were reported earlier come first

@@ -17,7 +17,10 @@ import time
 from _weakref import ref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clusterkit.task.patches.metrics import Metrics
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers
 REPORT_EVERY = 0.1  # seconds between two reports of `count`, at least: a write releases the interpreter lock
@@ -47,6 +50,7 @@ class Steps:
         self.finished = itertools.count(1)  # closures; thread-safe
         self.steps_per_closure = 1  # more with `steps_per_execution`
         self.is_testing = False  # `evaluate` or `predict` is running, whose closures are not steps
+        self.metrics: Metrics | None = None  # which are reported with the steps
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit
         self.thread_lives = _thread.allocate_lock()  # held by the thread
@@ -64,7 +68,11 @@ class Steps:
         """Report the newest step, unless it has been reported."""
         if self.step is not None and self.step != self.sent:
             self.sent, self.sent_at = self.step, time.monotonic()
-            self.send("progress", f'"step":{self.step}' + ("" if self.total is None else f',"total":{self.total}'))
+            self.send("progress", self.fields())
+
+    def fields(self) -> str:
+        """Return the newest step and the total as members of a JSON object."""
+        return f'"step":{self.step}' + ("" if self.total is None else f',"total":{self.total}')
 
     def send_phase(self, name: str, begun: bool) -> None:
         """Report the begin or end of an evaluation or a prediction, in which no steps are made."""
@@ -106,6 +114,8 @@ class Steps:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
+                if self.metrics is not None:
+                    self.metrics.send()
                 self.send_step()
         finally:
             self.thread_lives.release()
@@ -131,6 +141,8 @@ class Steps:
             self.thread_lives.acquire(timeout=END_WITHIN)
             if not self.coordinates:
                 self.read_optimizers()
+            if self.metrics is not None:
+                self.metrics.send(0.0)
             self.send_step()
 
     def begin_fit(self, model: Any) -> None:
@@ -227,12 +239,14 @@ def watch(module: Any, load: Any) -> None:
         after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
     before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
     load("task/patches/hook").watch(module, after, before)
+    load("task/patches/metrics").watch(module, load)  # afterwards, since they are reported with the steps
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
     """Patch Keras's callbacks to report the step that an evaluator has evaluated."""
     hook = load("task/patches/hook")
     hook.after(module.CallbackList, "on_test_end", lambda self, logs=None: steps.end_evaluation(self.model))
+    load("task/patches/metrics").watch_evaluations(module, load)
 
 
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
