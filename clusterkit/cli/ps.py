@@ -16,7 +16,6 @@ def command(run: str | None, as_json: bool) -> None:
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.system.procfs import Meter
     from clusterkit.views.listing import tasks_table
-    from clusterkit.views.naming import measured
 
     with exit_on_error():
         look = RunSnapshot(choose(run, finished=False))
@@ -24,12 +23,10 @@ def command(run: str | None, as_json: bool) -> None:
         dashboard = look.run.dashboard_address() if look.live else None
     word, text = look.now
     if as_json:
-        now = {"state": look.state, "now": word, "text": text}
+        now = {"state": look.state, "now": word, "text": text, "metrics": look.status.metrics}
         echo_json({"run_id": look.run.run_id, **now, "dashboard": dashboard, "tasks": rows})
         return
     echo(tasks_table(rows, terminal_width()), nl=False)
     echo(f"{word.capitalize()}: {text}")
-    if look.status.metrics:
-        echo(f"Metrics: {measured(look.status.metrics)}")
     if dashboard is not None:
         echo(f"Dashboard: {dashboard}")

@@ -96,7 +96,7 @@ def test_the_logs_of_batches_once_a_second_and_of_epochs_at_their_end(reports: R
     fit.on_epoch_begin(1)
     metrics.sent_at -= patch.EVERY
     fit.on_train_batch_end(0, {"loss": 0.25})
-    fit.on_epoch_end(1, {"loss": 0.125})  # at once after another, so it is kept
+    fit.on_epoch_end(1, {"loss": 0.125})  # at once after another, so it waits for the end
     assert told(reports) == [(1, {"loss": 3.0}), (3, {"loss": 0.5, "val_loss": None}), (4, {"loss": 0.25})]
     fit.on_train_end()
     assert told(reports) == [(4, {"loss": 0.125})]

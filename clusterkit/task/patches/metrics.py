@@ -25,34 +25,51 @@ class Metrics:
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.kept: dict[str, str] = {}  # numbers in JSON
-        self.sent_at = 0.0
+        self.sent_at = self.epoch_at = 0.0
+        self.late: Any = None  # the logs of the last epoch, if another one had just been reported
 
     def keep(self, metrics: Any) -> None:
         """Keep the scalars among these metrics for the next report."""
-        if isinstance(metrics, dict):
+        if isinstance(metrics, dict) and not self.steps.is_fork():
             named = [(name, value) for name, value in list(metrics.items())[:MOST] if is_name(name)]
             found = {name: number for name, value in named if (number := as_json(value)) is not None}
-            self.kept = dict(list({**self.kept, **found}.items())[-MOST:])
+            with self.steps.lock:
+                self.kept = dict(list({**self.kept, **found}.items())[-MOST:])
 
     def send(self, every: float = EVERY) -> None:
         """Report the metrics with the newest step, unless others were reported in the last `every` seconds."""
-        now, steps = time.monotonic(), self.steps
-        if self.kept and steps.step is not None and now - self.sent_at >= every:
-            kept, self.kept = self.kept, {}
-            steps.sent, steps.sent_at, self.sent_at = steps.step, now, now
-            members = ",".join(f'"{name}":{number}' for name, number in kept.items())
-            steps.send("metrics", f'{steps.fields()},"metrics":{{{members}}}')
+        if not self.kept or self.steps.is_fork():
+            return
+        with self.steps.lock:
+            now = time.monotonic()
+            if self.kept and self.steps.step is not None and now - self.sent_at >= every:
+                members = ",".join(f'"{name}":{number}' for name, number in self.kept.items())
+                self.kept, self.sent_at = {}, now
+                self.steps.report("metrics", f',"metrics":{{{members}}}')
+
+    def send_logs(self, logs: Any) -> None:
+        """Report the logs of `fit` now: the thread would report them with a later step."""
+        self.keep(logs)
+        self.send(0.0)
 
     def end_batch(self, logs: Any) -> None:
         """Report the logs of a batch once in a while. A coordinator's are not known before the epoch ends."""
         if self.steps.counted_at - self.sent_at >= EVERY and not self.steps.coordinates:
-            self.keep(logs)
-            self.send(0.0)
+            self.send_logs(logs)
 
     def end_epoch(self, logs: Any) -> None:
-        """Report what the epoch came to, with its validation."""
-        self.keep(logs)
-        self.send(EPOCH_EVERY)
+        """Report what the epoch came to, with its validation, unless epochs are very short."""
+        now = time.monotonic()
+        if now - self.epoch_at < EPOCH_EVERY:
+            self.late = logs
+        else:
+            self.late, self.epoch_at = None, now
+            self.send_logs(logs)
+
+    def end_fit(self) -> None:
+        """Report what the last epoch came to, if that is not done."""
+        self.send_logs(self.late)
+        self.late = None
 
     def summarize(self, name: Any, data: Any, *_: object, **__: object) -> None:
         """Keep a number that the program writes for TensorBoard, but not what Keras's callback writes."""
@@ -96,7 +113,7 @@ def watch(module: Any, load: Any) -> None:
     after = {
         "CallbackList.on_train_batch_end": lambda self, batch, logs=None: metrics.end_batch(logs),
         "CallbackList.on_epoch_end": lambda self, epoch, logs=None: metrics.end_epoch(logs),
-        "CallbackList.on_train_end": lambda self, logs=None: metrics.send(0.0),
+        "CallbackList.on_train_end": lambda self, logs=None: metrics.end_fit(),
     }
     load("task/patches/hook").watch(module, after, {})
 
@@ -104,12 +121,7 @@ def watch(module: Any, load: Any) -> None:
 def watch_evaluations(module: Any, load: Any) -> None:
     """Patch Keras's callbacks to report what an evaluator finds, with the step that it evaluated."""
     metrics = metrics_of(load)
-
-    def end(_: object, logs: Any = None) -> None:
-        metrics.keep(logs)
-        metrics.send(0.0)
-
-    load("task/patches/hook").after(module.CallbackList, "on_test_end", end)
+    load("task/patches/hook").after(module.CallbackList, "on_test_end", lambda self, logs=None: metrics.send_logs(logs))
 
 
 def watch_summaries(module: Any, load: Any) -> None:
