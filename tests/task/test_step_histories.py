@@ -108,6 +108,19 @@ def test_batches_are_counted_once_whenever_the_thread_reads(
     assert [report["step"] for report in told if report["kind"] == "metrics"][-1] <= expected
 
 
+def test_a_model_that_is_loaded_after_a_fit_makes_no_steps(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its optimizer may be read before it has its steps; those that it makes then are counted."""
+    monkeypatch.setattr(patch, "steps", Steps())
+    optimizer, loaded = Optimizer(), Optimizer()
+    patch.register(optimizer)
+    fitted(optimizer, 3, set())
+    patch.register(loaded)
+    for made, step in ((0, 3), (3, 3), (3, 3), (5, 5), (6, 6)):
+        loaded.made = made
+        patch.steps.read_optimizers()
+        assert patch.steps.step == step
+
+
 def test_a_report_has_the_step_that_it_is_noted_for(reports: Reports) -> None:
     """A step that is counted while a report is made is not left out, and not told twice."""
 

@@ -135,8 +135,8 @@ class Steps:
             self.thread_lives.release()
 
     def counts(self) -> Counts:
-        """Read the optimizers that still exist."""
-        return [(known, steps_of(optimizer)) for known in self.optimizers if (optimizer := known()) is not None]
+        """Read the optimizers that still exist and have steps."""
+        return [(known, count) for known in self.optimizers if (count := steps_of(known()))]
 
     def read_optimizers(self) -> None:
         """Set the step to the highest count of those that have made a step; after a `fit`, add what they have made."""
@@ -148,7 +148,7 @@ class Steps:
             if self.read is not before:  # a `fit` began meanwhile, and may be over
                 return
             self.read = counts
-            if self.fitted:  # an optimizer that is new here was perhaps loaded, and makes no steps
+            if self.fitted:  # the first count of an optimizer may have been loaded with it
                 made = max((count - count_of(known(), before, count) for known, count in counts), default=0)
                 self.step = (self.step or 0) + made
             elif moved := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
