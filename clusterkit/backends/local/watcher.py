@@ -171,7 +171,7 @@ class Watcher:
 
 
 def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
-    """Whether a line can be skipped: the next one is a step with as many metrics, and this is not the attempt's first."""
+    """Whether a line can be skipped: the next one is a step with as many metrics, and it is not the first one."""
     ordinary = channel.ordinary
     return (
         ordinary is not None
