@@ -23,7 +23,7 @@ def command(run: str | None, as_json: bool) -> None:
         dashboard = look.run.dashboard_address() if look.live else None
     word, text = look.now
     if as_json:
-        now = {"state": look.state, "now": word, "text": text}
+        now = {"state": look.state, "now": word, "text": text, "metrics": look.status.metrics}
         echo_json({"run_id": look.run.run_id, **now, "dashboard": dashboard, "tasks": rows})
         return
     echo(tasks_table(rows, terminal_width()), nl=False)

@@ -68,6 +68,7 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, color
     """The report of a finished run; of another one its tasks and its recoveries so far."""
     from clusterkit.views.goodput import goodput_lines
     from clusterkit.views.listing import tasks_table
+    from clusterkit.views.naming import measured
     from clusterkit.views.recoveries import recovery_lines
     from clusterkit.views.report import report
     from clusterkit.views.stragglers import straggler_lines
@@ -78,7 +79,8 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, color
     width = terminal_width()
     so_far = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
     slow = straggler_lines(recovered.stragglers)
-    table = "".join(f"{line}\n" for line in [*recovery_lines(recovered, width), *so_far, *slow])
+    metrics = [f"  metrics: {measured(look.status.metrics)}"] if look.status.metrics else []
+    table = "".join(f"{line}\n" for line in [*metrics, *recovery_lines(recovered, width), *so_far, *slow])
     head = f"The run {look.run.run_id} is {word}: {text} Everything of it is in {look.run.path}"
     return f"{head}\n{tasks_table(look.rows(None), width)}{table}"
 

@@ -129,11 +129,11 @@ class Ledger:
             self.run.trained = step
         if (status := self.run.current(task, attempt)) is None:
             return
-        status.progressed(wall, event)
+        is_new = status.progressed(wall, event)
         self.incidents.progressed(now, task, attempt, step)
         if trains:
             self.time.progressed(event)
-            self.pace.step(now, self.incidents)
+            self.pace.step(now, self.incidents, is_new)
 
     def _up(self, now: float, task: Task, attempt: int) -> None:
         if (status := self.run.current(task, attempt)) is not None:

@@ -28,9 +28,9 @@ class Pace:
         """Whether training has continued since the last pause began."""
         return self._steps >= WENT_ON
 
-    def step(self, now: float, incidents: Incidents) -> None:
-        """A training task reported a step."""
-        self.stepped, self.stall, self._steps = now, None, self._steps + 1
+    def step(self, now: float, incidents: Incidents, is_new: bool) -> None:
+        """A training task reported a step; a new one, or the same again with metrics."""
+        self.stepped, self.stall, self._steps = now, None, self._steps + is_new
         if self.failed is not None and not incidents.mending():
             self.failure = self.failed = None
 

@@ -14,6 +14,7 @@ from clusterkit.words.events import Straggling
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import ALIVE, Task, TaskState
 from clusterkit.words.outcome import Asked, Exit, RunResult
+from clusterkit.words.reports import metrics_of_first
 
 WINDOW = 30.0  # seconds of progress over which the speed is measured
 QUIET = 5.0  # seconds without a report after which the speed that is shown falls
@@ -41,7 +42,7 @@ class TaskStatus:
     last_exit: Exit | None = None
     step: int | None = None
     total: int | None = None  # steps at the end of the training, where the task has told
-    metrics: Mapping[str, float | str | None] = field(default_factory=dict)
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
     given_up: bool = False  # the job continues without it
     faults: Mapping[int, FaultAction] = field(default_factory=dict)  # those that are open, by their numbers
     reached: int | None = None  # the last step that was reported or resumed from since a process was spawned
@@ -82,14 +83,18 @@ class TaskStatus:
         self.resumed_step = self.straggling = self.debugger = None
         self.reports.clear()
 
-    def progressed(self, wall: float, event: ev.Progressed) -> None:
-        self.ready, self.step, self.reached, self.metrics = True, event.step, event.step, event.metrics
+    def progressed(self, wall: float, event: ev.Progressed) -> bool:
+        """Take in a report; return whether its step is new in this attempt."""
+        is_new = not self.reports or event.step != self.reports[-1][1]
+        self.ready, self.step, self.reached = True, event.step, event.step
+        self.metrics = event.added_to(self.metrics)
         self.total = self.total if event.total is None else event.total
         if self.reports and event.step < self.reports[-1][1]:  # a program may count each epoch's steps anew
             self.reports.clear()
         self.reports.append((wall, event.step))
         while wall - self.reports[0][0] > WINDOW and len(self.reports) > 2:
             self.reports.popleft()
+        return is_new
 
     def exited(self, exit_: Exit) -> None:
         self.last_exit, self.paused = replace(exit_, asked=self.asked), False
@@ -140,6 +145,11 @@ class RunStatus:
         """How many steps there will be in all, as the tasks told; None if none did, or there are more already."""
         total = max((status.total for status in self.tasks.values() if status.total is not None), default=None)
         return None if total is None or (self.step or 0) > total else total
+
+    @property
+    def metrics(self) -> Mapping[str, float | None]:
+        """The newest metrics of the first task that has any."""
+        return metrics_of_first({task: of.metrics for task, of in self.tasks.items()})
 
     @property
     def pids(self) -> dict[Task, int]:

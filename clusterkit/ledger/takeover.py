@@ -24,6 +24,7 @@ def before_of(ledger: Ledger) -> Before:
         restarts=run.restarts,
         checkpoint=run.checkpoint or run.found,
         step=run.trained,
+        metrics={task: of.metrics for task, of in run.tasks.items()},
         faults={fault.event.fault for fault in ledger.faults.known.values()},
         open=dict(ledger.faults.open),
         injected=max(ledger.faults.known, default=0),
@@ -54,6 +55,7 @@ def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | 
         duration=before.last - before.began,
         checkpoint=None if before.checkpoint is None else before.checkpoint[1],
         lost=True,
+        metrics=ledger.run.metrics,
     )
 
 

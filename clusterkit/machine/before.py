@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from clusterkit.words.events import FaultInjected
@@ -24,6 +25,7 @@ class Before:
     | newest | the newest attempt of each task |
     | ended, live | attempts that are over; and those that were not when the journal ended, as far as they are known |
     | faults, open, injected | the texts of injected faults, the faults not healed, and the highest number of a fault |
+    | metrics | the newest of each task |
     | done | the task whose success was the job's |
     | stopped | why the run was being ended for good |
     | result | how it was ended, or suspended, in the last allocation |
@@ -39,6 +41,7 @@ class Before:
     restarts: int = 0
     checkpoint: tuple[int, str] | None = None
     step: int | None = None
+    metrics: dict[Task, Mapping[str, float | None]] = field(default_factory=dict)
     faults: set[str] = field(default_factory=set)
     open: dict[int, FaultInjected] = field(default_factory=dict)
     injected: int = 0

@@ -102,6 +102,7 @@ class ClusterState:
         self.progress_at: float | None = None
         self.stepped_at: float | None = None  # when training last made a new step
         self.newest_checkpoint = before.checkpoint
+        self.metrics = dict(before.metrics)  # the newest of each task
         self.problem = ""  # why the program's files can't run as they are now
         self.waiting = False  # the job failed, and waits for a change of its program: no task is alive for long
         self.known: tuple[Task, ...] = ()  # workers that were given up before the leader started

@@ -26,6 +26,7 @@ from clusterkit.words.outcome import (
     RunResult,
     RunState,
 )
+from clusterkit.words.reports import metrics_of_first
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +211,7 @@ class Ending:
             lost=verdict.lost,
             given_up=self.state.job.given_up,
             undistributed=self.undistributed(),
+            metrics=metrics_of_first(self.state.metrics),
         )
 
 

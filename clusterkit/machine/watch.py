@@ -100,6 +100,7 @@ class Watch:
             if record.resumed_step is None:
                 self._check_resumption(record, event.step)
         said_before, record.last_step = record.last_step, event.step
+        self.state.metrics[record.task] = event.added_to(self.state.metrics.get(record.task, {}))
         if record.task.type is TaskType.EVALUATOR:  # it continues while training stands still
             self.ending.evaluator_reported(record)
             return

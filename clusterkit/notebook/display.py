@@ -9,6 +9,7 @@ from IPython.core.getipython import get_ipython
 from IPython.display import display
 
 from clusterkit.cli.looking import RunSnapshot
+from clusterkit.notebook.curve import LossCurve
 from clusterkit.notebook.output import CellOutput
 from clusterkit.notebook.page import panes, tabs
 from clusterkit.views.statusline import status_line
@@ -21,6 +22,7 @@ class Display:
 
     def __init__(self, run_id: str) -> None:
         self._key = f"clusterkit-{run_id}".replace(".", "-")
+        self._curve = LossCurve()
         self._shown: Mapping[str, str] | None = None
         self._replaces = hasattr(get_ipython(), "kernel")  # IPython in a terminal prints each update
 
@@ -32,7 +34,9 @@ class Display:
             return
         if not (over or self._replaces):
             return
-        content = panes(self._key, output, "" if over and output.report else _status(look))
+        self._curve.add(look.status.step, look.status.metrics)
+        status = [self._curve.line(), "" if over and output.report else _status(look)]
+        content = panes(self._key, output, "\n".join(filter(None, status)))
         if content == self._shown:
             return
         if self._shown is None:

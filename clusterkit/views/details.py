@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from clusterkit.text.durations import shown
+from clusterkit.views.naming import measured
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RoleKind, signal_name
@@ -29,7 +30,7 @@ def detail(event: ev.Event) -> str | None:
             last = f" Its last exception: {exception}" if exception else ""
             return f"The output of {task} is complete (attempt {attempt}).{last}"
         case ev.Progressed(task, _, step, metrics):
-            return f"{task} reports step {step}{_of_metrics(metrics)}."
+            return f"{task} reports step {step}{f': {told}' if (told := measured(metrics, len(metrics))) else ''}."
         case ev.Resumed(task, _, step):
             return f"{task} begins at step {step}."
         case ev.Ready(task):
@@ -111,8 +112,3 @@ def _of_sweep(event: ev.Swept) -> str:
     else:
         what = f"Nothing of {event.task} is left"
     return f"{what} (attempt {event.attempt})."
-
-
-def _of_metrics(metrics: Mapping[str, float | None]) -> str:
-    told = [f"{name} {'not a number' if value is None else f'{value:g}'}" for name, value in metrics.items()]
-    return ": " + ", ".join(told) if told else ""

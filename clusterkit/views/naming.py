@@ -1,8 +1,8 @@
-"""Names in a sentence: of many tasks or hosts it has the first ones, and how many more there are; and of failures."""
+"""Names in a sentence: of many tasks or hosts it has the first ones, and how many more there are; failures, metrics."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
@@ -19,6 +19,17 @@ def named(items: Sequence[object]) -> str:
 def few(names: list[str], what: str = "") -> list[str]:
     """The names; of many the first ones, and how many more there are."""
     return names if len(names) <= MOST else [*names[:SHOWN], f"{len(names) - SHOWN} more {what}".strip()]
+
+
+def measured(metrics: Mapping[str, float | None], most: int = SHOWN) -> str:
+    """The first metrics, the loss before others: `loss 0.3125, accuracy 0.9`; empty if there are none."""
+    ordered = sorted(metrics, key=lambda name: name != "loss")[:most]
+    return printable(", ".join(f"{name} {number(metrics[name])}" for name in ordered))
+
+
+def number(value: float | None) -> str:
+    """`0.3125`."""
+    return "not a number" if value is None else f"{value:.4g}"
 
 
 def failed(failure: Failure) -> str:

@@ -11,7 +11,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
 from clusterkit.views.goodput import goodput_lines
-from clusterkit.views.naming import all_failed, failed
+from clusterkit.views.naming import all_failed, failed, measured
 from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
@@ -52,6 +52,8 @@ def report(
         without = f". The job continued without {'it' if len(gone) == 1 else 'them'}."
         lines.append([("  ", ()), (f"Given up: {', '.join(map(str, gone))}", (_BOLD,)), (without, ())])
     lines += _tasks(result.attempts, columns)
+    if result.metrics:
+        lines.append([(f"  metrics: {measured(result.metrics)}", ())])
     if recovered is not None:
         lines += _recoveries(result, recovered, columns)
     if isinstance(recovered, Account) and recovered.goodput is not None:

@@ -8,10 +8,11 @@ from clusterkit.ledger.status import QUIET, RunStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
-from clusterkit.views.naming import failed, named
+from clusterkit.views.naming import failed, measured, named
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
+FEW = 3  # metrics that are named
 MISSED = 4.0  # usual intervals between steps without one, after which that is said
 
 
@@ -82,6 +83,8 @@ def _training(found: Situation, run: RunStatus, wall: float, now: float) -> str:
         parts.append(f"{speed:.1f} steps/s")
     if speed and run.total is not None and run.step is not None and run.total > run.step:
         parts.append(f"{shown((run.total - run.step) / speed)} left")
+    if run.metrics:
+        parts.append(measured(run.metrics, FEW))
     text = ", ".join(parts)
     if slow and found.stepped is not None:
         text += f"; no step for {shown(now - found.stepped)}"

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping
 from clusterkit.ledger.status import RunPhase, RunStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, columns, fitted
+from clusterkit.views.naming import measured
 from clusterkit.views.narrate import waiting
 from clusterkit.words.model import number_of
 
 BAR = (10, 40)  # columns, at least and at most
-DROPPED = ("time", "speed", "restarts", "bar", "steps")  # in this order, where there is no room for all
+DROPPED = ("time", "speed", "metric", "restarts", "bar", "steps")  # in this order, where there is no room for all
 
 _GAP = " · "
 _DONE, _LEFT = "━", "─"
@@ -61,6 +62,8 @@ def _parts(status: RunStatus, now: float) -> dict[str, str]:
         parts["bar"] = f" {100 * step // total:>3}%"
     if speed is not None:
         parts["speed"] = f"{speed:.1f} steps/s"
+    if status.metrics:
+        parts["metric"] = measured(status.metrics, 1)
     if status.restarts:
         parts["restarts"] = number_of("restart", status.restarts)
     if status.began is not None:

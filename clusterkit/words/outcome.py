@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from clusterkit.words.distribution import Undistributed
@@ -180,7 +181,8 @@ class RunResult:
     that had no effect; if the job succeeded nevertheless, they make `exit_code` 3. `explanations` say why the run
     failed and what to do, the most specific first, which `finding` has as a text. `lost`: something other than the run
     ended its supervisor. `given_up` are the workers that it continued without. `undistributed` are tasks that each
-    trained alone although they have peers.
+    trained alone although they have peers. `metrics` are the last ones of the first task that had any; None for NaN and
+    infinities.
     """
 
     state: RunState
@@ -203,6 +205,7 @@ class RunResult:
     undistributed: Undistributed | None = None
     usage_error: bool = False
     explanations: tuple[Explanation, ...] = ()
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def word(self) -> str:

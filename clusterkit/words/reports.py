@@ -66,6 +66,7 @@ class Vitals:
     pace: Pace | None = None
 
 
+MOST_METRICS = 100  # of a task
 EDITOR = "an editor"  # what debugs the task, if it is not at a prompt
 
 
@@ -78,6 +79,18 @@ class Progressed(Tagged):
     step: int
     metrics: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
     total: int | None = None
+
+    def added_to(self, before: Mapping[str, float | None]) -> Mapping[str, float | None]:
+        """The newest value of each metric, given those before: a report need not have all. The last ones, if many."""
+        if not self.metrics:
+            return before
+        older = {name: value for name, value in before.items() if name not in self.metrics}
+        return dict([*older.items(), *self.metrics.items()][-MOST_METRICS:])
+
+
+def metrics_of_first(tasks: Mapping[Task, Mapping[str, float | None]]) -> Mapping[str, float | None]:
+    """The metrics of the first task that has any: the chief before the workers, and an evaluator last."""
+    return next((metrics for _, metrics in sorted(tasks.items()) if metrics), {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ HOSTILE: st.SearchStrategy[Any] = (
 NEARLY = st.fixed_dictionaries(
     {
         "kind": st.sampled_from(
-            ["progress", "checkpoint", "resumed", "phase", "profiled", "ready", "end", "strategy", "moment"]
+            ["progress", "metrics", "checkpoint", "resumed", "phase", "profiled", "ready", "end", "strategy", "moment"]
         ),
         "attempt": st.just(1) | HOSTILE,
     },

@@ -120,6 +120,22 @@ def test_what_makes_no_steps_is_reported_with_its_begin_and_its_end(line: str, e
     assert parse_report(WORKER, line.encode()) == event
 
 
+def test_metrics_are_not_lost_with_the_report_that_had_them(pipe: Pipe) -> None:
+    """What only the end of an epoch has is passed on with the next step; and what a runtime reports, at once."""
+    pipe.watcher._every = FOR_GOOD
+    of, ready = '{"kind":"%s","attempt":%d,"step":%d,"metrics":{%s}}', '{"kind":"ready","attempt":1}'
+    batch, epoch = '"loss":0.5', '"loss":0.25,"val_loss":1.0'
+    steps = [of % ("progress", 1, 3, batch), of % ("progress", 1, 3, epoch), of % ("progress", 1, 4, batch), step(5)]
+    pipe.report(step(1), *steps, ready, of % ("metrics", 1, 6, epoch), step(7), of % ("progress", 2, 2, batch))
+    assert [pipe.next() for _ in range(5)] == [
+        Progressed(WORKER, 1, 1),
+        Progressed(WORKER, 1, 5, {"loss": 0.5, "val_loss": 1.0}),
+        Ready(WORKER, 1),
+        Progressed(WORKER, 1, 6, {"loss": 0.25, "val_loss": 1.0}),
+        Progressed(WORKER, 2, 2, {"loss": 0.5}),
+    ]
+
+
 def test_steps_that_others_overtake_are_not_even_read(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> None:
     """Eight tasks that report a hundred times a second cost the supervisor a few lines a second."""
     parsed: list[bytes] = []

@@ -69,6 +69,14 @@ def test_a_cell_is_the_program(kernel: Kernel, tmp_path: Path) -> None:
     assert "\x1b" not in str(cell.outputs)
 
 
+def test_the_loss_is_a_curve_above_the_report(kernel: Kernel) -> None:
+    """From the first value to the last one, which the report has, too."""
+    cell = kernel.run(f"%cluster up --workers 1 {CHILDREN / 'roles.py'} --steps 30 --step-time 0.1")
+    assert not cell.failed
+    assert re.search(r"\nloss 1 █[▁-█]*▁ 0\.03333\n", cell.text)
+    assert "metrics: loss 0.03333" in cell.text
+
+
 def test_a_failure_fails_the_cell_in_one_line(kernel: Kernel) -> None:
     """The report has the line of the cell; the cell's own error has no traceback, and `Run all` stops."""
     cell = kernel.run("%%cluster --workers 2 --restart never\n\nraise ValueError('broken')")

@@ -43,6 +43,14 @@ def training() -> Told:
     return told
 
 
+def measured() -> Told:
+    """The worker's runtime has seen its loss."""
+    told = training()
+    metrics = {"accuracy": 0.9, "loss": 0.5, "auc": None, "precision": 0.25}
+    told._observe(ev.Progressed(task("worker:0"), 1, 35, metrics), told.run.now)
+    return told
+
+
 def quiet() -> Told:
     """Nobody has warned of a stall yet."""
     told = training()
@@ -134,6 +142,7 @@ def lost() -> Told:
 RUNS: dict[Callable[[], Told], tuple[bool, str, tuple[str, ...]]] = {
     starting: (True, "starting", ("Every task is up; no step has been reported",)),
     training: (True, "training", ("Step 35", "steps/s")),
+    measured: (True, "training", ("Step 35", "steps/s, loss 0.5, accuracy 0.9, auc not a number.")),
     quiet: (True, "training", ("Step 35; no step for 11 s",)),
     stalled: (True, "stalled", ("No step for 1 min 2 s", "at step 30", "worker:1 hangs in the kernel")),
     paused: (True, "paused", ("worker:1 is paused for 2.0 s", "at step 30", "training waits")),

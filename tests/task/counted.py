@@ -49,7 +49,7 @@ def callbacks(model: Any = None, params: Any = None, watch: Callable[..., None] 
 
     for name in ("train_begin", "train_end", "test_begin", "test_end", "predict_begin", "predict_end"):
         setattr(CallbackList, f"on_{name}", lambda self, logs=None: "result")
-    for name in ("epoch_begin", "train_batch_end"):
+    for name in ("epoch_begin", "epoch_end", "train_batch_end"):
         setattr(CallbackList, f"on_{name}", lambda self, index, logs=None: "result")
     watch(SimpleNamespace(CallbackList=CallbackList), load)
     return CallbackList()

@@ -55,7 +55,7 @@ def test_every_event_is_a_sentence(event: ev.Event) -> None:
         (ev.Progressed(WORKER, 1, 5), "worker:1 reports step 5."),
         (
             ev.Progressed(WORKER, 1, 5, {"loss": 0.123456789, "accuracy": None}),
-            "worker:1 reports step 5: loss 0.123457, accuracy not a number.",
+            "worker:1 reports step 5: loss 0.1235, accuracy not a number.",
         ),
         (ev.Resumed(CHIEF, 1, 0, None), "chief:0 begins at step 0."),
         (ev.Ready(PS, 1), "ps:0 is ready."),

@@ -10,7 +10,7 @@ from clusterkit.words import reports as ev
 from clusterkit.words.distribution import Training
 from clusterkit.words.faults import Phase
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.reports import Stage
+from clusterkit.words.reports import MOST_METRICS, Stage
 
 Report = (
     ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
@@ -22,7 +22,6 @@ MOST = 1 << 63  # steps, attempts and requests are below it
 LONGEST_PATH = 4096  # characters; the kernel's own limit, in bytes
 LONGEST_NAME = 100  # characters of a phase's name, or a metric's
 LONGEST_REASON = 1000
-MOST_METRICS = 100
 MOST_WORKERS = 1000
 MOST_STRATEGIES = 8
 
@@ -40,7 +39,7 @@ def parse_report(task: Task, line: bytes) -> Report | None:
 
 def _report(task: Task, message: dict[str, Any]) -> Report | None:
     kind, attempt = message["kind"], _count(message["attempt"])
-    if kind == "progress":
+    if kind in ("progress", "metrics"):
         metrics = _metrics(message.get("metrics", {}))
         return ev.Progressed(task, attempt, _count(message["step"]), metrics, _count_or_none(message, "total"))
     if kind == "checkpoint":

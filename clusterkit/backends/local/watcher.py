@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 
 from clusterkit.backends.local.family import AttemptProcess
@@ -152,9 +152,13 @@ class Watcher:
         event = parse_report(channel.task, line)
         if isinstance(event, Progressed):
             first = event.attempt != channel.attempt
+            overtaken = None if first else channel.pending
+            if overtaken is not None and not overtaken.metrics.keys() <= event.metrics.keys():
+                event = replace(event, metrics=event.added_to(overtaken.metrics))
             channel.pending, channel.attempt = event, event.attempt
             if first:
                 channel.ordinary = b'{"kind":"progress","attempt":%d,' % event.attempt
+            if first or line.startswith(b'{"kind":"metrics"'):  # those are rare, and no later report has them
                 self._pass_on(channel, now)
         elif event is not None:
             self._pass_on(channel, now)  # steps that were reported earlier come first
@@ -167,6 +171,11 @@ class Watcher:
 
 
 def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
-    """Whether a line can be skipped: both it and the next line report steps, and it is not the attempt's first."""
+    """Whether a line can be skipped: the next one is a step with as many metrics, and it is not the first one."""
     ordinary = channel.ordinary
-    return ordinary is not None and line.startswith(ordinary) and following.startswith(ordinary)
+    return (
+        ordinary is not None
+        and line.startswith(ordinary)
+        and following.startswith(ordinary)
+        and line.count(b'":') <= following.count(b'":')
+    )

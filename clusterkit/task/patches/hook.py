@@ -78,7 +78,11 @@ PATCHES = {
         f"{DISTRIBUTE}.failure_handling.failure_handling": ("sigterm", "watch_tensorflow"),
         f"{DISTRIBUTE}.failure_handling.preemption_watcher": ("sigterm", "watch_tensorflow"),
     },
-    "steps": dict.fromkeys((*CALLBACKS, *OPTIMIZERS, COORDINATOR), ("steps", "watch")),
+    "steps": {
+        **dict.fromkeys((*CALLBACKS, *OPTIMIZERS, COORDINATOR), ("steps", "watch")),
+        "tensorflow._api.v2.summary": ("metrics", "watch_summaries"),
+        f"{DISTRIBUTE}.coordinator.values": ("metrics", "watch_fetches"),
+    },
     "evaluations": dict.fromkeys(CALLBACKS, ("steps", "watch_evaluations")),
     "stages": {
         "tensorflow": ("stages", "watch_import"),

@@ -3,7 +3,8 @@
 Loaded by path: standard library only, and no module that entry.py has not imported. It sends the same reports as
 `clusterkit.training.report`, until the program calls that. Training never waits for it: the batches of `fit` and
 closures are counted in Python, and for other loops a thread reads the `iterations` of optimizers. With a coordinator
-they are read only once, before its first closure: they are on a parameter server, which can hang.
+they are read only once, before its first closure: they are on a parameter server, which can hang. A step has one
+counter at a time: once a batch of `fit` is counted the thread reads nothing, since optimizers are ahead of callbacks.
 """
 
 from __future__ import annotations
@@ -17,7 +18,13 @@ import time
 from _weakref import ref
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clusterkit.task.patches.metrics import Metrics
+
+Counts = list[tuple[Callable[[], Any], int]]  # of optimizers, by weak references
+NONE = type(None)  # called, it makes None as a weak reference to what is gone
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers
 REPORT_EVERY = 0.1  # seconds between two reports of `count`, at least: a write releases the interpreter lock
@@ -31,22 +38,26 @@ class Steps:
         self.pid = os.getpid()
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
-        self.lock = _thread.RLock()  # for a coordinator's threads; a signal handler may take it again
+        self.lock = _thread.RLock()  # for what several threads do; a signal handler may take it again
         self.step: int | None = None  # the newest
         self.sent: int | None = None  # the last that was reported
         self.counted_at = self.sent_at = 0.0
+        self.fit: Callable[[], Any] = NONE  # a weak reference to the callbacks of the `fit` that is running
+        self.counted = 0  # the step by the batches of `fit`, whatever the thread reads
         self.batch = -1  # the last one of this epoch of `fit`
         self.left: int | None = None  # steps from the beginning of this epoch to the end of `fit`, if Keras knows
         self.epoch_began: int | None = None  # the step at which this epoch began
         self.total: int | None = None  # steps at the end of `fit`
         self.optimizers: list[Callable[[], Any]] = []  # weak references
         self.fitted: list[Callable[[], Any]] = []  # weak references to the optimizers that `fit` has used
-        self.read: dict[int, int] = {}  # the last count of each optimizer, by its id
+        self.read: Counts = []  # the last counts
+        self.shown: Counts = []  # the one that was the step before the first `fit`
         self.coordinates = False  # whether the program has a coordinator
         self.base: int | None = None  # the step at which the coordinator began
         self.finished = itertools.count(1)  # closures; thread-safe
         self.steps_per_closure = 1  # more with `steps_per_execution`
         self.is_testing = False  # `evaluate` or `predict` is running, whose closures are not steps
+        self.metrics: Metrics | None = None  # which are reported with the steps
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit
         self.thread_lives = _thread.allocate_lock()  # held by the thread
@@ -62,9 +73,20 @@ class Steps:
 
     def send_step(self) -> None:
         """Report the newest step, unless it has been reported."""
-        if self.step is not None and self.step != self.sent:
-            self.sent, self.sent_at = self.step, time.monotonic()
-            self.send("progress", f'"step":{self.step}' + ("" if self.total is None else f',"total":{self.total}'))
+        if not self.is_fork():
+            with self.lock:
+                if self.step is not None and self.step != self.sent:
+                    self.report("progress")
+
+    def report(self, kind: str, more: str = "") -> None:
+        """Report the newest step, with more members of a JSON object; under the lock, to keep reports in order."""
+        self.sent, self.sent_at = self.step, time.monotonic()
+        total = "" if self.total is None else f',"total":{self.total}'
+        self.send(kind, f'"step":{self.sent}{total}{more}')
+
+    def is_fork(self) -> bool:
+        """Whether this is a fork of the task's process, where the lock may be a copy that nobody releases."""
+        return os.getpid() != self.pid
 
     def send_phase(self, name: str, begun: bool) -> None:
         """Report the begin or end of an evaluation or a prediction, in which no steps are made."""
@@ -78,7 +100,7 @@ class Steps:
 
     def write(self, kind: str, fields: str) -> None:
         """Write a report, unless this is a fork of the task's process. Keeps no descriptor open."""
-        if self.path is None or os.getpid() != self.pid:
+        if self.path is None or self.is_fork():
             return
         with suppress(OSError):  # the pipe is full or the supervisor is gone, which must not stop the training
             pipe = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -93,7 +115,7 @@ class Steps:
             if self.has_thread:
                 return
             self.has_thread = True
-        if self.path is not None and os.getpid() == self.pid:
+        if self.path is not None and not self.is_fork():
             self.end_requested.acquire()
             self.thread_lives.acquire()
             # Why not `threading`: the program would see the thread there.
@@ -106,31 +128,42 @@ class Steps:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
+                if self.metrics is not None:
+                    self.metrics.send()
                 self.send_step()
         finally:
             self.thread_lives.release()
 
-    def living(self) -> list[Any]:
-        """Return the optimizers that still exist."""
-        return [optimizer for made in self.optimizers if (optimizer := made()) is not None]
+    def counts(self) -> Counts:
+        """Read the optimizers that still exist and have steps."""
+        return [(known, count) for known in self.optimizers if (count := steps_of(known()))]
 
     def read_optimizers(self) -> None:
-        """Set the step to the highest count of the optimizers that have made a step since the last read."""
-        if uses_training():
+        """Set the step to the highest count of those that have made a step; after a `fit`, add what they have made."""
+        before = self.read
+        if uses_training() or self.fit() is not None:
             return
-        counts = {id(optimizer): steps_of(optimizer) for optimizer in self.living()}
-        moved = [count for key, count in counts.items() if count != self.read.get(key, 0)]
-        self.read = counts
-        if moved:
-            self.step = max(moved)
+        counts = self.counts()
+        with self.lock:
+            if self.read is not before:  # a `fit` began meanwhile, and may be over
+                return
+            self.read = counts
+            if self.fitted:  # the first count of an optimizer may have been loaded with it
+                made = max((count - count_of(known(), before, count) for known, count in counts), default=0)
+                self.step = (self.step or 0) + made
+            elif moved := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
+                self.shown = [max(moved, key=lambda one: one[1])]
+                self.step = self.shown[0][1]
 
     def end(self) -> None:
         """End the thread at exit, since it would crash in TensorFlow's code while the interpreter shuts down."""
-        if os.getpid() == self.pid:
+        if not self.is_fork():
             self.end_requested.release()
             self.thread_lives.acquire(timeout=END_WITHIN)
             if not self.coordinates:
                 self.read_optimizers()
+            if self.metrics is not None:
+                self.metrics.send(0.0)
             self.send_step()
 
     def begin_fit(self, model: Any) -> None:
@@ -139,10 +172,20 @@ class Steps:
         if self.coordinates:
             return
         optimizer = getattr(model, "optimizer", None)
-        is_known = any(made() is optimizer for made in self.fitted)
-        self.step = (self.step or 0) + (0 if is_known else steps_of(optimizer))
-        if not is_known and optimizer is not None:
-            self.fitted.append(ref(optimizer))
+        made, new = steps_of(optimizer), [] if optimizer is None else [ref(optimizer)]
+        with self.lock:
+            if not any(known() is optimizer for known in self.fitted):
+                self.step = (self.step or 0) + made - count_of(optimizer, self.shown, 0)
+                self.fitted += new
+            self.counted, self.read = self.step or 0, [*((known, made) for known in new), *self.read]
+
+    def end_fit(self) -> None:
+        """Have the optimizers read again, for what they will have made since now."""
+        if not self.coordinates:
+            counts = self.counts()
+            with self.lock:
+                self.read, self.fit = counts, NONE
+        self.send_step()
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
         """Record how many steps are left. If Keras does not know, an epoch has as many as the one before it."""
@@ -162,13 +205,17 @@ class Steps:
         if self.total is None and self.left is not None:
             self.total = step + self.left
 
-    def end_batch(self, batch: int) -> None:
+    def end_batch(self, callbacks: Any, batch: int) -> None:
         """Count the batches of the epoch up to this one; with `steps_per_execution` there are several at once."""
-        made, self.batch = max(batch - self.batch, 1), batch
+        made, is_first, self.batch = max(batch - self.batch, 1), self.batch < 0, batch
         if self.coordinates:  # the batches are only scheduled
             self.steps_per_closure = made
         else:
-            self.count((self.step or 0) + made)
+            if is_first:
+                with self.lock:
+                    self.fit, self.read = ref(callbacks), []
+            self.counted += made
+            self.count(self.counted)
 
     def end_evaluation(self, model: Any) -> None:
         """Report the step of the weights that an evaluator has evaluated, from its restored optimizer."""
@@ -179,7 +226,7 @@ class Steps:
     def begin_closures(self) -> None:
         """Before the coordinator schedules its first closure, read the step at which it begins."""
         if self.base is None:
-            self.base = max((steps_of(optimizer) for optimizer in self.living()), default=0)
+            self.base = max((count for _, count in self.counts()), default=0)
 
     def end_closure(self) -> None:
         """Count a closure that was executed."""
@@ -187,6 +234,11 @@ class Steps:
             self.begin_total(self.step or self.base or 0)
             with self.lock:  # several threads finish closures; the newest step is the highest
                 self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
+
+
+def count_of(optimizer: Any, counts: Counts, default: int) -> int:
+    """Return the count of an optimizer, or the default if it is not among these."""
+    return next((count for known, count in counts if known() is optimizer), default)
 
 
 steps = Steps()
@@ -216,8 +268,8 @@ def watch(module: Any, load: Any) -> None:
         "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: steps.begin_epoch(
             epoch, getattr(self, "params", None)
         ),
-        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: steps.end_batch(batch),
-        "CallbackList.on_train_end": lambda self, logs=None: steps.send_step(),
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: steps.end_batch(self, batch),
+        "CallbackList.on_train_end": lambda self, logs=None: steps.end_fit(),
         "_CoordinatedClosureQueue.mark_finished": lambda queue: steps.end_closure(),
         "ClusterCoordinator.__init__": lambda self, *args, **kwargs: setattr(steps, "coordinates", True),
         **{f"{kind}.__init__": register for kind in ("BaseOptimizer", "_BaseOptimizer", "OptimizerV2")},
@@ -227,17 +279,19 @@ def watch(module: Any, load: Any) -> None:
         after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
     before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
     load("task/patches/hook").watch(module, after, before)
+    load("task/patches/metrics").watch(module, load)  # afterwards, since they are reported with the steps
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
     """Patch Keras's callbacks to report the step that an evaluator has evaluated."""
     hook = load("task/patches/hook")
     hook.after(module.CallbackList, "on_test_end", lambda self, logs=None: steps.end_evaluation(self.model))
+    load("task/patches/metrics").watch_evaluations(module, load)
 
 
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
     """Keep a weak reference to an optimizer that the program creates."""
-    if not any(known is optimizer for known in steps.living()):
+    if not any(made() is optimizer for made in steps.optimizers):
         steps.optimizers.append(ref(optimizer))
     if not steps.has_thread:
         steps.start_thread()

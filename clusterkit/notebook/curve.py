@@ -1,0 +1,46 @@
+"""The loss of a run as a curve in one line of text, which every front end can show."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+from clusterkit.views.naming import number
+
+BARS = "▁▂▃▄▅▆▇█"
+COLUMNS = 60
+MOST = 8 * COLUMNS  # points that are kept
+
+
+class LossCurve:
+    """Takes the newest metrics of a run again and again, and keeps a bounded number of points."""
+
+    def __init__(self) -> None:
+        self._name: str | None = None
+        self._points: list[tuple[int, float]] = []
+
+    def add(self, step: int | None, metrics: Mapping[str, float | None]) -> None:
+        """Take the loss at this step, or if there is none the first metric. A step that is made again counts anew."""
+        if self._name is None:
+            self._name = "loss" if "loss" in metrics else next(iter(metrics), None)
+        value = None if self._name is None else metrics.get(self._name)
+        if step is None or value is None or (self._points and self._points[-1] == (step, value)):
+            return
+        while self._points and self._points[-1][0] >= step:
+            self._points.pop()
+        self._points.append((step, float(value)))
+        if len(self._points) > MOST:
+            del self._points[1:-1:2]
+
+    def line(self) -> str:
+        """The curve between its first and its last value: `loss 2.31 █▅▃▂▁ 0.04`; empty if there is only one."""
+        if len(self._points) < 2:
+            return ""
+        steps, values = zip(*self._points, strict=True)
+        columns = min(COLUMNS, len(steps))
+        at = [steps[0] + (steps[-1] - steps[0]) * column // (columns - 1) for column in range(columns)]
+        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # whose difference is finite
+        least = min(shown)
+        height = (max(shown) - least) or 1.0
+        bars = "".join(BARS[int((value - least) / height * (len(BARS) - 1))] for value in shown)
+        return f"{self._name} {number(values[0])} {bars} {number(values[-1])}"

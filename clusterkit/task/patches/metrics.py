@@ -1,0 +1,141 @@
+"""Reports metrics of a program that reports none: Keras's logs, `tf.summary.scalar`, and what closures return.
+
+Loaded by path: standard library only, and no module that entry.py has not imported. Nothing is traced or computed for
+a report. The logs of a batch may still be on a device, so they are read once a second; those of epochs, each time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clusterkit.task.patches.steps import Steps
+
+EVERY = 1.0  # seconds between two reports, at least
+EPOCH_EVERY = 0.1  # and at the ends of epochs
+MOST, LONGEST_NAME = 30, 100  # metrics, and bytes: a report fits into one atomic write
+FRAMEWORKS = frozenset({"keras", "tf_keras"})
+
+
+class Metrics:
+    """Keeps the newest metrics until they are reported."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.kept: dict[str, str] = {}  # numbers in JSON
+        self.sent_at = self.epoch_at = 0.0
+        self.late: Any = None  # the logs of the last epoch, if another one had just been reported
+
+    def keep(self, metrics: Any) -> None:
+        """Keep the scalars among these metrics for the next report."""
+        if isinstance(metrics, dict) and not self.steps.is_fork():
+            named = [(name, value) for name, value in list(metrics.items())[:MOST] if is_name(name)]
+            found = {name: number for name, value in named if (number := as_json(value)) is not None}
+            with self.steps.lock:
+                self.kept = dict(list({**self.kept, **found}.items())[-MOST:])
+
+    def send(self, every: float = EVERY) -> None:
+        """Report the metrics with the newest step, unless others were reported in the last `every` seconds."""
+        if not self.kept or self.steps.is_fork():
+            return
+        with self.steps.lock:
+            now = time.monotonic()
+            if self.kept and self.steps.step is not None and now - self.sent_at >= every:
+                members = ",".join(f'"{name}":{number}' for name, number in self.kept.items())
+                self.kept, self.sent_at = {}, now
+                self.steps.report("metrics", f',"metrics":{{{members}}}')
+
+    def send_logs(self, logs: Any) -> None:
+        """Report the logs of `fit` now: the thread would report them with a later step."""
+        self.keep(logs)
+        self.send(0.0)
+
+    def end_batch(self, logs: Any) -> None:
+        """Report the logs of a batch once in a while. A coordinator's are not known before the epoch ends."""
+        if self.steps.counted_at - self.sent_at >= EVERY and not self.steps.coordinates:
+            self.send_logs(logs)
+
+    def end_epoch(self, logs: Any) -> None:
+        """Report what the epoch came to, with its validation, unless epochs are very short."""
+        now = time.monotonic()
+        if now - self.epoch_at < EPOCH_EVERY:
+            self.late = logs
+        else:
+            self.late, self.epoch_at = None, now
+            self.send_logs(logs)
+
+    def end_fit(self) -> None:
+        """Report what the last epoch came to, if that is not done."""
+        self.send_logs(self.late)
+        self.late = None
+
+    def summarize(self, name: Any, data: Any, *_: object, **__: object) -> None:
+        """Keep a number that the program writes for TensorBoard, but not what Keras's callback writes."""
+        if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] not in FRAMEWORKS:
+            self.keep({name: data})
+
+
+def is_name(name: object) -> bool:
+    """Whether this can be a metric's name, and stand in JSON as it is."""
+    return (
+        isinstance(name, str)
+        and name.isprintable()
+        and {*name}.isdisjoint('"\\')
+        and len(name.encode()) <= LONGEST_NAME
+    )
+
+
+def as_json(value: Any) -> str | None:
+    """Return a scalar's value, null for NaN and infinities; None for anything else, such as a tensor of a graph."""
+    try:
+        if isinstance(value, str | bytes) or hasattr(value, "graph") or len(getattr(value, "shape", ())):
+            return None
+        number = float(value)
+    except Exception:  # a program's object may raise anything
+        return None
+    return repr(number) if number - number == 0 else "null"
+
+
+def metrics_of(load: Any) -> Metrics:
+    """Return those of this process, which are reported with its steps."""
+    steps = load("task/patches/steps").steps
+    if steps.metrics is None:
+        steps.metrics = Metrics(steps)
+    made: Metrics = steps.metrics
+    return made
+
+
+def watch(module: Any, load: Any) -> None:
+    """Patch Keras's callbacks to report their logs."""
+    metrics = metrics_of(load)
+    after = {
+        "CallbackList.on_train_batch_end": lambda self, batch, logs=None: metrics.end_batch(logs),
+        "CallbackList.on_epoch_end": lambda self, epoch, logs=None: metrics.end_epoch(logs),
+        "CallbackList.on_train_end": lambda self, logs=None: metrics.end_fit(),
+    }
+    load("task/patches/hook").watch(module, after, {})
+
+
+def watch_evaluations(module: Any, load: Any) -> None:
+    """Patch Keras's callbacks to report what an evaluator finds, with the step that it evaluated."""
+    metrics = metrics_of(load)
+    load("task/patches/hook").after(module.CallbackList, "on_test_end", lambda self, logs=None: metrics.send_logs(logs))
+
+
+def watch_summaries(module: Any, load: Any) -> None:
+    """Patch `tf.summary.scalar` to keep the numbers that it writes."""
+    load("task/patches/hook").after(module, "scalar", metrics_of(load).summarize)
+
+
+def watch_fetches(module: Any, load: Any) -> None:
+    """Patch the results of closures to keep the numbers that are fetched: as `returned`, if they have no names."""
+    plain, metrics = module.RemoteValueImpl.fetch, metrics_of(load)
+
+    def fetch(self: Any) -> Any:
+        result = plain(self)
+        metrics.keep(result if isinstance(result, dict) else {"returned": result})
+        return result
+
+    load("task/patches/hook").replace(module.RemoteValueImpl, "fetch", fetch)

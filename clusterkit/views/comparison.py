@@ -1,0 +1,87 @@
+"""Runs side by side: their speed, their goodput, and a metric by step."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from clusterkit.ledger.ledger import ledger_of
+from clusterkit.text.durations import shown
+from clusterkit.views.naming import number
+from clusterkit.views.tables import Column, table
+from clusterkit.words import events as ev
+from clusterkit.words.job import JobSpec
+from clusterkit.words.model import Task
+
+POINTS = 8  # steps at which the metric is shown
+Curve = Mapping[int, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A run: `speed` is in steps per second of training that counted, `metrics` are values by step."""
+
+    run_id: str
+    state: str
+    duration: float
+    steps: int | None
+    speed: float | None
+    goodput: float | None
+    metrics: Mapping[str, Curve] = field(default_factory=dict)
+
+
+def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tuple[float, ev.Event]]) -> Compared:
+    """What the events of a run say, with times of its clock. A step that was made again counts once."""
+    goodput = ledger_of(job, events).account().goodput
+    reports = [event for _, event in events if isinstance(event, ev.Progressed)]
+    steps = [event.step for event in reports if event.task.trains]
+    made = max(steps) - steps[0] if steps else 0
+    return Compared(
+        run_id,
+        state,
+        0.0 if goodput is None else goodput.duration,
+        max(steps, default=None),
+        made / goodput.parts.training if goodput is not None and goodput.parts.training > 0 else None,
+        None if goodput is None else goodput.share,
+        _curves(reports),
+    )
+
+
+def _curves(reports: Iterable[ev.Progressed]) -> Mapping[str, Curve]:
+    """The metrics of the first task that has any, in order of the steps."""
+    found: defaultdict[Task, defaultdict[str, dict[int, float | None]]] = defaultdict(lambda: defaultdict(dict))
+    for event in reports:
+        for name, value in event.metrics.items():
+            found[event.task][name][event.step] = value
+    first = found[min(found)] if found else {}
+    return {name: dict(sorted(curve.items())) for name, curve in first.items()}
+
+
+def comparison(runs: Sequence[Compared], metric: str | None, width: int | None) -> str:
+    """The table: a column for each run. By default, the metric is the loss, or else the first one that a run has."""
+    names = list(dict.fromkeys(name for run in runs for name in run.metrics))
+    chosen = metric or ("loss" if "loss" in names else next(iter(names), None))
+    rows = [
+        ("state", *(run.state for run in runs)),
+        ("duration", *(shown(run.duration) for run in runs)),
+        ("steps", *("-" if run.steps is None else str(run.steps) for run in runs)),
+        ("steps/s", *("-" if run.speed is None else f"{run.speed:.1f}" for run in runs)),
+        ("goodput", *("-" if run.goodput is None else f"{run.goodput:.0%}" for run in runs)),
+    ]
+    if chosen is not None:
+        curves = [run.metrics.get(chosen, {}) for run in runs]
+        last = max((step for curve in curves for step in curve), default=0)
+        ticks = sorted({round(last * part / POINTS) for part in range(1, POINTS + 1)})
+        rows += [(f"{chosen} at {tick}", *(_at(curve, tick) for curve in curves)) for tick in ticks]
+    rows += [(f"last {name}", *(_at(run.metrics.get(name, {}), None) for run in runs)) for name in names]
+    return table(["", *(Column(run.run_id, right=True, least=8) for run in runs)], rows, width)
+
+
+def _at(curve: Curve, step: int | None) -> str:
+    """The newest value at a step; none beyond the curve's end. None: the last one."""
+    steps = list(curve)
+    if not steps or (step is not None and not steps[0] <= step <= steps[-1]):
+        return "-"
+    return number(curve[steps[-1 if step is None else bisect_right(steps, step) - 1]])

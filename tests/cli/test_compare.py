@@ -1,0 +1,33 @@
+"""`compare`: runs side by side, whether they are over or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.commands import JOB, ROLES, Clusterkit, wait_for
+
+pytestmark = [pytest.mark.process, pytest.mark.slow]
+
+
+def test_a_finished_run_beside_a_live_one(ck: Clusterkit, tmp_path: Path) -> None:
+    """As JSON and as a table; a run that is named twice has one column."""
+    ck("up", "--run-id", "over", *JOB, ROLES, "--steps", "20")
+    live = ck.up("--run-id", "live", *JOB, ROLES, "--steps", "20", "--until", tmp_path / "go")
+    wait_for(live, "Progressed", task="chief:0", step=19)
+    first, second = ck.json("compare", "over", "live")
+    assert (first["run_id"], first["state"], first["steps"]) == ("over", "succeeded", 20)
+    assert (second["run_id"], second["state"], second["steps"]) == ("live", "running", 19)
+    assert first["metrics"]["loss"]["20"] == 1 / 20
+    assert second["metrics"]["loss"]["19"] == 1 / 19
+    rows = [line.split() for line in ck("compare", "over", "live", "over").out.splitlines()]
+    assert rows[:2] == [["over", "live"], ["state", "succeeded", "running"]]
+    assert rows[-1] == ["last", "loss", "0.05", "0.05263"]
+    assert ck("compare", "over", "--metric", "auc").out.splitlines()[-1].split() == ["last", "loss", "0.05"]
+
+
+def test_a_run_that_does_not_exist(ck: Clusterkit) -> None:
+    """It is named, and nothing is shown."""
+    answer = ck("compare", "none", code=2)
+    assert (answer.out, "none" in answer.err) == ("", True)

@@ -1,0 +1,46 @@
+"""Runs side by side: tables of events."""
+
+from __future__ import annotations
+
+from clusterkit.views.comparison import Compared, compared, comparison
+from clusterkit.words import events as ev
+from tests.histories import job, task
+
+JOB = job(workers=2)
+WORKER, OTHER = task("worker:0"), task("worker:1")
+
+
+def made(run_id: str, *losses: float | None, every: int = 10) -> Compared:
+    """A run whose workers report a loss each second, as often as there are any."""
+    told: list[tuple[float, ev.Event]] = [
+        (float(n), ev.Progressed(one, 1, n * every, {"loss": loss if one is WORKER else 99.0}))
+        for n, loss in enumerate(losses, 1)
+        for one in (OTHER, WORKER)
+    ]
+    return compared(run_id, "succeeded", JOB, [(0.0, ev.Began()), *told])
+
+
+def test_two_runs_side_by_side() -> None:
+    """The first task's metrics, at the same steps of both; nothing beyond the end of the shorter one."""
+    table = comparison([made("a", 4.0, 3.0, 2.0, 1.0), made("b", 8.0, None)], None, None)
+    rows = {line[:11].strip(): line[11:].split("  ") for line in table.splitlines()}
+    cells = {name: [cell.strip() for cell in row if cell.strip()] for name, row in rows.items()}
+    assert cells["loss at 10"] == ["4", "8"]
+    assert cells["loss at 20"] == ["3", "not a number"]
+    assert cells["loss at 40"] == ["1", "-"]
+    assert cells["last loss"] == ["1", "not a number"]
+    assert cells["steps"] == ["40", "20"]
+
+
+def test_a_step_that_was_made_again_counts_once() -> None:
+    """After a restart: with its newest value."""
+    again = [(float(n), ev.Progressed(WORKER, n, 5, {"loss": 1.0 * n})) for n in (1, 2)]
+    assert compared("a", "failed", JOB, [(0.0, ev.Began()), *again]).metrics == {"loss": {5: 2.0}}
+
+
+def test_a_run_without_metrics_or_steps() -> None:
+    """It has its state, and dashes."""
+    empty = compared("a", "lost", None, [])
+    assert (empty.steps, empty.speed, empty.metrics) == (None, None, {})
+    assert "loss at" not in comparison([empty], None, 80)
+    assert comparison([empty], "accuracy", 80).count("-") >= 3
