@@ -88,7 +88,7 @@ def run_markdown(told: RunFacts) -> str:
     parts = [f"<!-- clusterkit report: run {_safe(told.run.id)} -->", f"## {_headline(told)}", _facts(told)]
     if told.result is not None and told.result.cause is not None:
         parts += _cause(told.result, told.result.cause)
-    elif told.result is not None and told.result.state is not RunState.SUCCEEDED:
+    elif told.result is not None and (told.result.state is not RunState.SUCCEEDED or told.result.unfinished):
         parts += ["### Reason", block([told.result.reason]), *_explained(told.result)]
     if rows := recovery_cells(told.recovered):
         kept, rest = few([[code(cell, LONGEST_CELL) for cell in row] for row in rows], MOST_ROWS)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 WITHIN = 0.5  # seconds that a line waits for those of the other workers
+MOST = 100  # lines of a stream that are held
 FEW = 1 << 12  # bytes; lines in larger chunks are not compared
 
 _TIMES = re.compile(r"\d+(?:\.\d+)?(?:ms|us|µs|s|m|h)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?|\x1b\[[0-9;]*m")
@@ -67,7 +68,7 @@ class Twins:
                 shown.append(oldest.line(heads[oldest].text, self._prefix))
                 for queue in self._queues.values():
                     queue.lines.popleft()
-            elif everyone or now >= heads[oldest].at + WITHIN:
+            elif everyone or now >= heads[oldest].at + WITHIN or len(self._queues[oldest].lines) > MOST:
                 order = {stream: (self._is_elsewhere(stream, head.key), head.at) for stream, head in heads.items()}
                 first = min(order, key=order.__getitem__) if everyone else oldest
                 shown.append(first.line(self._queues[first].lines.popleft().text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from clusterkit.views.twins import WITHIN, Twins
+from clusterkit.views.twins import MOST, WITHIN, Twins
 
 ALL = "*"
 
@@ -49,6 +49,15 @@ def test_a_line_of_one_waits_no_longer_than_it_may() -> None:
     assert twins.due_at is None
     twins.end(B)
     assert twins.feed(A, ["y"], 2.0) == ["a y"]  # nobody else may have it
+
+
+def test_a_stream_holds_so_many_lines_at_most() -> None:
+    """One that writes fast while another is silent."""
+    twins = Twins(ALL)
+    twins.feed(B, [], 0.0)
+    lines = [str(number) for number in range(3 * MOST)]
+    assert twins.feed(A, lines, 0.0) == [f"a {line}" for line in lines[: 2 * MOST]]
+    assert twins.drain() == [f"a {line}" for line in lines[2 * MOST :]]
 
 
 def test_no_line_is_lost_or_changes_its_place() -> None:
