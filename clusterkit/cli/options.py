@@ -125,7 +125,7 @@ def job_options(*names: str) -> Decorator:
 def display_options(command: Command) -> Command:
     """Add the options that say how a run is shown."""
     return _adding([
-        option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's start-up noise too."),
+        option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's noise and repeated lines, too."),
         option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
                group=DISPLAY, help="Which of clusterkit's own messages to show."),
         option("-q", "--quiet", is_flag=True, group=DISPLAY, help="Show no task's output, only problems and the end."),

@@ -34,7 +34,7 @@ def evidence_of(
 ) -> Evidence:
     """Return what is known of a run that has ended in this way."""
     connected = {start.task: _connected(start.connected, start.serving) for start in startup.tasks} if startup else {}
-    failures = [*_recovered(result)] if result.cause is None else [result.cause, *result.same, *result.collateral]
+    failures = [*_overcome(result, job)] if result.cause is None else [result.cause, *result.same, *result.collateral]
     failed = {failure.task for failure in failures}
     rest = {ended.task: ended for ended in result.attempts if ended.task not in failed}
     # Where the first ended without an error, the log of the next one says what it waited for.
@@ -62,8 +62,17 @@ def has_own_error(exit_: Exit) -> bool:
     return exit_.code is not None or exit_.signal is not None
 
 
-def _recovered(result: RunResult) -> Iterator[Failure]:
-    """Yield the last failure from which a run has recovered, unless an injected fault explains it."""
+def _overcome(result: RunResult, job: JobSpec) -> Iterator[Failure]:
+    """Yield the leader's end and the tasks that had not finished by then; without any, what the run recovered from.
+
+    That is the last failure, unless an injected fault explains it.
+    """
+    if result.unfinished:
+        done = next((ended for ended in reversed(result.attempts) if ended.task == job.leader), None)
+        if done is not None and done.exit is not None:
+            yield Failure(done.task, done.attempt, done.exit, done.ended or 0.0, step=done.last_step)
+        yield from result.unfinished
+        return
     causes = [
         ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE and ended.fault is None
     ]

@@ -46,4 +46,4 @@ def _went_wrong(result: RunResult) -> bool:
     if result.state is not RunState.SUCCEEDED:
         return result.state in (RunState.FAILED, RunState.TIMED_OUT)
     causes = (ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE)
-    return result.undistributed is not None or any(ended.fault is None for ended in causes)
+    return result.undistributed is not None or bool(result.unfinished) or any(ended.fault is None for ended in causes)

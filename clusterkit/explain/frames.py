@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
-from clusterkit.explain.row import HOLDS, Condition
+from clusterkit.explain.row import HOLDS, Condition, Evidence, Words
 from clusterkit.text.frames import is_own
+from clusterkit.words.model import Shape
 
 _FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)
 
@@ -34,3 +35,14 @@ def through(code: str) -> Condition:
 def not_through(code: str) -> Condition:
     """The traceback does not pass through this code."""
     return lambda evidence: None if code in evidence.first.text else HOLDS
+
+
+def in_one_worker(pattern: str) -> Condition:
+    """Of several workers, which run the same program, only the first that failed shows this."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        several = evidence.job is not None and evidence.job.shape is Shape.MULTI_WORKER and len(evidence.tasks) > 1
+        first, *others = (re.search(pattern, task.text, re.MULTILINE) is not None for task in evidence.tasks)
+        return HOLDS if several and first and not any(others) else None
+
+    return holds

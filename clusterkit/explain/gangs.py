@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 
 from clusterkit.explain.frames import not_through, own_line, showing, through
-from clusterkit.explain.row import HOLDS, Condition, Evidence, Row, TaskEvidence, Words
+from clusterkit.explain.row import Condition, Evidence, Row, TaskEvidence, Words
 from clusterkit.text.spelling import listed
-from clusterkit.words.model import Shape
 
 GANG = ("--workers", "2")
 MISMATCH = r"Shape mismatch in the collective instance \d+"
@@ -21,7 +20,6 @@ LEFT = (
 CROSS = r"Method requires being in cross-replica context, use get_replica_context\(\)\.merge_call\(\)"
 IN_A_STEP = ("waits in TensorFlow's runtime", "waits for a lock or an event")
 KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # which hides Keras's own frames
-EXISTS = r"^(?:FileExistsError: \[Errno 17\]|OSError: \[Errno 39\] Directory not empty)"
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
 
 
@@ -62,13 +60,6 @@ def _waits_alone(evidence: Evidence) -> Words | None:
     return {
         "means": f"{alone[0].task} {alone[0].doing}, while {listed(waits)} waited for it in a collective operation."
     }
-
-
-def _alone_with_it(evidence: Evidence) -> Words | None:
-    """The first of several workers failed so, and none of the others, which had the same to do."""
-    several = evidence.job is not None and evidence.job.shape is Shape.MULTI_WORKER and len(evidence.tasks) > 1
-    same = any(re.search(EXISTS, other.text, re.MULTILINE) for other in evidence.tasks[1:])
-    return HOLDS if several and not same else None
 
 
 ROWS: tuple[Row, ...] = (
@@ -147,6 +138,17 @@ ROWS: tuple[Row, ...] = (
         "Give all workers the same shapes (drop_remainder=True for batches), or use strategy.gather.",
         reported=("tensorflow/tensorflow#56885", "tensorflow/tensorflow#34156"),
         example=GANG,
+    ),
+    Row(
+        "gather-of-different-rows",
+        "InvalidArgumentError: … CollectiveGatherV2 … Shape mismatch in the collective instance …",
+        SHAPES,
+        "At {line}, the workers gather values whose rows have different shapes, {mine} and {other}: gather allows "
+        "different sizes along its axis alone.",
+        "Pad them to one shape first, for example with tf.pad.",
+        through("CollectiveGatherV2"),
+        example=GANG,
+        over=("shapes-differ", "calls-differ"),
     ),
     Row(
         "models-differ",
@@ -264,18 +266,6 @@ ROWS: tuple[Row, ...] = (
         "{task} waited at the barrier {barrier}, and {job}:{index} did not come there in time.",
         "Look at what that task does instead: it may have ended, or be slower (its data, a download, a compilation).",
         example=GANG,
-    ),
-    Row(
-        "prepared-by-each-worker",
-        "FileExistsError: [Errno 17] File exists, in one of the workers alone",
-        EXISTS,
-        "{task} found at {line} what another worker had made before: each worker runs the whole program, and they have "
-        "one directory.",
-        "Prepare data in the chief alone, and let the others wait for it; or give each worker a directory of its own.",
-        _alone_with_it,
-        ("tensorflow/datasets#1302",),
-        GANG,
-        over=("peer-gone",),
     ),
     Row(
         "waits-alone",

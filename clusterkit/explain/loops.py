@@ -135,4 +135,32 @@ ROWS: tuple[Row, ...] = (
         "Let the function that strategy.run runs return its loss.",
         example=_TWO,
     ),
+    Row(
+        "attribute-of-a-batch-of-replicas",
+        "AttributeError: 'PerReplica' object has no attribute 'numpy'",
+        r"AttributeError: 'PerReplica' object has no attribute '(?P<name>\w+)'",
+        "{line} takes a value of all replicas, such as a distributed dataset's batch, for a tensor: it has no {name}.",
+        "Use it in a function that strategy.run calls, or take this worker's part: "
+        "strategy.experimental_local_results(value)[0].",
+        reported=("TensorSpeech/TensorFlowTTS#309",),
+        example=_TWO,
+    ),
+    Row(
+        "gather-of-a-scalar",
+        "ValueError: Requires start <= limit when delta > 0: 1/0 for '{{{{node allgather/range_1}}}}'",
+        r"Requires start <= limit when delta > 0: \d+/0 for '\{\{node allgather",
+        "{line} gathers scalars, and gather joins values along an axis, which they do not have.",
+        "Give each one an axis: strategy.gather(value[tf.newaxis], axis=0) with a value of shape (1,), or add them up "
+        "with strategy.reduce.",
+        example=_TWO,
+    ),
+    Row(
+        "gather-of-strings",
+        "TypeError: Value passed to parameter 'input' has DataType string not in list of allowed values, from gather",
+        r"Value passed to parameter 'input' has DataType (?P<type>\w+) not in list of allowed values: float32, float16",
+        "{line} sends values of type {type} to the other workers, and collective operations carry only numbers.",
+        "Gather numbers, such as the rows' indices, and look the rest up afterwards.",
+        when=through("_batch_all_gather"),
+        example=_TWO,
+    ),
 )

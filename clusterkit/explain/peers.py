@@ -2,9 +2,31 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.row import Row
+from clusterkit.explain.row import Evidence, Row, Words
+from clusterkit.text.spelling import listed
+from clusterkit.words.outcome import Asked, RunState
+
+
+def _ended_with_the_chief(evidence: Evidence) -> Words | None:
+    """Workers still ran some time after the chief had finished, and were ended then."""
+    late = [task.name for task in evidence.tasks if task.exit is not None and task.exit.asked is Asked.SUCCESS]
+    if evidence.state is not RunState.SUCCEEDED or not late:
+        return None
+    return {"late": listed(late)}
+
 
 ROWS: tuple[Row, ...] = (
+    Row(
+        "ended-with-the-chief",
+        "ended after the job's success: a worker still ran when the chief had finished",
+        "",
+        "{task} finished its program, which ends the job, and {late} still ran 7 s later.",
+        "Let the chief finish last: after what takes one worker longer, call strategy.reduce('SUM', tf.ones(1), "
+        "axis=None) in all of them, which waits for all.",
+        _ended_with_the_chief,
+        example=("--workers", "2"),
+        facts_only=True,
+    ),
     Row(
         "peer-gone",
         "UnavailableError: Collective ops is aborted by: … (stopped sending heartbeats)",

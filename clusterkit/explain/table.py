@@ -17,10 +17,25 @@ from clusterkit.explain import (
     program,
     resolvers,
     servers,
+    shared,
 )
 from clusterkit.explain.row import Row
 
 FILES: tuple[ModuleType, ...] = (
-    *(program, resolvers, addresses, gangs, loops, servers, keras, migration, data, checkpoints, environment, peers),
+    *(
+        program,
+        resolvers,
+        addresses,
+        gangs,
+        loops,
+        servers,
+        keras,
+        migration,
+        data,
+        shared,
+        checkpoints,
+        environment,
+        peers,
+    ),
 )
 TABLE: tuple[Row, ...] = tuple(row for file in FILES for row in file.ROWS)

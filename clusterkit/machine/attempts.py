@@ -198,7 +198,7 @@ class Attempts:
         elif ok and not asked and self.ending.suspending and record.task == self.state.job.leader:
             self.ending.succeed(record)  # the leader finished before it received the signal that the allocation ends
         elif self.ending.begun or self.state.waiting or asked:
-            return
+            self.exits.peer_ended(record)
         elif record.task == self.state.job.leader:
             self.ending.succeed(record)
             self._doubt(record)

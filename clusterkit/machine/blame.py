@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from clusterkit.text.frames import owner_of
-from clusterkit.text.lines import CRASH
-from clusterkit.text.noise import NoiseFilter
+from clusterkit.text.lines import CRASH, PEER_GONE
+from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Blame, Exit, Failure
 
@@ -28,7 +28,7 @@ _MISMATCH = re.compile(
 
 _FRAME = re.compile(r'  File "([^"]*)", line \d+ in .*')
 _CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that a program causes itself; others are sent to it
-_SHELL = 128  # a shell exits with this plus the number of the signal that killed its command
+SHELL = 128  # a shell exits with this plus the number of the signal that killed its command
 _LAST_SIGNAL = 64
 
 
@@ -49,7 +49,7 @@ def last_error(failure: Failure) -> str | None:
 
 def was_killed(exit_: Exit) -> bool:
     """Whether a signal from another process ended the attempt, or the command that its shell ran."""
-    signal = exit_.signal if exit_.code is None else exit_.code - _SHELL
+    signal = exit_.signal if exit_.code is None else exit_.code - SHELL
     return signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
 
 
@@ -78,13 +78,7 @@ def error_signature(failure: Failure, numbers: bool = False) -> str | None:
 
 SIGABRT = 6
 
-# TensorFlow's errors when a peer is gone. Without an exception they are searched for in the end of the log.
-_PEER_GONE = re.compile(
-    r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError"
-    r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"
-    r"|[Hh]eartbeat timeout|coordination service|CoordinationService"
-)
-_FROM_PEER = re.compile(f"{_PEER_GONE.pattern}|grpc_status|GRPC error")  # in a line before the last exception
+_FROM_PEER = re.compile(f"{PEER_GONE.pattern}|grpc_status|GRPC error")  # in a line before the last exception
 
 
 def looks_collateral(failure: Failure) -> bool:
@@ -98,8 +92,8 @@ def looks_collateral(failure: Failure) -> bool:
     if failure.exit.code is None or failure.exit.preempted:  # could not start, or was lost with its host, too
         return False
     if failure.exception is not None:
-        return _PEER_GONE.search(failure.exception) is not None
-    return any(_PEER_GONE.search(line) for line in failure.tail)
+        return PEER_GONE.search(failure.exception) is not None
+    return any(PEER_GONE.search(line) for line in failure.tail if not is_info(line))
 
 
 def is_own(failure: Failure) -> bool:
@@ -109,7 +103,8 @@ def is_own(failure: Failure) -> bool:
         return False
     if is_mismatch(failure):
         return True
-    return not looks_collateral(failure) and not any(_FROM_PEER.search(line) for line in failure.tail)
+    told = (line for line in failure.tail if not is_info(line))
+    return not looks_collateral(failure) and not any(map(_FROM_PEER.search, told))
 
 
 def blame(failures: Sequence[Failure]) -> Blame:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
+from clusterkit.text.spelling import listed
 from clusterkit.words.actions import Finish
 from clusterkit.words.distribution import Undistributed
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
@@ -51,6 +52,7 @@ class Ending:
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
     spoiled: list[Failure] = field(default_factory=list)  # failures of tasks in the gang of the leader, which succeeded
+    unfinished: list[Failure] = field(default_factory=list)  # tasks of that gang that had not finished with the leader
     undistributed: Callable[[], Undistributed | None] = lambda: None
     outlive: Callable[[str, Blame | None], None] | None = None  # called when the job fails, if the run then continues
 
@@ -183,6 +185,9 @@ class Ending:
         if self.state.job.strict and (found := self.undistributed()):
             reason = f"{verdict.reason}, but {found.clause} (--strict)"
             return replace(verdict, state=RunState.FAILED, exit_code=1, reason=reason)
+        if self.unfinished:
+            late = listed([failure.task for failure in self.unfinished])
+            verdict = replace(verdict, reason=f"{verdict.reason}, but {late} had not finished")
         if not count:
             return verdict
         what = "a fault that was" if count == 1 else f"{count} faults that were"
@@ -211,6 +216,7 @@ class Ending:
             lost=verdict.lost,
             given_up=self.state.job.given_up,
             undistributed=self.undistributed(),
+            unfinished=tuple(self.unfinished) if verdict.state is RunState.SUCCEEDED else (),
             metrics=metrics_of_first(self.state.metrics),
         )
 

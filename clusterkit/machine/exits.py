@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.blame import is_own, looks_collateral, was_killed
+from clusterkit.machine.blame import SHELL, SIGABRT, is_own, looks_collateral, was_killed
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
@@ -18,7 +18,7 @@ from clusterkit.words.actions import Inspect
 from clusterkit.words.events import CannotExit, Failed, LeftEarly, Look, ProgramEnds, Vitals
 from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
-from clusterkit.words.outcome import Failure
+from clusterkit.words.outcome import PREEMPTED, Asked, Failure
 
 SERVED = 5.0  # seconds without a step until a coordinator whose parameter server has exited is inspected
 PATIENCE = 10.0  # seconds; TensorFlow's coordinator needs some to remove its functions from its servers
@@ -176,3 +176,13 @@ class Exits:
                 f"See whether {failure.task} had something left to save.",
                 failure.task,
             )
+        elif failure.exit.code not in (None, PREEMPTED, SHELL + SIGABRT):  # some programs abort at exit
+            self.ending.unfinished.append(failure)
+
+    def peer_ended(self, record: TaskRecord) -> None:
+        """A task was ended after the leader's success; if TensorFlow had joined it to peers, it had not finished."""
+        joined = record.trains_with is not None and record.trains_with.cluster > 1
+        if record.asked is Asked.SUCCESS and joined and record.task in self.peers:
+            failure = self.state.failure(record)
+            if not failure.exit.ok:
+                self.ending.unfinished.append(failure)

@@ -88,7 +88,7 @@ def run_markdown(told: RunFacts) -> str:
     parts = [f"<!-- clusterkit report: run {_safe(told.run.id)} -->", f"## {_headline(told)}", _facts(told)]
     if told.result is not None and told.result.cause is not None:
         parts += _cause(told.result, told.result.cause)
-    elif told.result is not None and told.result.state is not RunState.SUCCEEDED:
+    elif told.result is not None and (told.result.state is not RunState.SUCCEEDED or told.result.unfinished):
         parts += ["### Reason", block([told.result.reason]), *_explained(told.result)]
     if rows := recovery_cells(told.recovered):
         kept, rest = few([[code(cell, LONGEST_CELL) for cell in row] for row in rows], MOST_ROWS)
@@ -136,7 +136,15 @@ def campaign_markdown(record: CampaignRecord) -> str:
 def _headline(told: RunFacts) -> str:
     run = told.run
     state = run.state or run.phase
-    mark = "✔" if run.exit_code == 0 else "✘" if run.state else "–"
+    mark = (
+        "✔"
+        if run.exit_code == 0 and (told.result is None or told.result.fine)
+        else "!"
+        if run.exit_code == 0
+        else "✘"
+        if run.state
+        else "–"
+    )
     steps = "" if run.step is None else f", step {run.step}"
     restarts = f", {number_of('restart', run.restarts)}" if run.restarts else ""
     name = PurePath(run.program).name or run.id

@@ -84,7 +84,7 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
         if display.level <= Level.INFO:
             what = f"{job.program} as {job.shape_text} ({job.shape.value})"
             console.say(f"run {run_id}: {what}. Logs: {directory.all_tasks}")
-            if job.faults:
+            if any(fault.is_random for fault in job.faults):
                 console.say(f"Faults are drawn from the seed {seed}; --seed {seed} replays them.")
         past = past or NONE
         observer = Observer(run, directory, inbox, console, past)

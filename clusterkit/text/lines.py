@@ -83,6 +83,12 @@ CRASH = "Fatal Python error: "  # before the stack of a thread that a signal has
 _ABORTS = re.compile(
     r"F\d{4} [\d:.]+ |\d{4}-\d\d-\d\d [\d:.]+: F |terminate called |double free|free\(\): |malloc\(\): |corrupted "
 )
+# TensorFlow's errors when a peer is gone. Without an exception they are searched for in the end of the log.
+PEER_GONE = re.compile(
+    r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError"
+    r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"
+    r"|[Hh]eartbeat timeout|coordination service|CoordinationService"
+)
 _MOST_OF_C = 60  # lines of a stack of C++ code between that and Python's
 
 

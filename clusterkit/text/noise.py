@@ -22,18 +22,20 @@ _KNOWN = re.compile(
     r"|Local rendezvous is aborting with status: (?:OUT_OF_RANGE|CANCELLED|ABORTED: (?:Cleanup|Step -?\d+ cancelled))"
     # A peer's connection is gone: clusterkit says whose, and whether that matters.
     r"|(?:Local rendezvous is aborting with status: |Aborting Ring\w+ with |StartAbort |Failed to register function "
-    r"remotely due to )(?:UNAVAILABLE: |Collective ops is aborted by: )*(?:recvmsg:|Socket closed|[Ff]ailed to connect)"
+    r"remotely due to )(?:UNAVAILABLE: |Collective ops is aborted by: )*(?:recvmsg:|Socket closed|"
+    r"[Ff]ailed to connect|Failed to send RPC)"
     r"|oneDNN supports DT_\w+ only on platforms with"
     r"|RecvTensor cancelled for "
     r"|Ignoring an error encountered when deleting remote tensors handles"
     r"|Device filters can only be specified when initializing the cluster"
+    r"|UserWarning: `shuffle=True` was passed, but will be ignored since the data `x` was provided as a tf\.data"
     r"|preemption_notifier\.cc:\d+\] SIGTERM caught at "
 )
 
 # Further lines of a message: hidden where its first line is, and shown where that is shown.
 _CONTINUED = re.compile(
     r"/job:\w+/replica:\d+/task:\d+$|\t \[\[|Additional GRPC error information from remote target|:UNKNOWN:|:\{|$"
-    r"|The error could be from a previous operation\.|The tasks have crashed\."
+    r"|  self\.data_adapter = |The error could be from a previous operation\.|The tasks have crashed\."
 )
 
 _OPTIONS = "SessionOptions: "  # a protobuf in its text form follows, over many lines
@@ -49,12 +51,17 @@ _CLUES = (
     (b"A", (b"Aborting Ring", b"StartAbort")),
     (b"F", (b"Failed to register function",)),
     (b"T", (b"This TensorFlow", b"To enable the", b"TF-TRT")),
-    (b"U", (b"Unable to register cu", b"GPU devices")),
+    (b"U", (b"Unable to register cu", b"GPU devices", b"UserWarning: `shuffle")),
     (b"C", (b"Could not find cuda",)),
     (b"L", (b"Local rendezvous",)),
     (b"y", (b"computation placer already",)),
 )
 _INFO_CLUE = re.compile(rb"\nI[01]")  # faster than looking for either
+
+
+def is_info(line: str) -> bool:
+    """Whether TensorFlow's C++ code logged the line at level INFO."""
+    return _INFO.match(line) is not None
 
 
 class NoiseFilter:
@@ -68,7 +75,7 @@ class NoiseFilter:
         """Whether the console hides the line by default; the log file has it."""
         if (self._in_proto and _PROTO.fullmatch(line)) or (self._in_noise and _CONTINUED.match(line)):
             return True
-        info = _INFO.match(line) is not None
+        info = is_info(line)
         self._in_proto = info and _OPTIONS in line
         self._in_noise = info or _KNOWN.search(line) is not None
         return self._in_noise

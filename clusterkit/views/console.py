@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.text.printable import printable_lines
-from clusterkit.views.prefixed import Chunk, Prefixer
+from clusterkit.views.prefixed import Chunk, Prefixer, encoded
 from clusterkit.views.repeats import Repeats, Told
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
+from clusterkit.views.twins import Twins
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task, TaskType, number_of
 
@@ -60,6 +61,9 @@ class Console:
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
         self._tracebacks: dict[tuple[str, ...], Told] = {}
+        # On a terminal alone: programs that read the output look for each task's lines.
+        is_terminal = show.group is not None and not show.noise
+        self._twins = Twins(_prefix("worker:*", self._width, 0 if show.color else None)) if is_terminal else None
         self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # those with a line whose state has to be shown
         self._queue: deque[_Item] = deque()
         self._waiting = 0
@@ -163,7 +167,7 @@ class Console:
             self._screen.write([*(text for item in taken for text in self._shown(item)), *self._redrawn()])
             with self._awake:
                 self._waiting -= size
-        self._screen.end()
+        self._screen.end(encoded(self._twins.drain()) if self._twins else ())
 
     def _status_line(self, width: int) -> str:
         with self._awake:
@@ -185,13 +189,14 @@ class Console:
             where = "are hidden; --all-output shows them, and the logs have them."
             item = f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
         if isinstance(item, str):
-            return [item.encode("utf-8", "replace")]
+            return encoded([*(self._twins.drain() if self._twins else ()), item])
         task, attempt, chunk = item
         if chunk:
             stream = self._streams.get((task, attempt))
             if stream is None:
-                repeats = Repeats(self._tracebacks, str(task))
-                stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color, repeats)
+                repeats = Repeats(self._tracebacks)
+                twins = self._twins if task.type is TaskType.WORKER else None
+                stream = Prefixer(self._prefixes[task], self._show.noise, self._show.color, repeats, twins)
                 self._streams[task, attempt] = stream
             shown = stream.feed(chunk, time.monotonic())
             if stream.due_at is not None:
@@ -209,12 +214,16 @@ class Console:
         """Seconds until a line that is being redrawn, or the status line, has to be shown; None if none is."""
         now = time.monotonic()
         due = [stream.due_at - now for stream in self._redrawing.values() if stream.due_at is not None]
+        if self._twins is not None and self._twins.due_at is not None:
+            due.append(self._twins.due_at - now)
         patience = [*due, *(() if self._screen.patience is None else (self._screen.patience,))]
         return max(0.0, min(patience)) if patience else None
 
     def _redrawn(self) -> Iterator[Chunk]:
         """The states of such lines, if their time has come."""
         now = time.monotonic()
+        if self._twins is not None:
+            yield from encoded(self._twins.settle(now))
         for key, stream in list(self._redrawing.items()):
             yield from stream.due(now)
             if stream.due_at is None:

@@ -19,7 +19,7 @@ def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> li
     """
     alone = result.undistributed
     shown = [explanation for explanation in result.explanations if explanation.means != str(alone)]
-    recovered = result.state is RunState.SUCCEEDED and alone is None
+    recovered = result.state is RunState.SUCCEEDED and alone is None and not result.unfinished
     head = [f"{indent[2:]}The job recovered from this failure:"] if recovered else []
     return [*head, "", *lines_of(shown, width, indent), ""] if shown else []
 

@@ -10,6 +10,7 @@ from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import COLOR, NO_STYLE, printable
 from clusterkit.text.redraws import TerminalLines, style_after
 from clusterkit.views.repeats import Repeats
+from clusterkit.views.twins import FEW, Twins
 
 BLOCK = 1 << 11  # bytes; only those blocks of a chunk that are not plain text are handled line by line
 
@@ -33,13 +34,16 @@ class Prefixer:
     which takes a twenty-fifth of the time if the lines are short.
     """
 
-    def __init__(self, prefix: str, noise: bool, color: bool, repeats: Repeats | None = None) -> None:
+    def __init__(
+        self, prefix: str, noise: bool, color: bool, repeats: Repeats | None = None, twins: Twins | None = None
+    ) -> None:
         self._prefix = prefix
         self._first = prefix.encode()
         self._next = b"\n" + self._first
         self._color = color
         self._filter = None if noise else NoiseFilter()
-        self._repeats = Repeats({}, "") if repeats is None else repeats
+        self._repeats = Repeats({}) if repeats is None else repeats
+        self._twins = twins
         self.hidden = 0  # lines of noise
         self._lines = TerminalLines()
         self._style = ""  # the colors that earlier lines have left on: each line begins with them
@@ -63,13 +67,16 @@ class Prefixer:
     def flush(self, now: float) -> list[Chunk]:
         """What to show of the rest, at the end of the output."""
         rest, self._rest = self._rest, b""
-        shown = self._by_line([*self._lines.feed(rest, now), *self._lines.flush()])
-        return [*shown, *self._encoded(self._repeats.flush())]
+        shown = self._by_line([*self._lines.feed(rest, now), *self._lines.flush()], now)
+        shown += self._encoded(self._repeats.flush(), now)
+        if self._twins is not None:
+            self._twins.end(self)
+        return shown
 
     def due(self, now: float) -> list[Chunk]:
         """What to show of a line that is being redrawn, if its time has come."""
         state = self._lines.due(now)
-        return [] if state is None else [self._line(state).encode("utf-8", "replace")]
+        return [] if state is None else self._encoded([state], now)
 
     def _hold(self, part: bytes, now: float) -> list[Chunk]:
         """Keep the beginning of a line, unless it is being redrawn or too long to wait for its end."""
@@ -77,19 +84,23 @@ class Prefixer:
             self._rest += part
             return []
         part, self._rest = self._rest + part, b""
-        return self._by_line(self._lines.feed(part, now))
+        return self._by_line(self._lines.feed(part, now), now)
 
     # From here on `whole` is a newline and then whole lines, so that each line has a newline before it. The prefix is
     # put after that.
 
     def _shown(self, whole: bytes, now: float) -> list[Chunk]:
-        shown = self._if_plain(whole)
-        if shown is not None:
-            return shown
-        shown = []
+        shown = list[Chunk]()
+        if self._twins is not None:
+            if len(whole) <= FEW:
+                return self._by_line(self._lines.feed(whole[1:], now), now)
+            shown += encoded(self._twins.drain())
+        plain = self._if_plain(whole)
+        if plain is not None:
+            return shown + plain
         for block in _blocks(whole):
             plain = self._if_plain(block)
-            shown += self._by_line(self._lines.feed(block[1:], now)) if plain is None else plain
+            shown += self._by_line(self._lines.feed(block[1:], now), now) if plain is None else plain
         return shown
 
     def _if_plain(self, whole: bytes) -> list[Chunk] | None:
@@ -109,24 +120,30 @@ class Prefixer:
     def _at_once(self, whole: bytes) -> list[Chunk]:
         return [memoryview(whole.replace(b"\n", self._next))[1 : -len(self._first)]]
 
-    def _by_line(self, finished: list[str]) -> list[Chunk]:
+    def _by_line(self, finished: list[str], now: float) -> list[Chunk]:
         if self._filter is None:
-            return self._encoded(finished)
+            return self._encoded(finished, now)
         own = [line for line in finished if not self._filter.is_noise(line)]
         self.hidden += len(finished) - len(own)
-        return self._encoded([line for each in own for line in self._repeats.feed(each)])
+        return self._encoded([line for each in own for line in self._repeats.feed(each)], now)
 
-    def _encoded(self, shown: list[str]) -> list[Chunk]:
-        return ["".join(map(self._line, shown)).encode("utf-8", "replace")] if shown else []
+    def _encoded(self, shown: list[str], now: float) -> list[Chunk]:
+        return encoded([*map(self.line, shown)] if self._twins is None else self._twins.feed(self, shown, now))
 
-    def _line(self, line: str) -> str:
-        shown = printable(line, self._color)
+    def line(self, text: str, prefix: str = "") -> str:
+        """A line as it is shown, with its own prefix or another one."""
+        shown, prefix = printable(text, self._color), prefix or self._prefix
         if not self._color or not (self._style or "\x1b" in shown):
-            return f"{self._prefix}{shown}\n"
+            return f"{prefix}{shown}\n"
         before = self._style
         for sequence in _STYLE.findall(shown):
             self._style = style_after(self._style, sequence)
-        return f"{self._prefix}{before}{shown}{NO_STYLE * bool(self._style)}\n"
+        return f"{prefix}{before}{shown}{NO_STYLE * bool(self._style)}\n"
+
+
+def encoded(lines: list[str]) -> list[Chunk]:
+    """The lines as one chunk, if there are any."""
+    return ["".join(lines).encode("utf-8", "replace")] if lines else []
 
 
 def without_colors(text: bytes) -> bytes:

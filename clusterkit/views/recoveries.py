@@ -9,6 +9,7 @@ from textwrap import wrap
 
 from clusterkit.text.durations import precise
 from clusterkit.text.printable import columns, fitted, printable
+from clusterkit.text.wrapping import at_words
 from clusterkit.views.edits import files as names_of
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
@@ -65,6 +66,23 @@ def _cells(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[tuple
         rows.append((recovery.at, _recovery(recovery, fresh, texts)))
     rows += [(fault.injected, _fault(fault)) for fault in report.faults if fault.number not in accounted]
     return [row for _, row in sorted(rows, key=lambda row: row[0])]
+
+
+def same_each_time(report: RecoveryReport) -> str | None:
+    """The death of which every recovery began, if there are several; None if they differ, or faults explain any."""
+    deaths = {_death(one.cause) if one.cause and not one.faults else None for one in report.recoveries}
+    return deaths.pop() if len(deaths) == 1 and len(report.recoveries) > 1 else None
+
+
+def repeated_steps_lines(report: RecoveryReport, width: int = USUAL) -> list[str]:
+    """How many steps were trained again since no checkpoint was resumed from, and what keeps them; empty if none."""
+    anew = [one.lost for one in report.recoveries if one.lost and one.lost >= (one.last_step or 0)]
+    if not anew:
+        return []
+    count = sum(anew)
+    lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again for want of a checkpoint"
+    keeps = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
+    return at_words(f"  {lost}: {keeps}.", width, "    ").split("\n")
 
 
 def _texts(report: RecoveryReport) -> dict[int, str]:

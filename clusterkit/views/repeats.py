@@ -1,79 +1,127 @@
-"""Repeated tracebacks: those of tasks that fail as another one did are shown in two lines, and not once more."""
+"""What the console shows of tracebacks and warnings: nothing twice, and of libraries only how many frames they have.
+
+The log files have all of it, and so has `--all-output`.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-from clusterkit.text.lines import TRACEBACK
+from clusterkit.text.lines import PEER_GONE, TRACEBACK
+from clusterkit.views.tracebacks import TRANSPORT, frames_text, owner_of_frame, without_frames, without_module
 from clusterkit.words.model import number_of
 
 LONGEST = 200  # lines of a traceback; a longer one is shown
-MOST = 64  # tracebacks that are remembered
-AFTER = 40  # lines after one that may belong to it
+MOST = 64  # tracebacks and warnings that are remembered
+AFTER = 40  # lines after a traceback that may belong to it
 
 _TITLE = TRACEBACK.encode()
 _VARYING = re.compile(r"__autograph_generated_file\w+")
+_NODE = re.compile(r"\{\{function_node \S+\}\} ")
+_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # Python's own form; its code comes next
+_TRANSPORT = re.compile(rf"Additional GRPC error information |{TRANSPORT.pattern}")
+_OF_PEER = re.compile(rf'{_TRANSPORT.pattern}|  File "|Detected at node |{PEER_GONE.pattern}|Collective ops is aborted')
+_OWN = "clusterkit: "  # what the runtime of a task says in its log
 
 
 @dataclass(slots=True)
 class Told:
-    """A traceback that was shown: by whom, and the lines that came after it."""
+    """A traceback that was shown: of which attempt, and the lines that came after it."""
 
-    by: str
     stream: object
     after: list[str] = field(default_factory=list)
 
 
 class Repeats:
-    """Hides the tracebacks in one attempt's output that another attempt's has shown; `known` is common to all."""
+    """Folds the tracebacks and warnings in one attempt's output; `known` is what all attempts have shown of them."""
 
-    def __init__(self, known: dict[tuple[str, ...], Told], task: str) -> None:
+    def __init__(self, known: dict[tuple[str, ...], Told]) -> None:
         self._known = known
-        self._task = task
         self._held: list[str] = []  # a traceback whose end has not come
         self._own: Told | None = None  # the last one that was shown here
         self._same: list[str] | None = None  # what may still come of one that was not
+        self._owners: list[str] = []  # of frames that have not been shown
+        self._gone = False  # whether what comes may belong to the error of a peer's end
+        self._warned = False  # whether the next line may be the code that a warning is about
 
     def may_hide(self, whole: bytes) -> bool:
         """Whether lines have to go through `feed`."""
-        return bool(self._held) or self._own is not None or self._same is not None or _TITLE in whole
+        is_open = self._held or self._own is not None or self._same is not None or self._gone or self._warned
+        return bool(is_open) or _TITLE in whole or b"Warning: " in whole or b"\nclusterkit: " in whole
 
     def feed(self, line: str) -> list[str]:
         """What to show now that this line came."""
-        if line.startswith(TRACEBACK):
-            held, self._held, self._own, self._same = self._held, [line], None, None
-            return held
+        before, title, rest = line.partition(TRACEBACK)
+        if title and not rest and (not before or before.strip(" |+-").removesuffix("Exception Group")):
+            held = [*self._held, *self._counted()]
+            self._held, self._own, self._same, self._gone = [TRACEBACK], None, None, False
+            return [*held, before] if before else held
         if self._held:
             self._held.append(line)
             if line.startswith(" ") and len(self._held) < LONGEST:
                 return []
             return self._ended()
+        if self._gone and (not line or _OF_PEER.match(line)):
+            return []
+        self._gone = False
+        return self._after(line) if self._own is not None or self._same is not None else self._warning(line)
+
+    def flush(self) -> list[str]:
+        """What to show at the end of the output."""
+        held, self._held = [*self._held, *self._counted()], []
+        return held
+
+    def _after(self, line: str) -> list[str]:
         if self._same:
             if self._same[0] == _VARYING.sub("", line):
                 del self._same[0]
                 return []
         elif self._own is not None and len(self._own.after) < AFTER:
             self._own.after.append(_VARYING.sub("", line))
-            return [line]
+            return self._node(line)
+        if _TRANSPORT.match(line):
+            return []
         self._own = self._same = None
-        return [line]
+        return [*self._counted(), *self._warning(line)]
 
-    def flush(self) -> list[str]:
-        """What to show at the end of the output."""
-        held, self._held = self._held, []
-        return held
+    def _node(self, line: str) -> list[str]:
+        """What is shown of a line after an exception, in which TensorFlow may list frames of where a node was made."""
+        if owner := owner_of_frame(line):
+            self._owners.append(owner)
+        return [] if owner or _TRANSPORT.match(line) or (self._owners and not line) else [*self._counted(), line]
+
+    def _counted(self) -> list[str]:
+        owners, self._owners = self._owners, []
+        return [f"  {frames_text(owners)}"] if owners else []
+
+    def _warning(self, line: str) -> list[str]:
+        warned, self._warned = self._warned, False
+        if warned and line.startswith("  "):
+            return []
+        library = _LIBRARY.match(line)
+        if library is None and not line.startswith(_OWN):
+            return [line]
+        self._warned = library is not None
+        if (line,) in self._known:
+            return []
+        if len(self._known) < MOST:
+            self._known[line,] = Told(self)
+        return [line if library is None else f"{library[1]}{line[library.end() :]}"]
 
     def _ended(self) -> list[str]:
         held, self._held = self._held, []
+        if not held[-1].startswith(" ") and PEER_GONE.search(held[-1]):
+            self._gone = True
+            said = _NODE.sub("", without_module(held[-1]))
+            return [f"{said} … {number_of('line', len(held) - 1)} of traceback: a peer is gone"]
         key = tuple(_VARYING.sub("", line) for line in held[1:])
         told = self._known.get(key)
         if told is None:
             if len(self._known) < MOST:
-                self._own = self._known[key] = Told(self._task, self)
-            return held
+                self._own = self._known[key] = Told(self)
+            return without_frames(held)
         if told.stream is self:
-            return held
+            return without_frames(held)
         self._same = [*told.after]
-        whose = "before" if told.by == self._task else f"{told.by}'s"
-        return [f"{TRACEBACK} … {number_of('line', len(held) - 2)} as {whose}", held[-1]]
+        return [f"{held[-1]} … {number_of('line', len(held) - 1)} of traceback as above"]

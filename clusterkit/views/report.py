@@ -12,19 +12,26 @@ from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
 from clusterkit.views.goodput import goodput_lines
 from clusterkit.views.naming import all_failed, failed, measured
-from clusterkit.views.recoveries import nothing_recovered, recovery_lines, unrecovered_lines
+from clusterkit.views.recoveries import (
+    nothing_recovered,
+    recovery_lines,
+    repeated_steps_lines,
+    same_each_time,
+    unrecovered_lines,
+)
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import AttemptEnded, Failure, RunResult, RunState
+from clusterkit.words.outcome import SIGKILL, AttemptEnded, Failure, RunResult, RunState
 
 _TASKS = (
     Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),
     Column("resumed at", 1, right=True), Column("how the last attempt ended", least=12),
 )  # fmt: skip
 _INDENT, _MARGIN = "  ", "    │ "
+_LAST = 3  # lines
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
 _Style = tuple[int, ...]  # parameters of a terminal's escape sequence for colors and weights
 _Line = list[tuple[str, _Style]]
@@ -40,6 +47,7 @@ def report(
         lines += _blame(result, result.cause, run, columns)
     elif result.state is not RunState.SUCCEEDED:
         lines.append([(f"  Reason: {result.reason}.", ())])
+    lines += [[(f"  Unfinished: {line}", (_BOLD,))] for line in all_failed(result.unfinished)]
     if result.cause is None:
         lines += [[(line, (_BOLD,))] for line in explanation_lines(result, columns)]
     lines += [
@@ -57,7 +65,8 @@ def report(
     if recovered is not None:
         lines += _recoveries(result, recovered, columns)
     if isinstance(recovered, Account) and recovered.goodput is not None:
-        lines += [[(line, ())] for line in goodput_lines(recovered.goodput, columns)]
+        told = goodput_lines(recovered.goodput, columns)
+        lines += [[(line, ())] for line in (told[:1] if result.state is RunState.FAILED else told)]
     if isinstance(recovered, Account):
         lines += [[(line, ())] for line in straggler_lines(recovered.stragglers)]
     if result.state is RunState.SUSPENDED:
@@ -77,21 +86,22 @@ def _styled(text: str, style: _Style, color: bool) -> str:
 
 def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     good = result.state is RunState.SUCCEEDED
-    fine = result.exit_code == 0 and result.undistributed is None
-    mark = "✔" if fine else "!" if good else "✘"
+    mark = "✔" if result.fine else "!" if good else "✘"
     steps = f" · step {result.last_step}" if result.last_step is not None else ""
     restarts = f" · {number_of('restart', result.restarts)}" if result.restarts else ""
     how = "was lost" if result.lost else result.state
     text = f"{mark} run {run_id} {how} after {shown(result.duration)}{steps}{restarts}"
     rule = "─" * (width - len(text) - 1)
-    return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if fine else _RED,))]
+    return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.fine else _RED,))]
 
 
 def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iterator[_Line]:
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
     for line in explanation_lines(result, width):
         yield [(line, (_BOLD,))]
-    for line in cause_lines(cause.tail, width - len(_MARGIN)):
+    # Of a task that was ended or killed, its last lines say where it was, and nothing about the cause.
+    silent = cause.exit.asked is not None or cause.exit.signal == SIGKILL
+    for line in cause_lines(cause.tail, width - len(_MARGIN))[-_LAST if silent else 0 :]:
         yield [(f"{_MARGIN}{line}", ())]
     if cause.exit.ok:
         yield [(f"    {result.reason}.", ())]
@@ -121,7 +131,15 @@ def _tasks(attempts: Sequence[AttemptEnded], width: int) -> list[_Line]:
 
 def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> list[_Line]:
     """The table of recoveries; or a sentence, if the run failed without one."""
-    if result.state is RunState.SUCCEEDED or not nothing_recovered(recovered):
+    if result.repeated:
+        return []  # each restart led to the same failure
+    if result.state is RunState.SUCCEEDED:
+        rows = _titled(recovery_lines(recovered, width))
+        rows += [[(line, ())] for line in repeated_steps_lines(recovered, width)]
+        return rows
+    if death := same_each_time(recovered):
+        return [[(f"  The job did not recover: {death} {len(recovered.recoveries)} times.", ())]]
+    if not nothing_recovered(recovered):
         return _titled(recovery_lines(recovered, width))
     said, *table = unrecovered_lines(recovered, result.restarts, width)
     return [[(said, ())], *_titled(table)]

@@ -29,7 +29,7 @@ _MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an
 _LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
 _REMOTE = re.compile(r"Additional GRPC error information from remote target /job:(\w+)/replica:\d+/task:(\d+) ")
 # What repeats the error, and advice for another way to run a program.
-_TRANSPORT = re.compile(
+TRANSPORT = re.compile(
     r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.|\*\*\* Check failure stack trace: |    @ +0x"
 )
 _MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
@@ -55,8 +55,41 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
     if start is None:
         return own[-MOST:]
     told = [own[start], *(line for line in own[start + 1 :] if line.strip() and not _LOGGED.match(line))]
-    told = [line for line in told if not _TRANSPORT.match(line)]
+    told = [line for line in told if not TRANSPORT.match(line)]
     return _fewer(_once(_shown(_of_chain(list(_pieces(told))), width)), (MOST // 2, MOST // 2 - 1), "line")
+
+
+def without_frames(traceback: Sequence[str]) -> list[str]:
+    """A traceback as Python prints it, but of packages' frames in a row only how many there are."""
+    shown, owners, number = list[str](), list[str](), 0
+    while number < len(traceback):
+        line, number = traceback[number], number + 1
+        frame = _FRAME.match(line)
+        end = _end_of_code(traceback, number, frame["margin"]) if frame else number
+        owner = owner_of(frame["file"]) if frame else ""
+        if owner and end < len(traceback):
+            owners.append(owner)
+        else:
+            shown += [f"  {frames_text(owners)}"] * bool(owners) + [line, *traceback[number:end]]
+            owners = []
+        number = end
+    return shown
+
+
+def without_module(exception: str) -> str:
+    """The last line of a traceback, without the module of the exception's class."""
+    return _MODULE.sub(r"\1", exception)
+
+
+def owner_of_frame(line: str) -> str:
+    """The package whose frame a line names; empty for the program's own, and for other lines."""
+    frame = _FRAME.match(line)
+    return owner_of(frame["file"]) if frame else ""
+
+
+def frames_text(owners: Sequence[str]) -> str:
+    """`… 3 frames of keras and tensorflow`."""
+    return f"… {number_of('frame', len(owners))} of {listed(dict.fromkeys(owners), 4)}"
 
 
 def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
@@ -84,7 +117,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
         elif repeated := _REPEATED.match(line):
             yield _Piece(f"… {repeated[1]} more times", "call")
         else:
-            yield _Piece(_MODULE.sub(r"\1", line) if follows_call else line)
+            yield _Piece(without_module(line) if follows_call else line)
             follows_call = False
 
 
@@ -125,8 +158,7 @@ def _shown(pieces: Iterable[_Piece], width: int) -> list[str]:
     lines: list[str] = []
     for kind, run in groupby(pieces, lambda piece: piece.kind):
         if kind == "folded":
-            owners = [piece.of for piece in run]
-            lines.append(f"… {number_of('frame', len(owners))} of {listed(dict.fromkeys(owners), 4)}")
+            lines.append(frames_text([piece.of for piece in run]))
         elif kind == "call":
             lines += _fewer([fitted(piece.text, width) for piece in run], _CALLS, "call")
         else:

@@ -138,6 +138,13 @@ class Fault:
     how: str | None = None
     trigger: Trigger | None = None
 
+    @property
+    def is_random(self) -> bool:
+        """Whether the run's seed decides anything about it: which tasks, whether, which packets, or which bytes."""
+        drawn = any(one.index is None and one.count is not None for one in (*self.targets, *self.others))
+        chance = self.trigger is not None and self.trigger.probability < 1
+        return drawn or chance or bool(self.jitter) or self.action in (FaultAction.LOSS, FaultAction.CORRUPT)
+
     def __str__(self) -> str:
         words = [self.action.value, ",".join(map(str, self.targets))]
         if self.others:

@@ -181,8 +181,9 @@ class RunResult:
     that had no effect; if the job succeeded nevertheless, they make `exit_code` 3. `explanations` say why the run
     failed and what to do, the most specific first, which `finding` has as a text. `lost`: something other than the run
     ended its supervisor. `given_up` are the workers that it continued without. `undistributed` are tasks that each
-    trained alone although they have peers. `metrics` are the last ones of the first task that had any; None for NaN and
-    infinities.
+    trained alone although they have peers. `unfinished` are training tasks that had not finished their program when a
+    successful job's leader had: they failed without it, or were ended. `metrics` are the last ones of the first task
+    that had any; None for NaN and infinities.
     """
 
     state: RunState
@@ -205,7 +206,13 @@ class RunResult:
     undistributed: Undistributed | None = None
     usage_error: bool = False
     explanations: tuple[Explanation, ...] = ()
+    unfinished: tuple[Failure, ...] = ()
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def fine(self) -> bool:
+        """Whether the run succeeded and nothing about that success is in doubt."""
+        return self.exit_code == 0 and self.undistributed is None and not self.unfinished
 
     @property
     def word(self) -> str:

@@ -66,3 +66,20 @@ def test_how_keras_fits_is_seen(up: Any, tmp_path: Path, how: str, why: WhyAlone
     assert run.wait(120) == 0
     found = run.result["undistributed"]
     assert (found and found["why"]) == why
+
+
+@pytest.mark.tensorflow
+@pytest.mark.timeout(240)
+def test_a_chief_that_trains_less_than_its_worker_is_told(up: Any, ck: Any, tmp_path: Path) -> None:
+    """The job counts as done, but not without a word: in the report, in show, and in result.json (tensorflow#45839)."""
+    text = (CHILDREN / "mistakes/different_epochs.py").read_text()
+    assert "4 - 2 * index" in text
+    (tmp_path / "train.py").write_text(text.replace("4 - 2 * index", "2 + 2 * index"))
+    run = up("--workers", "2", tmp_path / "train.py")
+    assert run.wait(120) == 0
+    assert "\n! run " in run.output
+    for told in (run.output, ck("show").out):
+        assert "  Unfinished: worker:1 " in told
+        assert "worker:0 ended its program" in told
+    assert [failure["task"] for failure in run.result["unfinished"]] == ["worker:1"]
+    assert run.result["reason"] == "worker:0 exited with code 0, but worker:1 had not finished"

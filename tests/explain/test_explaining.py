@@ -22,7 +22,7 @@ from clusterkit.words import wire
 from clusterkit.words.account import Account
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Task, TaskType
-from clusterkit.words.outcome import AttemptEnded, Exit, Failure, FailureRole, RoleKind, RunResult, RunState
+from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, FailureRole, RoleKind, RunResult, RunState
 from tests.histories import build_job
 
 TF = "import json, os\nimport tensorflow as tf\n"
@@ -231,3 +231,23 @@ def test_a_failure_that_was_overcome_is_explained(tmp_path: Path) -> None:
     said = explained_in(result, job, run, Account())
     assert [one.row for one in said.explanations] == ["strategy-too-late"]
     assert "    Why: " in report(said, run, color=False)
+
+
+@pytest.mark.parametrize(
+    ("exit_", "row"), [(Exit(code=1), "leaves-early"), (Exit(signal=9, asked=Asked.SUCCESS), "ended-with-the-chief")]
+)
+def test_a_worker_that_had_not_finished_is_explained(tmp_path: Path, exit_: Exit, row: str) -> None:
+    """The chief ended at another step (tensorflow#45839), and is named although the run succeeded."""
+    run, job, (chief, worker) = RunDirectory(tmp_path), job_of(tmp_path, TF), (Task(TaskType.WORKER, n) for n in (0, 1))
+    run.of_task(worker).mkdir(parents=True)
+    aborted = "UnavailableError: Collective ops is aborted by: Socket closed"
+    run.log(worker, 1).write_text(f'{BEGIN}\n  File "/home/me/train.py", line 9, in <module>\n{aborted}\n')
+    ends = [(chief, Exit(code=0), 16), (worker, exit_, 20)]
+    attempts = tuple(AttemptEnded(task, 1, 0.0, 1.0, exit_, 0, step, None, None) for task, exit_, step in ends)
+    late = Failure(worker, 1, exit_, 1.0, (aborted,), aborted)
+    said = explained_in(
+        RunResult(RunState.SUCCEEDED, 0, "", attempts=attempts, unfinished=(late,)), job, run, Account()
+    )
+    assert [one.row for one in said.explanations] == [row]
+    assert said.explanations[0].means.startswith("worker:0 ")
+    assert "worker:1" in said.explanations[0].means

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.explain.gangs import ROWS
+from clusterkit.explain import gangs, shared
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Exit, RunState
 from tests.explain.test_ordinary_bugs import job_of
 
+ROWS = (*gangs.ROWS, *shared.ROWS)
 GANG = job_of(workers=2)
 ZERO, ONE = Task.parse("worker:0"), Task.parse("worker:1")
 OWN = 'Traceback (most recent call last):\n  File "/home/me/train.py", line 11, in <module>\n    {0}\n'
@@ -140,3 +141,29 @@ def test_what_one_worker_alone_finds_made_another_has_made() -> None:
     assert rows(found) == []
     alone = Evidence((found, waits), job_of(workers=1), RunState.FAILED)
     assert explain(alone, ROWS) == []
+
+
+@pytest.mark.parametrize("code", ["shutil.rmtree(path)", "os.remove('a')", "Path('a').unlink()", "file.unlink()"])
+def test_what_one_worker_alone_misses_another_has_removed(code: str) -> None:
+    """If each of them misses it, or none removes anything, it was never there."""
+    missing = "FileNotFoundError: [Errno 2] No such file or directory: 'a'\n"
+    text = OWN.format(code) + missing
+    misses, waits = TaskEvidence(ONE, text, exit=Exit(code=1)), TaskEvidence(ZERO, UNHEALTHY, exit=Exit(code=1))
+    assert rows(misses, waits) == ["removed-by-each-worker"]
+    assert rows(misses, TaskEvidence(ZERO, text, exit=Exit(code=1))) == []
+    assert rows(misses) == []
+    reads = TaskEvidence(ONE, OWN.format("open('a')") + missing, exit=Exit(code=1))
+    assert rows(reads, waits) == []
+
+
+def test_what_workers_share_is_no_matter_of_a_single_process() -> None:
+    """Nor of a log, of which nobody knows where it comes from."""
+    locked = "AlreadyExistsError: cache lockfile already exists ('/data/train_0.lockfile'). If you are sure no other"
+    index = OWN.format("gpu = gpus[rank]") + "IndexError: list index out of range\n"
+    for text, row in ((locked, "cache-of-all-workers"), (index, "gpu-of-the-rank")):
+        failed = (TaskEvidence(ONE, text, exit=Exit(code=1)),)
+        assert [one.row for one in explain(Evidence(failed, GANG, RunState.FAILED), ROWS)] == [row]
+        assert explain(Evidence(failed, job_of(workers=1), RunState.FAILED), ROWS) == []
+        assert explain(Evidence(failed), ROWS) == []
+    other = OWN.format("row = rows[rank]") + "IndexError: list index out of range\n"
+    assert rows(TaskEvidence(ONE, other, exit=Exit(code=1))) == []

@@ -10,6 +10,7 @@ import pytest
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.takeover import before_of
 from clusterkit.words import events as ev
+from clusterkit.words.distribution import Training
 from clusterkit.words.job import JobSpec, RestartRules, RestartScope
 from clusterkit.words.outcome import Asked, RunState
 from tests.histories import SIGABRT, SIGKILL, SIGTERM, History, job, task
@@ -55,20 +56,41 @@ def test_an_error_of_its_own_makes_the_run_fail(before: float, how: dict[str, An
 
 @pytest.mark.parametrize("before", [0.5, -0.5])
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "told", "unfinished"),
     [
-        ({"exception": UNAVAILABLE}, ()),
-        ({"signal": SIGABRT}, ("terminate called without an active exception",)),
-        ({"code": 1}, (UNAVAILABLE, "During handling", "SystemError: could not save")),
-        ({"code": 42}, ()),
-        ({"code": 0}, ()),
+        ({"exception": UNAVAILABLE}, (), True),
+        ({"signal": SIGABRT}, ("terminate called without an active exception",), False),
+        ({"code": 134}, (UNAVAILABLE,), False),
+        ({"code": 1}, (UNAVAILABLE, "During handling", "SystemError: could not save"), True),
+        ({"code": 42}, (), False),
+        ({"code": 0}, (), False),
     ],
-    ids=["unavailable", "abort at exit", "named before", "preempted", "well"],
+    ids=["unavailable", "abort at exit", "abort in a shell", "named before", "preempted", "well"],
 )
-def test_what_the_leaders_end_explains_does_not(before: float, how: dict[str, Any], told: tuple[str, ...]) -> None:
-    """TensorFlow's coordination ends with the leader, and some programs abort at exit (tensorflow#58434)."""
+def test_what_the_leaders_end_explains_does_not(
+    before: float, how: dict[str, Any], told: tuple[str, ...], unfinished: bool
+) -> None:
+    """TensorFlow's coordination ends with the leader, and some programs abort at exit (tensorflow#58434).
+
+    But whoever raises an error then had something left to do (tensorflow#45839).
+    """
     run = ended(GANG, before, told, **how)
     assert (run.result.state, run.result.exit_code, run.result.cause, run.warnings) == (RunState.SUCCEEDED, 0, None, [])
+    assert [str(failure.task) for failure in run.result.unfinished] == ["worker:1"] * unfinished
+    assert run.result.fine is not unfinished
+    assert run.result.reason.endswith(", but worker:1 had not finished") is unfinished
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_worker_that_is_ended_with_the_job_had_not_finished(joined: bool) -> None:
+    """If TensorFlow had joined it to its peers; other commands may run until somebody ends them."""
+    run = History(GANG, stubborn={"worker:1"}).begin()
+    if joined:
+        run.send(ev.TrainsWith(task("worker:1"), 1, ("MultiWorkerMirroredStrategy",), 2, False, Training.SCOPED))
+    run.exits("worker:0", code=0)
+    run.after(30)
+    assert run.result.state is RunState.SUCCEEDED
+    assert [failure.exit.asked for failure in run.result.unfinished] == [Asked.SUCCESS] * joined
 
 
 @pytest.mark.parametrize("before", [0.5, -0.5])

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.machine.blame import is_usage_error
+from clusterkit.machine.blame import is_usage_error, looks_collateral
 from clusterkit.words import events as ev
 from clusterkit.words.job import HostRequest, JobSpec, RestartPolicy, RestartRules
 from clusterkit.words.outcome import Blame, Exit, Failure
@@ -72,6 +72,22 @@ def test_what_comes_again_is_not_restarted(spec: JobSpec, exception: str) -> Non
     (end,) = run.decided(ev.Finished)
     assert end.result.usage_error
     assert run.result.reason == "worker:0 exited with code 1 before any step, with an error that a restart repeats"
+
+
+def test_what_tensorflow_tells_of_its_start_does_not_count() -> None:
+    """Before any error, it reports that its coordination service has started and who has connected to it."""
+    told = [
+        "I0000 00:00:1795743329.510869   17253 coordination_service.cc:221] Initializing CoordinationService",
+        "I0000 00:00:1795743330.447422   17253 coordination_service_agent.cc:245] Coordination agent has connected.",
+        "I0000 00:00:1795743330.389745   18502 coordination_service.h:529] It has connected to coordination service",
+    ]
+    run = History(GANG).begin()
+    run.last_words["worker:0"] = (tuple(told), NO_FILE)
+    run.exits("worker:0", code=1)
+    run.after(60)
+    assert (run.over, run.result.usage_error, run.attempts["worker:0"]) == (True, True, 1)
+    silent = Failure(task("worker:0"), 1, Exit(code=3), 0.0, tuple(told))
+    assert not looks_collateral(silent)
 
 
 @pytest.mark.parametrize("exception", MAY_PASS)

@@ -65,6 +65,15 @@ def outside(text: str) -> str:
     return SPAN.sub("", FENCE.sub("", text))
 
 
+def test_a_success_in_which_a_worker_had_not_finished_is_no_plain_success() -> None:
+    """It has no check mark, and says which one."""
+    result = RunResult(RunState.SUCCEEDED, 0, "but worker:0 had not finished", unfinished=(failure("x"),))
+    text = run_markdown(told(result=result))
+    assert "\n## ! `ps_train.py` succeeded" in text
+    assert "### Reason" in text
+    assert "\nbut worker:0 had not finished\n" in text
+
+
 def test_a_run_says_what_ran_and_how_it_went() -> None:
     """Versions, machine, result, goodput, recoveries, faults, and the command."""
     text = run_markdown(told(recovered=recovered()))

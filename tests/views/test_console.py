@@ -12,6 +12,7 @@ import pytest
 
 from clusterkit.text import redraws
 from clusterkit.views import console as console_module
+from clusterkit.views import twins
 from clusterkit.views.console import Console, Show
 from clusterkit.views.prefixed import Chunk, Prefixer
 from tests.histories import job, task
@@ -156,7 +157,7 @@ def test_a_traceback_of_two_tasks_is_shown_once(screen: Callable[..., Screen], n
     write(shown, "worker:0", *lines)
     write(shown, "worker:1", *lines)
     of_worker_1 = [line.removeprefix("worker:1 ") for line in shown.lines() if line.startswith("worker:1")]
-    folded = ["Traceback (most recent call last): … 1 line as worker:0's", "E: 1"]
+    folded = ["E: 1 … 2 lines of traceback as above"]
     assert of_worker_1 == ([line.decode().rstrip() for line in lines] if noise else folded)
 
 
@@ -269,3 +270,23 @@ def test_nothing_is_lost_at_the_end(screen: Callable[..., Screen]) -> None:
     text = shown.text()
     assert text.count("line\n") == 10_000
     assert text.endswith("the report\n")
+
+
+@pytest.mark.parametrize(
+    ("show", "merged"), [(Show(group=1), True), (Show(), False), (Show(group=1, noise=True), False)]
+)
+def test_what_all_workers_print_is_shown_once_on_a_terminal(
+    screen: Callable[..., Screen], monkeypatch: pytest.MonkeyPatch, show: Show, merged: bool
+) -> None:
+    """With the time that the first one took; what one of them says alone keeps its place. --all-output shows all."""
+    monkeypatch.setattr(twins, "WITHIN", 60.0)
+    shown = screen(show)
+    for parts in ((b"first\n", b"second\n"), (b"Epoch 1\n",) * 2, (b"\r8/8 3s 1ms/step\n", b"\r8/8 4s 9ms/step\n")):
+        for index, part in enumerate(parts):
+            write(shown, f"worker:{index}", part, end=False)
+    lines = [line for line in shown.lines() if line.startswith("worker")]
+    own = {"worker:0 first", "worker:1 second"}
+    if merged:
+        assert ({*lines[:2]}, lines[2:]) == (own, ["worker:* Epoch 1", "worker:* 8/8 3s 1ms/step"])
+    else:
+        assert {*lines} >= {*own, "worker:0 Epoch 1", "worker:1 Epoch 1", "worker:1 8/8 4s 9ms/step"}

@@ -15,6 +15,7 @@ from clusterkit.text.printable import COLOR, NO_STYLE, printable
 from clusterkit.text.redraws import TerminalLines, style_after
 from clusterkit.views import prefixed
 from clusterkit.views.prefixed import Chunk, Prefixer, is_printable, without_colors
+from clusterkit.views.repeats import Repeats
 
 PREFIX = "worker:0 │ "
 OPTIONS = b"I0000 00:00:1763700000.1 1 direct_session.cc:1] SessionOptions: device_count {\n"
@@ -30,8 +31,10 @@ def shown(*chunks: bytes, noise: bool = False, color: bool = True) -> bytes:
 
 def shown_by_line(stream: bytes, noise: bool, color: bool) -> bytes:
     """The same by the way line by line alone."""
-    terminal, hidden = TerminalLines(), NoiseFilter()
+    terminal, hidden, repeats = TerminalLines(), NoiseFilter(), Repeats({})
     result = [line for line in terminal.feed(stream, 0.0) + terminal.flush() if noise or not hidden.is_noise(line)]
+    if not noise:
+        result = [shown for line in result for shown in repeats.feed(line)] + repeats.flush()
     texts, style = list[str](), ""
     for line in result:
         text, before = printable(line, color), style
@@ -44,7 +47,7 @@ def shown_by_line(stream: bytes, noise: bool, color: bool) -> bytes:
 PARTS = [
     b"\n", b"\n", b"\r", b"\r\n", b"\b", b"\b\b\b\r", b"\x1b[K", b"\x1b[2K",
     b"step 12 loss 0.5\n", b"a", b"\t", b"}", b"  key: 1\n", b"x {\n",
-    b"Traceback (most recent call last):\n", b"  f\n",
+    b"Traceback (most recent call last):\n", b"  f\n", b"clusterkit: x\n", b"/v/site-packages/k.py:1: UserWarning: x\n",
     NOISE, OPTIONS, b"I", b"I1", b": I ", b"/job:worker/replica:0/task:0", b"TF-TRT Warning",
     b"2026-11-21 05:00:00.1: I tensorflow/core x\n", b"\x07", b"\x1b[32m", b"\x1b[0m", b"\x1b[2J", b"\x7f", b"\x00",
     "é €\n".encode(), "\x85".encode(), "\xa0".encode(), "\u202e".encode(), "\u2067".encode(), "\u2028".encode(),

@@ -13,25 +13,25 @@ FIRST = [TITLE, *FRAMES, "E: 1", "more of it", "", "the end"]
 
 
 def shown(*outputs: tuple[str, list[str]]) -> list[list[str]]:
-    """What is shown of the output of each attempt, one after the other."""
+    """What is shown of the output of each attempt of a task, one after the other."""
     known = dict[tuple[str, ...], Told]()
     result = []
-    for task, lines in outputs:
-        repeats = Repeats(known, task)
+    for _, lines in outputs:
+        repeats = Repeats(known)
         result.append([shown for line in lines for shown in repeats.feed(line)] + repeats.flush())
     return result
 
 
-def test_the_same_traceback_of_another_task_is_two_lines() -> None:
+def test_the_same_traceback_of_another_task_is_one_line() -> None:
     """With what its exception says in further lines, as far as that is the same."""
-    folded = [f"{TITLE} … 2 lines as worker:0's", "E: 1"]
+    folded = ["E: 1 … 3 lines of traceback as above"]
     others = ("worker:1", ["step 1", *FIRST]), ("worker:2", [*FIRST[:5], "bye", "the end"])
     assert shown(("worker:0", FIRST), *others) == [FIRST, ["step 1", *folded], [*folded, "bye", "the end"]]
 
 
 def test_a_restarted_task_that_fails_again_repeats_nothing() -> None:
     """The task itself has shown it before; a program that prints it twice wants to."""
-    again = [f"{TITLE} … 2 lines as before", "E: 1"]
+    again = ["E: 1 … 3 lines of traceback as above"]
     assert shown(("worker:0", FIRST * 2), ("worker:0", FIRST)) == [FIRST * 2, again]
 
 
@@ -48,7 +48,7 @@ def test_names_of_files_that_autograph_makes_do_not_count() -> None:
     of_task = [
         [TITLE, f'  File "/tmp/__autograph_generated_file{name}.py", line 1, in f', "E: 1"] for name in ("a1", "b2")
     ]
-    assert shown(("worker:0", of_task[0]), ("worker:1", of_task[1]))[1] == [f"{TITLE} … 1 line as worker:0's", "E: 1"]
+    assert shown(("worker:0", of_task[0]), ("worker:1", of_task[1]))[1] == ["E: 1 … 2 lines of traceback as above"]
 
 
 @seed(1)
@@ -56,3 +56,66 @@ def test_names_of_files_that_autograph_makes_do_not_count() -> None:
 def test_nothing_of_the_first_task_is_hidden(lines: list[str]) -> None:
     """Whatever it writes, in its order."""
     assert shown(("worker:0", lines)) == [lines]
+
+
+def test_frames_of_packages_are_counted() -> None:
+    """Those of the program are as Python prints them, and so are its marks."""
+    library = ['  File "/v/site-packages/keras/src/t.py", line 12, in fit', "    raise e from None", "    ^^^^^^^"]
+    standard = ['  File "/usr/lib/python3.12/pool.py", line 3, in map', "    f()"]
+    marked = ['  File "/home/me/train.py", line 9, in step', "    f(x)", "    ^^^^"]
+    error = [TITLE, *marked, *library * 2, *standard, *marked, *library, "E: 1", "more"]
+    folded = [TITLE, *marked, "  … 3 frames of keras and Python", *marked, "  … 1 frame of keras", "E: 1", "more"]
+    assert shown(("worker:0", error), ("worker:1", error)) == [
+        folded,
+        [f"E: 1 … {len(error) - 2} lines of traceback as above"],
+    ]
+
+
+def test_a_peers_end_is_one_line() -> None:
+    """Each time; what TensorFlow adds about the connection is not shown, and what the program says then is."""
+    said = "tensorflow.python.framework.errors_impl.UnavailableError: {{function_node __wrapped__X_d}} Socket closed"
+    after = [
+        "Additional GRPC error information from remote target /job:worker/replica:0/task:0 while calling /x:",
+        ':UNKNOWN:Error received from peer  {grpc_status:14, grpc_message:"Socket closed"}',
+        "The error could be from a previous operation. Restart your program to reset. [Op:CollectiveReduceV2] name: ",
+    ]
+    line = "UnavailableError: Socket closed … 3 lines of traceback: a peer is gone"
+    lines = [TITLE, *FRAMES, said, *after, "bye"]
+    assert shown(("worker:0", lines), ("worker:1", lines)) == [[line, "bye"]] * 2
+
+
+def test_a_traceback_begins_on_a_line_of_its_own() -> None:
+    """Though an exception leaves a progress bar without the end of its line."""
+    assert shown(("worker:0", [f"19/32 loss: 0.07{FIRST[0]}", *FIRST[1:]])) == [["19/32 loss: 0.07", *FIRST]]
+    group = f"  + Exception Group {TITLE}"
+    assert shown(("worker:0", [group, "  | E: 1"])) == [[group, "  | E: 1"]]
+
+
+def test_a_librarys_warning_is_one_line_and_shown_once() -> None:
+    """Of the program's own warnings all are shown, and what a task's runtime has said is not repeated either."""
+    library = ["/v/lib/site-packages/keras/src/e.py:74: UserWarning: odd data.", "  self.x = f("]
+    own = ["/home/me/train.py:3: UserWarning: odd", "  f()"]
+    runtime = "clusterkit: patched fit"
+    lines = [*library, "a", *own, runtime]
+    first = ["keras/src/e.py:74: UserWarning: odd data.", "a", *own, runtime]
+    assert shown(("worker:0", lines), ("worker:1", lines)) == [first, ["a", *own]]
+
+
+def test_where_a_node_was_made_is_told_by_the_programs_frames() -> None:
+    """TensorFlow lists them after the exception, each with an empty line; of a peer's end nothing of it is shown."""
+    made = [
+        "",
+        "Detected at node Reduce defined at (most recent call last):",
+        '  File "/home/me/train.py", line 17, in <module>',
+        "",
+        '  File "/v/site-packages/keras/src/trainer.py", line 117, in fit',
+        "",
+        '  File "/v/site-packages/keras/src/trainer.py", line 17, in step',
+        "",
+    ]
+    own = [TITLE, *FRAMES, "InvalidArgumentError: Graph execution error:", *made, "Shapes differ", "bye"]
+    gone = [TITLE, *FRAMES, "UnavailableError: Graph execution error:", *made, "Collective ops is aborted by: x", "bye"]
+    assert shown(("worker:0", own), ("worker:1", gone)) == [
+        [*own[:8], "  … 2 frames of keras", "Shapes differ", "bye"],
+        ["UnavailableError: Graph execution error: … 3 lines of traceback: a peer is gone", "bye"],
+    ]

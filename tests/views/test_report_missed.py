@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from clusterkit.views.recoveries import recovery_lines, unrecovered_lines
-from clusterkit.words.account import RecoveryReport
+from clusterkit.words.account import Death, RecoveryReport
 from clusterkit.words.distribution import Undistributed, WhyAlone
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
 from tests.histories import task
 from tests.views.test_report import KILLED, SUCCESS, injected, lines
@@ -34,6 +37,20 @@ def test_training_that_was_not_distributed_has_no_check_mark() -> None:
         "      strategy = tf.distribute.MultiWorkerMirroredStrategy()  # before anything else",
         "      with strategy.scope():",
         "          model = …  # create and compile it here",
+    ]
+
+
+def test_a_worker_that_had_not_finished_takes_the_check_mark() -> None:
+    """It is named, and what explains it is not called overcome."""
+    late = Failure(task("worker:1"), 1, Exit(code=1), 5.0, ("UnavailableError: Socket closed",))
+    why = Explanation("leaves-early", task("worker:0"), "worker:0 ended first.", "Train alike.")
+    text = lines(replace(SUCCESS, unfinished=(late,), explanations=(why,)))
+    assert text[0].startswith("! run r-1 succeeded after")
+    assert text[1:5] == [
+        "  Unfinished: worker:1 exited with code 1 (attempt 1)",
+        "",
+        "    Why: worker:0 ended first.",
+        "    Fix: Train alike.",
     ]
 
 
@@ -70,3 +87,29 @@ def test_a_run_that_was_stopped_says_how_to_resume_it() -> None:
     assert hint in lines(stopped)
     assert hint not in lines(replace(stopped, checkpoint=None))
     assert hint not in lines(replace(stopped, state=RunState.SUCCEEDED, exit_code=0))
+
+
+def test_a_run_that_failed_alike_each_time_has_a_sentence_and_no_table() -> None:
+    """Of faults, or of different deaths, there is the table."""
+    again = replace(KILLED, faults=(), cause=Death(task("worker:1"), 1, 12.35, Exit(code=1)))
+    failed = RunResult(RunState.FAILED, 1, "its restart budget is used up")
+    told = lines(failed, recovered=RecoveryReport((again,) * 4))
+    assert "  The job did not recover: worker:1 exited with code 1 4 times." in told
+    for others in ((KILLED,) * 2, (again, replace(again, cause=Death(task("worker:0"), 1, 12.4, Exit(code=1))))):
+        assert any(line.startswith("  recoveries ") for line in lines(failed, recovered=RecoveryReport(others)))
+
+
+@pytest.mark.parametrize(("lost", "last", "told"), [(62, 61, True), (12, 61, False), (0, 0, False)])
+def test_steps_that_no_checkpoint_kept_are_counted(lost: int, last: int, told: bool) -> None:
+    """With what keeps them; not where the task has resumed from some checkpoint of its own."""
+    report = RecoveryReport((replace(KILLED, lost=lost, last_step=last),))
+    text = " ".join(" ".join(lines(SUCCESS, recovered=report)).split())
+    said = "62 steps were trained again for want of a checkpoint: add clusterkit.training.Backup() to fit's callbacks"
+    assert (said in text) is told
+
+
+def test_of_a_task_that_was_killed_only_the_last_lines_are_shown() -> None:
+    """They say where it was, and nothing about the cause; a failed run has no line about what cost most."""
+    cause = Failure(task("worker:1"), 1, Exit(signal=9), 5.0, tuple(f"step {n}" for n in range(9)))
+    text = lines(RunResult(RunState.FAILED, 1, "x", cause=cause))
+    assert [line.strip(" │") for line in text if "step" in line and "│" in line] == ["step 6", "step 7", "step 8"]

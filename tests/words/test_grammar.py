@@ -268,3 +268,22 @@ def test_which_tasks_are_meant(text: str, draws: list[float], near: list[str], f
     fault = parse_fault(text)
     chosen = aim(fault, job(workers=3, ps=1).tasks, lambda nth: draws[nth])
     assert chosen == (tuple(map(task, near)), tuple(map(task, far)))
+
+
+@pytest.mark.parametrize(
+    ("text", "is_random"),
+    [
+        ("kill worker:1 @ step=100", False),
+        ("kill all @ 5s", False),
+        ("stop worker:* for=5s @ every=10s", False),
+        ("kill worker @ 5s", True),
+        ("kill random(2) @ 5s", True),
+        ("kill worker:1 @ every=10s p=0.5", True),
+        ("corrupt-checkpoint @ checkpoint", True),
+        ("loss worker:1 share=10% @ 5s", True),
+        ("partition worker:0 | any @ 5s", True),
+    ],
+)
+def test_what_the_seed_decides(text: str, is_random: bool) -> None:
+    """Which tasks, whether, which packets, or which bytes."""
+    assert parse_fault(text).is_random is is_random

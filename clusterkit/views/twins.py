@@ -1,0 +1,89 @@
+"""Lines that all workers print at about the same time, such as Keras' epochs: on a terminal they are shown once."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+WITHIN = 0.5  # seconds that a line waits for those of the other workers
+MOST = 100  # lines of a stream that are held
+FEW = 1 << 12  # bytes; lines in larger chunks are not compared
+
+_TIMES = re.compile(r"\d+(?:\.\d+)?(?:ms|us|µs|s|m|h)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?|\x1b\[[0-9;]*m")
+
+
+class Stream(Protocol):
+    """One attempt's output."""
+
+    def line(self, text: str, prefix: str = "") -> str:
+        """What is shown of a line, with the stream's own prefix or another one."""
+
+
+class _Held(NamedTuple):
+    text: str
+    key: str  # the same in lines that differ in nothing but times
+    at: float
+
+
+@dataclass(slots=True)
+class _Queue:
+    lines: deque[_Held] = field(default_factory=deque)
+    is_open: bool = True
+
+
+class Twins:
+    """Holds lines until all streams have the same one, or for WITHIN seconds; each stream keeps its order."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix  # of a line that all have
+        self._queues: dict[Stream, _Queue] = {}
+
+    @property
+    def due_at(self) -> float | None:
+        """When `settle` has to be called at the latest; None if no line is held."""
+        return min((queue.lines[0].at + WITHIN for queue in self._queues.values() if queue.lines), default=None)
+
+    def feed(self, stream: Stream, lines: Iterable[str], now: float) -> list[str]:
+        """Take lines of a stream; return what is to be shown now."""
+        queue = self._queues.setdefault(stream, _Queue())
+        queue.lines.extend(_Held(line, _TIMES.sub("#", line), now) for line in lines)
+        return self.settle(now)
+
+    def end(self, stream: Stream) -> None:
+        """Take no more lines of a stream. What it still holds is not forgotten."""
+        if (queue := self._queues.get(stream)) is not None:
+            queue.is_open = False
+            self._forget()
+
+    def settle(self, now: float) -> list[str]:
+        """Return what is to be shown by now."""
+        shown = list[str]()
+        while heads := {stream: queue.lines[0] for stream, queue in self._queues.items() if queue.lines}:
+            oldest = min(heads, key=lambda one: heads[one].at)
+            everyone = len(heads) == len(self._queues)
+            if everyone and len(heads) > 1 and len({head.key for head in heads.values()}) == 1:
+                shown.append(oldest.line(heads[oldest].text, self._prefix))
+                for queue in self._queues.values():
+                    queue.lines.popleft()
+            elif everyone or now >= heads[oldest].at + WITHIN or len(self._queues[oldest].lines) > MOST:
+                order = {stream: (self._is_elsewhere(stream, head.key), head.at) for stream, head in heads.items()}
+                first = min(order, key=order.__getitem__) if everyone else oldest
+                shown.append(first.line(self._queues[first].lines.popleft().text))
+            else:
+                break
+            self._forget()
+        return shown
+
+    def drain(self) -> list[str]:
+        """Return everything that is held."""
+        return self.settle(float("inf"))
+
+    def _is_elsewhere(self, stream: Stream, key: str) -> bool:
+        others = (queue for one, queue in self._queues.items() if one is not stream)
+        return any(held.key == key for queue in others for held in queue.lines)
+
+    def _forget(self) -> None:
+        self._queues = {stream: queue for stream, queue in self._queues.items() if queue.is_open or queue.lines}
