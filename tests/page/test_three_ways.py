@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from clusterkit.cli import cli
 from clusterkit.page.live import LiveRun
+from clusterkit.page.overview import Overview
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.words import events as ev
@@ -179,7 +180,7 @@ def command(*words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("made", RUNS, ids=lambda made: made.__name__)
 def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[float]) -> None:
-    """The word, the sentence, and of each task the state, the attempt and the step."""
+    """The word, the sentence, also in the list of runs, and of each task the state, the attempt and the step."""
     live, word, parts = RUNS[made]
     told = made()
     now[0] = WALL + told.events[-1][0] + LATER
@@ -189,6 +190,7 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
         page = LiveRun(run, here=False)
         page.update()
         text = CliRunner().invoke(cli, ["ps", "r"]).output
+        row = Overview(RunStore()).rows()["run/r"]
     finally:
         if live:
             os.close(lock)
@@ -202,6 +204,8 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
             one.task: (one.state, one.attempt, one.step) for key, one in board.items() if key.startswith("task/")
         }
     assert entity.text in text
+    assert (row.state, row.step, row.restarts) == (word, entity.step, entity.restarts)
+    assert row.text == entity.text if live else row.text in entity.text
 
 
 def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:

@@ -6,21 +6,20 @@ import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
-import { alone, continued, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
+import { Points, alone, attemptsOf, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
 const MOST_NAMED = 32; // tasks in a legend
 const MOST_BANDS = 4; // curves of a chart whose lowest and highest values are shaded
 const PAUSE = 1000; // milliseconds between two fetches
 const POINTS = 800;
-const OVERLAP = 5; // seconds of points that are fetched again, since some come late
 
 export class Curves {
   constructor(store, source, timeline) {
     Object.assign(this, { store, source, timeline });
     this.chosen = null;
     this.charts = new Map();
-    this.points = {};
+    this.points = new Points();
     this.buttons = h("div", { class: "chips", role: "group", "aria-label": "Curves that are shown" });
     this.list = h("div", { class: "charts" });
     this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
@@ -87,16 +86,8 @@ export class Curves {
     const names = this.charted().flatMap(({ name, tasks }) => tasks.map((task) => sourceName(name, task)));
     try {
       const [from, to] = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
-      const attempts = this.store.all("attempt").map((one) => [one.task, one.attempt, one.how, one.segments.length]);
-      const about = JSON.stringify([names, from, to, attempts]); // what is known may change only if this does
-      const known = names.map((name) => this.points[name]?.t.length ?? 0);
-      const more = about === this.about && known.every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // else all, anew
-      const newest = Math.max(...names.map((name) => this.points[name]?.t.at(-1) ?? 0));
-      const found = names.length ? await this.source.series([...new Set(names)], more ? newest - OVERLAP : from, to, POINTS) : {};
-      const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.points[name], later) : later]);
-      this.points = Object.fromEntries(entries);
-      this.about = about;
-      if (!more) this.long = names.map((name) => this.points[name]?.t.length ?? 0);
+      const about = [from, to, attemptsOf(this.store)];
+      await this.points.fetch(names, about, (begin) => this.source.series([...new Set(names)], begin ?? from, to, POINTS));
       this.plot();
     } catch {
       this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
@@ -166,7 +157,7 @@ export class Curves {
     for (const chart of this.charts.values()) {
       const { metric } = chart;
       const curves = metric.tasks.map((task) => {
-        const points = this.points[sourceName(metric.name, task)] ?? { t: [], v: [] };
+        const points = this.points.of[sourceName(metric.name, task)] ?? { t: [], v: [] };
         return { ...curveOf(metric.name, points, this.timeline), task };
       });
       chart.curves = curves;

@@ -3,6 +3,7 @@
 import { h, keyed, mark, say } from "./dom.js";
 import { count, moment, seconds } from "./format.js";
 import { toneOf } from "./header.js";
+import { MOST_COMPARED } from "./source.js";
 
 export class RunsPage {
   constructor(store) {
@@ -46,7 +47,7 @@ export class RunsPage {
     tr.lastElementChild.className = "words";
     const choose = ({ target }) => {
       this.chosen[target.checked ? "add" : "delete"](row.id);
-      this.compare.hidden = this.chosen.size < 2 || this.chosen.size > MOST;
+      this.compare.hidden = this.chosen.size < 2 || this.chosen.size > MOST_COMPARED;
       mark(this.compare, "href", `/compare/${[...this.chosen].join(",")}`);
     };
     tr.firstElementChild.prepend(h("input", { type: "checkbox", "aria-label": `Compare ${row.id}`, onchange: choose }), " ");
@@ -72,7 +73,6 @@ export class RunsPage {
   }
 }
 
-const MOST = 8; // runs that are compared
 const KEYS = ["id", "state", "program", "shape", "wall", "seconds", "step", "restarts"];
 
 function compared(a, b) {

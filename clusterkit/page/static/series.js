@@ -42,6 +42,31 @@ export function continued(points, later) {
   return Object.fromEntries(Object.entries(later).map(([name, column]) => [name, [...kept(points?.[name] ?? []), ...column]]));
 }
 
+const OVERLAP = 5; // seconds of points that are fetched again, since some come late
+
+/** Points as they are fetched: all at first and whenever `about` is another one, then those that are new. */
+export class Points {
+  of = {};
+
+  /** `ask(begin)` fetches those of the names, from there on; null: all. */
+  async fetch(names, about, ask) {
+    const key = JSON.stringify([names, about]); // what is known may change only if this does
+    const known = () => names.map((name) => this.of[name]?.t.length ?? 0);
+    const more = key === this.key && known().every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // else all, anew
+    const newest = Math.max(...names.map((name) => this.of[name]?.t.at(-1) ?? 0));
+    const found = names.length ? await ask(more ? newest - OVERLAP : null) : {};
+    const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.of[name], later) : later]);
+    this.of = Object.fromEntries(entries);
+    this.key = key;
+    if (!more) this.long = known();
+  }
+}
+
+/** What of the attempts changes points that are known: a restart has steps computed again, a pause makes a gap. */
+export function attemptsOf(store) {
+  return store.all("attempt").map((one) => [one.task, one.attempt, one.how, one.segments.length]);
+}
+
 /** One curve: {u, v, again, low, high}, with a null where it has a gap; `again` is what was computed again later. */
 export function curveOf(metric, points, timeline) {
   const p = metric === SPEED ? speedOf(points) : points;
