@@ -51,7 +51,7 @@ class Now:
     usage: Usage
     ended: float | None = None  # seconds since the run began
     tensorboard: str | None = None
-    result: RunResult | None = None  # what was written in place of a supervisor that was killed
+    result: RunResult | None = None  # as it was written, with explanations
 
 
 def new_run(paths: RunPaths, info: RunInfo | None) -> Run:

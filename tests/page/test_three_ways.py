@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from clusterkit.cli import cli
+from clusterkit.page import live
 from clusterkit.page.live import LiveRun
 from clusterkit.page.overview import Overview
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.words import events as ev
 from clusterkit.words.account import Account
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
 from tests.histories import SIGKILL, job, task
@@ -222,6 +225,28 @@ def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
     assert entity.text == f"The run failed after 12 s: worker:1 failed: {ERROR} (attempt 1)."
     assert entity.error == ("train.py:9 in <module>: main()", ERROR)
     assert lock
+
+
+def test_the_explanation_is_in_the_sentence_and_in_the_story(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written after the journal's end, so the page is not complete without it; hostile text stays text."""
+    monkeypatch.setattr(live, "REFRESH_EVERY", 0.0)
+    told = failed()
+    now[0] = WALL + told.run.now
+    run, _ = on_disk(told, live=False)
+    run.result_file.unlink()
+    page = LiveRun(run, here=False)
+    page.update()
+    assert (page.model.is_over, page.over) == (True, False)
+    why = Explanation("row", task("worker:1"), "The rate is\x1b[31m negative.", "Use a positive one.")
+    run.write_result(replace(told.run.result, explanations=(why,), finding=str(why)), told.ledger.account())
+    page.update()
+    board = page.model.board.entities()
+    assert page.over
+    text = "The rate is negative. Use a positive one."
+    assert text in board["run"].text
+    stories = [story for key, story in board.items() if key.startswith("story/")]
+    assert [[line.text for line in story.lines if line.kind == "why"] for story in stories] == [[], [text]]
+    assert stories[-1].title == f"worker:1 failed: {ERROR}"
 
 
 def test_the_command_to_resume_can_be_typed(now: list[float]) -> None:
