@@ -81,7 +81,8 @@ def _injections(faults: Sequence[InjectedFault]) -> Iterator[StoryLine]:
 
 def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
     if recovery.cause is not None:
-        yield _death(recovery.cause, "cause", "" if recovery.faults else ": this is the cause")
+        plain = recovery.faults or recovery.cause.exception is not None
+        yield _death(recovery.cause, "cause", "" if plain else ": this is the cause")
     for deaths, kind, why in (
         (recovery.same, "cause", ", on its own, with the same error"),
         (recovery.collateral, "collateral", ": collateral"),

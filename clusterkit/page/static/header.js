@@ -80,7 +80,7 @@ export class Header {
     if (!run) return;
     const word = run.now || run.state || run.phase;
     const news = run.phase === "over" || /^(stalled|recovering)$/.test(word);
-    if (news && this.pill.textContent && this.pill.textContent !== word) say(this.spoken, `${word}: ${run.text}`);
+    if (news && this.pill.textContent && this.pill.textContent !== word) this.tell(word, run);
     say(this.pill, word);
     this.pill.className = `pill ${toneOf(word)}`;
     say(this.program, run.program);
@@ -101,18 +101,27 @@ export class Header {
     this.tick();
   }
 
+  /** Say what is new, also to those who look elsewhere, if they allow it. */
+  tell(word, run) {
+    say(this.spoken, `${word}: ${run.text}`);
+    if (document.hasFocus() || !this.source.live || globalThis.Notification?.permission !== "granted") return;
+    new Notification(`${word}: ${run.program}`, { body: run.text, tag: run.id }).onclick = () => focus();
+  }
+
   tick() {
     if (this.store.get("run")) say(this.values.time, seconds(this.store.now()));
   }
 
   showLinks(run) {
-    const key = `${run.tensorboard} ${run.resume} ${run.exit_code}`;
+    const asks = this.source.live && run.phase !== "over" && globalThis.Notification?.permission === "default";
+    const key = `${run.tensorboard} ${run.resume} ${run.exit_code} ${asks}`;
     if (key === this.linked) return;
     this.linked = key;
     fill(
       this.links,
       run.exit_code != null && h("span", null, `exit code ${run.exit_code}`),
       run.resume && [h("code", { title: run.resume }, run.resume), copyButton(() => run.resume, "Copy")],
+      asks && h("button", { class: "small", type: "button", onclick: () => Notification.requestPermission().then(() => this.update()) }, "Notify me"),
       run.tensorboard && this.source.live && h("a", { href: run.tensorboard, target: "_blank", rel: "noreferrer" }, "TensorBoard"),
     );
   }
