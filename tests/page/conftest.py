@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.page.browser import Browser, Served, why_no_browser
+from tests.support import processes_of, wait_until
 
 
 @pytest.fixture(scope="session")
@@ -46,3 +47,4 @@ def serve(home: Path) -> Iterator[Callable[..., Served]]:
     for served in started:
         served.kill()
         served.release()
+    wait_until(lambda: not processes_of(home), 20, "the end of what the servers started")

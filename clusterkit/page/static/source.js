@@ -172,9 +172,10 @@ class LiveSource {
     };
   }
 
-  act(body) {
+  /** Act on the run of the page, or on another one. */
+  act(body, run) {
     const headers = { "Content-Type": "application/json" };
-    return this.ask(`${this.base}/act`, { method: "POST", headers, body: JSON.stringify(body) }).then((a) => a.text);
+    return this.ask(`${run ? baseOf(run) : this.base}/act`, { method: "POST", headers, body: JSON.stringify(body) }).then((a) => a.text);
   }
 }
 
