@@ -104,7 +104,8 @@ export class Curves {
       const about = [from, to, attemptsOf(this.store)];
       await this.points.fetch(names, about, (begin) => this.source.series([...new Set(names)], begin ?? from, to, POINTS));
       this.plot();
-    } catch {
+    } catch (error) {
+      if (!error.kind) reportError(error); // the page's mistake
       this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
     } finally {
       this.busy = false;
@@ -121,7 +122,7 @@ export class Curves {
     const before = this.charts.size;
     keyed(this.list, this.charted(), (m) => `${m.name} ${m.tasks.join()}`, (m) => this.makeChart(m));
     for (const [key, chart] of this.charts) {
-      if (!chart.root.isConnected) {
+      if (!chart.root.parentNode) {
         chart.plot?.destroy();
         this.charts.delete(key);
       }
