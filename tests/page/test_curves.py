@@ -98,9 +98,9 @@ def test_logs_are_filtered_by_severity_and_saved(home: Path, serve: Serve, brows
         browser.open(serve().address(f"/run/{run.path.name}"))
         browser.run(NOTED)
         browser.wait_text(".log .row time", r"^1\.00\n")
-        for option, letter in (("errors", "E"), ("warnings and errors", "W"), ("any severity", "")):
+        for option, letter in (("errors", "E"), ("warnings", "W"), ("all lines", "")):
             chosen = f"[...one.options].find((o) => o.textContent === {json.dumps(option)}).value"
-            browser.run(f"const one = document.querySelector('select[aria-label^=Severity]'); one.value = {chosen}; "
+            browser.run(f"const one = document.querySelector('select[aria-label^=Least]'); one.value = {chosen}; "
                         "one.dispatchEvent(new Event('change'))")  # fmt: skip
             expected = [text for text, letters in texts.items() if letter in letters]
             browser.wait(lambda: browser.text(".log .row .text").splitlines() == expected, option)  # noqa: B023

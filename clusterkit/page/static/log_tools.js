@@ -9,8 +9,8 @@ const PAUSE = 300; // milliseconds after the last key
 /** The filter of a severity, by the prefixes of TensorFlow, absl and Python's logging, and by the names of exceptions. */
 const least = (letters, words, ends) => `/^(\\S+ \\S+: )?[${letters}](\\d{4} | ).*\\]|\\b(${words})\\b|\\b\\w*(${ends})\\b/`;
 const LEVELS = {
-  "": "any severity",
-  [least("WEF", "WARNING|ERROR|CRITICAL|FATAL", "Warning|Error|Exception")]: "warnings and errors",
+  "": "all lines",
+  [least("WEF", "WARNING|ERROR|CRITICAL|FATAL", "Warning|Error|Exception")]: "warnings",
   [least("EF", "ERROR|CRITICAL|FATAL", "Error|Exception")]: "errors",
 };
 
@@ -23,7 +23,7 @@ export class LogTools {
     this.attempt = h("select", { "aria-label": "Attempt whose lines are shown", disabled: true, onchange: () => this.pickAttempt() });
     this.filter = this.field("Filter: text or /regex/", "Filter the lines: text or /regex/", (text) => log.filter(text));
     const levels = Object.entries(LEVELS).map(([value, name]) => h("option", { value }, name));
-    this.level = h("select", { "aria-label": "Severity of the lines that are shown", onchange: () => this.pickLevel() }, levels);
+    this.level = h("select", { "aria-label": "Least severity of the lines that are shown", onchange: () => this.pickLevel() }, levels);
     this.find = this.field("Search", "Search the lines", (text) => {
       if (text === log.found) return;
       log.current = -1;
