@@ -47,4 +47,5 @@ def serve(home: Path) -> Iterator[Callable[..., Served]]:
     for served in started:
         served.kill()
         served.release()
-    wait_until(lambda: not processes_of(home), 20, "the end of what the servers started")
+    # A run may still be live, but not the processes in which the servers searched.
+    wait_until(lambda: "page.searching" not in str(processes_of(home)), 20, "the end of what the servers started")
