@@ -181,7 +181,8 @@ class Account(JournalLines):
 
     def _death(self, failure: Line) -> dict[str, Any]:
         fault = self.accounted.get(key_of(failure))
-        return {"at": self.exited(failure), "fault": fault} | {k: failure[k] for k in ("task", "attempt", "exit")}
+        known = {name: failure[name] for name in ("task", "attempt", "exit", "exception")}
+        return {"at": self.exited(failure), "fault": fault} | known
 
     def _detected(self, failure: Line, plan: Line | None) -> float:
         found = [line for line in self.of("Failed") if key_of(line["failure"]) == key_of(failure)]

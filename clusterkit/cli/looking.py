@@ -41,7 +41,7 @@ class RunSnapshot:
             result = self.run.result() or self.status.result
             return run_state(False, self.status.phase, result), ending(result)
         wall = time.time()
-        return told(self._ledger, wall, wall - (self.status.began or wall))
+        return told(self._ledger, wall, wall - (self.status.began or wall))[:2]
 
     def refresh(self) -> None:
         """Read what the run has written since."""

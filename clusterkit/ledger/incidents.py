@@ -186,7 +186,8 @@ class Incidents:
 
     def _death(self, failure: Failure) -> Death:
         fault = self._attempts.explained.get((failure.task, failure.attempt))
-        return Death(failure.task, failure.attempt, failure.at - self._run.start, failure.exit, fault)
+        at = failure.at - self._run.start
+        return Death(failure.task, failure.attempt, at, failure.exit, fault, failure.exception)
 
     def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
         """Merge the incidents of these failures, cause first; or those that a requested restart of `tasks` repairs."""

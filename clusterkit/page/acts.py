@@ -13,6 +13,7 @@ from clusterkit.faults.aim import live_problems_of
 from clusterkit.page.live import OpenRun
 from clusterkit.page.logbook import BadQuestion
 from clusterkit.page.stories import tasks_named
+from clusterkit.store.cleaning import remove
 from clusterkit.store.control import Client
 from clusterkit.store.directory import RunDirectory
 from clusterkit.text.printable import printable_lines
@@ -24,6 +25,7 @@ from clusterkit.words.outcome import signal_name
 
 STACKS_WITHIN = 3.0  # seconds
 MOST_TASKS = 5000
+REMOVE = "remove"  # a verb that no supervisor is asked for: the run is over
 FIELDS = {"verb", "tasks", "signal", "force", "fault", "steps", "seconds"}
 
 
@@ -45,6 +47,9 @@ class Acts:
                 "`clusterkit up --dashboard-control`."
             )
         verb, params = _read(body)
+        if not isinstance(verb, Verb):
+            await asyncio.to_thread(remove, opened.run)
+            return json.dumps({"text": f"The run {opened.run.run_id} is removed."})
         answer = await asyncio.to_thread(_ask, opened.run, verb, params)
         text = _done(verb, params, answer)
         if verb is Verb.STACKS:
@@ -53,7 +58,7 @@ class Acts:
         return json.dumps({"text": text})
 
 
-def _read(body: bytes) -> tuple[Verb, dict[str, Any]]:
+def _read(body: bytes) -> tuple[Verb | str, dict[str, Any]]:
     try:
         given = json.loads(body)
     except (ValueError, RecursionError):
@@ -63,8 +68,8 @@ def _read(body: bytes) -> tuple[Verb, dict[str, Any]]:
     if unknown := given.keys() - FIELDS:
         raise BadQuestion(f"The request has fields that nothing is known of: {', '.join(sorted(unknown))[:200]}.")
     verb = given.pop("verb", None)
-    if not isinstance(verb, str) or verb not in set(Verb):
-        raise BadQuestion(f"`verb` is one of {', '.join(Verb)}.")
+    if not isinstance(verb, str) or verb not in {*Verb, REMOVE}:
+        raise BadQuestion(f"`verb` is one of {', '.join([*Verb, REMOVE])}.")
     tasks = given.pop("tasks", [])
     if not isinstance(tasks, list) or len(tasks) > MOST_TASKS or not all(isinstance(name, str) for name in tasks):
         raise BadQuestion('`tasks` is a list of tasks, such as ["worker:1"].')
@@ -72,7 +77,7 @@ def _read(body: bytes) -> tuple[Verb, dict[str, Any]]:
         given["tasks"] = [str(Task.parse(name[:40])) for name in tasks]
     except ValueError as error:
         raise BadQuestion(str(error)) from None
-    return Verb(verb), given
+    return verb if verb == REMOVE else Verb(verb), given
 
 
 def _ask(run: RunDirectory, verb: Verb, params: dict[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import hashlib
 import json
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -119,10 +121,14 @@ class Dashboard:
     def _file(self, name: str, request: Request) -> Response:
         if (text := self._files.get(name)) is None:
             return Response(json.dumps({"error": "The page has no such file."}), 404, media_type=JSON)
-        headers = {"cache-control": "no-cache", "etag": f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'}
-        if request.headers.get("if-none-match") == headers["etag"]:
+        packed, tag = _packed(text)
+        headers = {"cache-control": "no-cache", "etag": tag, "vary": "accept-encoding"}
+        if request.headers.get("if-none-match") == tag:
             return Response(status_code=304, headers=headers)
-        return Response(text, media_type=TYPES[Path(name).suffix], headers=headers)
+        kind = TYPES[Path(name).suffix]
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(text, media_type=kind, headers=headers)
+        return Response(packed, media_type=kind, headers={**headers, "content-encoding": "gzip"})
 
     async def config(self, request: Request) -> str:
         return json.dumps({"version": __version__, "control": self._control})
@@ -159,7 +165,7 @@ class Dashboard:
     async def series(self, request: Request) -> str:
         opened = await self._opened(request)
         query = request.query_params
-        names = [*query.getlist("name"), *filter(None, query.get("names", "").split(","))]
+        names = query.getlist("name")
         begin, end = _number(query, "begin", float("-inf")), _number(query, "end", float("inf"))
         points = int(min(max(_number(query, "points", 800), 1), MOST_POINTS))
         if len(names) > MOST_NAMES:
@@ -199,6 +205,12 @@ class Dashboard:
         if not RUN_ID.fullmatch(run_id):
             raise NoSuchRun("That is no run id.")
         return await self._runs.open(run_id)
+
+
+@cache
+def _packed(text: str) -> tuple[bytes, str]:
+    """A file of the page as gzip, and its entity tag."""
+    return gzip.compress(text.encode(), mtime=0), f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
 
 def _answering(handler: Handler) -> Handler:

@@ -119,6 +119,7 @@ class Curve:
         self.count = 0
         self.last: float | None = None
         self._width = FINEST
+        self._bucket: float = math.nan  # of the last point
         self._times, self._values = array("d"), array("d")
         self._lows, self._highs = array("d"), array("d")
 
@@ -129,21 +130,28 @@ class Curve:
         """Add a point; a time before the last one counts as that one."""
         self.count += 1
         self.last = value
-        if self._times:
-            at = max(at, self._times[-1])
-            if math.floor(at / self._width) == math.floor(self._times[-1] / self._width):
-                self._times[-1], self._values[-1] = at, value
-                self._lows[-1], self._highs[-1] = min(self._lows[-1], value), max(self._highs[-1], value)
-                return
-        for column, one in zip(self._columns, (at, value, value, value), strict=True):
-            column.append(one)
-        self.shrink(most)
+        times = self._times
+        if times and at < times[-1]:
+            at = times[-1]
+        bucket = math.floor(at / self._width)
+        if bucket == self._bucket:
+            times[-1], self._values[-1] = at, value
+            self._lows[-1], self._highs[-1] = min(self._lows[-1], value), max(self._highs[-1], value)
+            return
+        self._bucket = bucket
+        times.append(at)
+        self._values.append(value)
+        self._lows.append(value)
+        self._highs.append(value)
+        if len(times) > most:
+            self.shrink(most)
 
     def shrink(self, most: int) -> None:
         """Double the width of the buckets until there are no more than that."""
         while len(self._times) > most:
             self._width *= 2
             self._merge()
+            self._bucket = math.floor(self._times[-1] / self._width)
 
     def points(self, begin: float, end: float, most: int) -> Points:
         """The points between two times and one on each side of them, as `most` buckets at most."""

@@ -116,7 +116,7 @@ class CauseLink:
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """A line of a story. `kind`: cause, collateral, fault, restart, back, step, warning or empty."""
+    """A line of a story. `kind`: cause, collateral, why, fault, restart, back, step, warning or empty."""
 
     at: float
     text: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect
 from collections import defaultdict
@@ -130,7 +131,7 @@ def _all(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _thinned(places: Sequence[int], others: Sequence[int], between: int) -> Iterator[int]:
-    step = max(1, (len(places) - 2 * EDGE) // between)
+    step = max(1, math.ceil((len(places) - 2 * EDGE) / between))
     yield from places[:EDGE]
     yield from places[EDGE:-EDGE:step]
     yield from places[-EDGE:]

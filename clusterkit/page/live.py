@@ -27,7 +27,7 @@ from clusterkit.words.errors import CannotLook
 LOOK_EVERY = 0.1  # seconds between two looks at the size of the journal
 REFRESH_EVERY = 1.0  # seconds between two looks at what need not be seen at once
 SAMPLE_EVERY = 2.0  # seconds between two samples of what tasks use
-RESULT_WITHIN = 5.0  # seconds after the last sign of a run that was killed, for its result to be written
+RESULT_WITHIN = 5.0  # seconds after the last sign of a run, for its result to be written
 LINGER = 20.0  # seconds for which a run is followed that nobody looks at any more
 T = TypeVar("T")
 MOST_IDLE = 2  # open runs without viewers
@@ -76,8 +76,7 @@ class LiveRun:
         if due and self._live and self._here and now - self._sampled >= SAMPLE_EVERY:
             self._sampled, self._usage = now, self._sample()
             self.model.sample(time.time(), self._usage)
-        if not self._live and not self.model.is_over:
-            self.model.written = self.run.result()
+        self.model.end(None if self._live else self.model.written or self.run.result())
         self.model.refresh(time.time(), self._live, self._usage if self._live else NO_USAGE, due or not self._live)
         self._refreshed = now if due else self._refreshed
         self.over = not self._live and not self._journal.has_new() and self._is_settled()
@@ -106,9 +105,8 @@ class LiveRun:
         return BoardUpdate(text, board.version, self.model.settled, self.over, self.gone)
 
     def _is_settled(self) -> bool:
-        """Whether it is known how the run ended; the guardian of one that was killed may be about to write that."""
-        known = self.model.is_over or self.model.written is not None
-        return known or time.time() - self.run.changed() > RESULT_WITHIN
+        """Whether it is known how the run ended, and why, which somebody may be about to write."""
+        return self.model.written is not None or time.time() - self.run.changed() > RESULT_WITHIN
 
     def _begin(self) -> None:
         self.model = RunModel(self.run, self.run.info())

@@ -47,7 +47,7 @@ class RunModel:
         self._tensorboard: str | None = None
         self._verdicts = 0
         self._live = True
-        self.written: RunResult | None = None  # in place of a supervisor that was killed
+        self.written: RunResult | None = None  # with explanations, or by the guardian alone
         self._run = new_run(paths, info)
         self._tasks: dict[Task, int] = {}  # what is to be refreshed, with the offset of its last change
         self._bars: dict[Key, int] = {}
@@ -81,6 +81,11 @@ class RunModel:
             self._happened(offset, at, event)
         if self.ledger.attempts.changed:
             self._note_bars()
+
+    def end(self, written: RunResult | None) -> None:
+        """Take the result as it was written, with explanations; None while there is none."""
+        if written is not self.written:
+            self.written, self._incidents = written, self.offset
 
     def sample(self, wall: float, usage: Usage) -> None:
         for task, (cpu, memory) in usage.items():
@@ -217,7 +222,7 @@ class RunModel:
     def _tell_stories(self, offset: int) -> None:
         if self.info is None:
             return
-        told = stories(self.ledger.incidents.report())
+        told = stories(self.ledger.incidents.report(), () if self.written is None else self.written.explanations)
         for number, story in enumerate(told):
             self.board.put(f"story/{number}", story, offset)
         number = len(told)

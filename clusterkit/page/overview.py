@@ -15,6 +15,7 @@ from clusterkit.page.rows import clean
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.views.listing import run_state
+from clusterkit.views.situations import reason_of, told
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
 MOST_RUNS = 5000  # in the list, the newest
@@ -70,14 +71,22 @@ class Overview:
             while (block := known.journal.next()) is not None:
                 for one in block:
                     known.ledger.take(one.clock, one.event, one.wall)
-        seconds = max(0.0, time.time() - known.row.wall) if live else None if result is None else result.duration
+            result = status.result
+        wall = time.time()
+        seconds = None if result is None else result.duration
+        if live and result is None:
+            seconds = max(0.0, wall - (status.began or known.row.wall))
+            state, text, _ = told(known.ledger, wall, seconds)
+        else:
+            state = run_state(False, status.phase, result)
+            text = status.reason if result is None else reason_of(result.reason, result.cause)
         known.row = replace(
             known.row,
-            state=run_state(live, status.phase, result),
+            state=state,
             seconds=seconds,
             step=status.step if result is None else result.last_step,
             restarts=status.restarts if result is None else result.restarts,
-            text=clean(status.reason if result is None else result.reason),
+            text=clean(text),
         )
 
 

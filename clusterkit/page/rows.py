@@ -17,7 +17,7 @@ from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.views.listing import run_state, straggler_note
-from clusterkit.views.situations import ending, speed_of, told
+from clusterkit.views.situations import ending, told
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import FaultInjected
@@ -51,7 +51,7 @@ class Now:
     usage: Usage
     ended: float | None = None  # seconds since the run began
     tensorboard: str | None = None
-    result: RunResult | None = None  # what was written in place of a supervisor that was killed
+    result: RunResult | None = None  # as it was written, with explanations
 
 
 def new_run(paths: RunPaths, info: RunInfo | None) -> Run:
@@ -76,20 +76,20 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
     result = now.result or status.result
     phase = RunPhase.OVER if not now.live else status.phase
     starting = phase is RunPhase.RUNNING and not ledger.time.conditions.seen and status.restarts == 0
-    doing, text = told(ledger, now.wall, now.wall - now.began)
+    doing, text, speed = told(ledger, now.wall, now.wall - now.began) if now.live else ("", "", None)
     failure = ledger.pace.failure if now.live else None if result is None else result.cause
     return replace(
         run,
         phase="starting" if starting else phase.value,
         state="" if now.live else run_state(False, phase, result),
-        now=doing if now.live else "",
+        now=doing,
         text=clean(text if now.live else " ".join(filter(None, [ending(result), _why(now.result)]))),
         error=() if failure is None else tuple(clean(line) for line in cause_lines(failure.tail, ERROR_COLUMNS)),
         wall=now.began,
         ended=now.ended,
         step=status.step,
         total=status.total,
-        speed=speed_of(ledger, now.wall, now.wall - now.began) if now.live else None,
+        speed=speed,
         restarts=status.restarts,
         exit_code=None if result is None else result.exit_code,
         tensorboard=now.tensorboard if now.live else None,

@@ -11,26 +11,39 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task, number_of
 
 MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
 MOST_STORIES = 1000  # the newest
+LONGEST = 300  # characters of an exception's line
 
 
-def stories(report: RecoveryReport) -> list[Story]:
-    """A story for each recovery, and for each fault that killed no task, in the order of time."""
+def stories(report: RecoveryReport, explanations: Sequence[Explanation] = ()) -> list[Story]:
+    """A story for each recovery, and for each fault that killed no task, in the order of time.
+
+    An explanation is part of the last recovery from a failure of its task that no fault brought about.
+    """
     faults = {fault.number: fault for fault in report.faults}
     told, found = set[int](), list[Story]()
+    last = {one.task: recovery for recovery in report.recoveries for one in _failures(recovery) if one.fault is None}
     for recovery in report.recoveries:
-        found.append(_of_recovery(recovery, [faults[n] for n in recovery.faults if n in faults and n not in told]))
+        begun_by = [faults[n] for n in recovery.faults if n in faults and n not in told]
+        why = [one for one in explanations if one.task is not None and last.get(one.task) is recovery]
+        found.append(_of_recovery(recovery, begun_by, why))
         told |= set(recovery.faults)
     found += [_of_fault(fault) for fault in report.faults if fault.number not in told]
     return sorted(found, key=lambda story: story.at)[-MOST_STORIES:]
 
 
-def _of_recovery(recovery: Recovery, begun_by: Sequence[InjectedFault]) -> Story:
-    lines = [*_injections(begun_by), *_deaths(recovery), *_return(recovery)]
+def _failures(recovery: Recovery) -> Iterator[Death]:
+    yield from filter(None, (recovery.cause, *recovery.same, *recovery.collateral))
+
+
+def _of_recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], why: Sequence[Explanation]) -> Story:
     cause = recovery.cause
+    reasons = [StoryLine(recovery.at if cause is None else cause.at, printable(str(one)), "why") for one in why]
+    lines = [*_injections(begun_by), *_deaths(recovery), *reasons, *_return(recovery)]
     return Story(
         at=recovery.at,
         title=_title(recovery),
@@ -48,7 +61,7 @@ def _of_recovery(recovery: Recovery, begun_by: Sequence[InjectedFault]) -> Story
 
 def _title(recovery: Recovery) -> str:
     if recovery.cause is not None:
-        return f"{recovery.cause.task} {recovery.cause.exit}"
+        return _failed(recovery.cause)
     tasks = tasks_named([one.task for one in recovery.returns])
     if recovery.host is not None:
         return printable(f"The host {recovery.host} left")
@@ -68,7 +81,8 @@ def _injections(faults: Sequence[InjectedFault]) -> Iterator[StoryLine]:
 
 def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
     if recovery.cause is not None:
-        yield _death(recovery.cause, "cause", "" if recovery.faults else ": this is the cause")
+        plain = recovery.faults or recovery.cause.exception is not None
+        yield _death(recovery.cause, "cause", "" if plain else ": this is the cause")
     for deaths, kind, why in (
         (recovery.same, "cause", ", on its own, with the same error"),
         (recovery.collateral, "collateral", ": collateral"),
@@ -79,9 +93,14 @@ def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
             yield StoryLine(rest[0].at, f"{number_of('more task', len(rest))} failed{why}", kind)
 
 
+def _failed(death: Death) -> str:
+    how = str(death.exit) if death.exception is None else f"failed: {death.exception}"
+    return f"{death.task} {printable(how)[:LONGEST]}"
+
+
 def _death(death: Death, kind: str, why: str) -> StoryLine:
     number = "" if death.fault is None else f", by fault {death.fault}"
-    return StoryLine(death.at, f"{death.task} {death.exit}{number}{why}", kind, str(death.task))
+    return StoryLine(death.at, f"{_failed(death)}{number}{why}", kind, str(death.task))
 
 
 def _return(recovery: Recovery) -> Iterator[StoryLine]:

@@ -16,33 +16,29 @@ FEW = 3  # metrics that are named
 MISSED = 4.0  # usual intervals between steps without one, after which that is said
 
 
-def told(ledger: Ledger, wall: float, now: float | None = None) -> tuple[str, str]:
-    """The word and the sentence of a live run, at a wall time that is `now` seconds after the run began."""
-    at = ledger.now if now is None else max(now, ledger.now)
-    found, run = situation_of(ledger), ledger.run
-    return found.doing.value, printable(_sentence(found, run, wall, at))
+def told(ledger: Ledger, wall: float, now: float) -> tuple[str, str, float | None]:
+    """The word and the sentence of a live run, and its steps per second while it trains and reports steps.
+
+    `wall` is a wall time that is `now` seconds after the run began.
+    """
+    at, found, run = max(now, ledger.now), situation_of(ledger), ledger.run
+    speed = run.speed(wall) if found.doing is RunActivity.TRAINING else None
+    silence = 0.0 if found.stepped is None else at - found.stepped
+    if silence > max(QUIET, MISSED / speed if speed else 0.0):
+        speed = None
+    else:
+        silence = 0.0
+    return found.doing.value, printable(_sentence(found, run, speed, silence, at)), speed
 
 
-def speed_of(ledger: Ledger, wall: float, now: float) -> float | None:
-    """Steps per second, while the run trains and steps are reported; times as for `told`."""
-    found, speed = situation_of(ledger), ledger.run.speed(wall)
-    training = found.doing is RunActivity.TRAINING and not _is_quiet(found, speed, max(now, ledger.now))
-    return speed if training else None
-
-
-def _is_quiet(found: Situation, speed: float | None, now: float) -> bool:
-    usual = MISSED / speed if speed else 0.0
-    return found.stepped is not None and now - found.stepped > max(QUIET, usual)
-
-
-def _sentence(found: Situation, run: RunStatus, wall: float, now: float) -> str:
+def _sentence(found: Situation, run: RunStatus, speed: float | None, silence: float, now: float) -> str:
     tasks, since = named(found.tasks), found.since
     long = "" if since is None else f" for {shown(max(0.0, now - since))}"
     match found.doing:
         case RunActivity.STARTING:
             return _starting(run)
         case RunActivity.TRAINING:
-            return _training(found, run, wall, now)
+            return _training(found, run, speed, silence)
         case RunActivity.STALLED:
             return f"No step{long}{_step(run)}. {found.verdict}"
         case RunActivity.PAUSED:
@@ -74,10 +70,7 @@ def _starting(run: RunStatus) -> str:
     return "Every task is up; no step has been reported."
 
 
-def _training(found: Situation, run: RunStatus, wall: float, now: float) -> str:
-    speed = run.speed(wall)
-    slow = _is_quiet(found, speed, now)
-    speed = None if slow else speed
+def _training(found: Situation, run: RunStatus, speed: float | None, silence: float) -> str:
     parts = [_step(run, "Step ")] if run.step is not None else ["Training"]
     if speed is not None:
         parts.append(f"{speed:.1f} steps/s")
@@ -86,8 +79,8 @@ def _training(found: Situation, run: RunStatus, wall: float, now: float) -> str:
     if run.metrics:
         parts.append(measured(run.metrics, FEW))
     text = ", ".join(parts)
-    if slow and found.stepped is not None:
-        text += f"; no step for {shown(now - found.stepped)}"
+    if silence:
+        text += f"; no step for {shown(silence)}"
     text += f". {named(found.aside)} {_are(found.aside)} paused or restarting; training continues" * bool(found.aside)
     return text + "." + "".join(f" Fault: {fault}." for fault in found.faults)
 

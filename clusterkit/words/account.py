@@ -17,13 +17,14 @@ from clusterkit.words.reports import Stage
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A failed attempt; `fault` is the number of the injected fault that explains it."""
+    """A failed attempt, with the line of its exception; `fault` is the number of the fault that explains it."""
 
     task: Task
     attempt: int
     at: float
     exit: Exit
     fault: int | None = None
+    exception: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

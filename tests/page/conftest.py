@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.page.browser import Browser, Served, why_no_browser
+from tests.support import processes_of, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -46,3 +47,5 @@ def serve(home: Path) -> Iterator[Callable[..., Served]]:
     for served in started:
         served.kill()
         served.release()
+    # A run may still be live, but not the processes in which the servers searched.
+    wait_until(lambda: "page.searching" not in str(processes_of(home)), 20, "the end of what the servers started")

@@ -83,7 +83,7 @@ def test_nobody_is_kept_out(
             browser.wait_text("dialog h2", "Inject")
             assert browser.violations() == []
         browser.open(served.address())
-        browser.wait_text("table.list", r"(running|failed)\s+train.py")
+        browser.wait_text("table.list", f"{situation}\\s+train.py")
         assert browser.violations() == []
 
 

@@ -65,12 +65,15 @@ def test_rules_of_the_page(page: Browser) -> None:
     asked = ["text", "/a+b/", "/", "//", "/half"]
     filters = module(page, "log_lines", "return args[0].map(m.filterOf)", asked)
     assert filters == [{"grep": "text"}, {"grep": "a+b", "regex": 1}, {"grep": "/"}, {"grep": "//"}, {"grep": "/half"}]
-    places = module(page, "source", "return args[0].map(m.placeOf)", ["/", "/run/2026-x", "/campaign/c", "/run/"])
+    paths = ["/", "/run/2026-x", "/campaign/c", "/run/", "/run/%ff", "/compare/a,b,,a"]
+    places = module(page, "source", "return args[0].map(m.placeOf).map((p) => [p.page, p.id, p.ids?.join()])", paths)
     assert places == [
-        {"page": "runs"},
-        {"page": "run", "id": "2026-x"},
-        {"page": "campaign", "id": "c"},
-        {"page": "runs"},
+        ["runs", None, None],
+        ["run", "2026-x", "2026-x"],
+        ["campaign", "c", "c"],
+        ["runs", None, None],
+        ["run", "", ""],
+        ["compare", "a,b,,a", "a,b"],
     ]
 
 

@@ -10,11 +10,10 @@ from urllib.parse import quote
 import pytest
 
 from tests.page.browser import Browser, Served
-from tests.page.situated import failed, held, training
+from tests.page.situated import failed, held
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(240)]
 PLACE = "?task=worker%3A1&attempt=2&log=%2Fa%2Bb%2F&at=10.00&zoom=5.00~40.00"
-CHOOSE = "const one = document.querySelector('select'); one.value = args[0]; one.dispatchEvent(new Event('change'))"
 ALL = '[aria-label="All of the run"]'
 
 
@@ -40,6 +39,7 @@ def test_a_link_a_reload_and_back_find_the_place(home: Path, serve: Callable[...
     with held(home, failed(3)) as run:
         served = serve()
         browser.open(served.address(f"/run/{run.path.name}{PLACE}"))
+        browser.wait(lambda: browser.all(".pill"), "the page")
         browser.wait(lambda: shown(browser) == there, "the place of the link")
         browser.driver.refresh()
         browser.wait(lambda: browser.all(".pill"), "the page")
@@ -90,38 +90,3 @@ def test_hostile_places_show_the_run(home: Path, serve: Callable[..., Served], b
             browser.wait_text(".pill", "failed")
             browser.wait(lambda: browser.all(".tasks tbody[data-task]"), asked)
             assert not browser.driver.find_elements("css selector", "img")
-
-
-def test_runs_are_sorted_filtered_and_compared(home: Path, serve: Callable[..., Served], browser: Browser) -> None:
-    """By a click on a heading, by state; two of them beside each other: results, options that differ, curves."""
-    with held(home, training(3), "first"), held(home, failed(2), "second"), held(home, training(2), "third"):
-        browser.open(serve().address())
-        browser.wait_text("table.list", r"(?s)running.*failed|failed.*running")
-        for expected in (["first", "second", "third"], ["third", "second", "first"]):
-            browser.click("table.list th button", "run")
-            assert [link.text for link in browser.all("table.list tbody a")] == expected
-        browser.run(CHOOSE, "failed")
-        assert [link.text for link in browser.all("table.list tbody a")] == ["second"]
-        browser.run(CHOOSE, "")
-        assert not browser.all("header a")
-        browser.click("table.list input", "Compare first")
-        browser.click("table.list input", "Compare second")
-        assert browser.violations() == []
-        browser.click("header a", "Compare")
-        browser.wait_text("table", r"workers\t3\t2")
-        rows = dict(line.split("\t", 1) for line in browser.text("table").splitlines()[1:])
-        assert rows["state"] == "training\tfailed"
-        assert rows["restarts"] == "1\t2"
-        assert rows["loss"] == "0.01695\t0.01695"
-        assert "network" not in rows  # it is the same
-        browser.wait(lambda: browser.all(".chart canvas"), "curves")
-        assert browser.run("return document.querySelector('.chart').ariaLabel") == "loss over step of first, second"
-        last = "return (await import('/static/compare.js')).over(...args)"
-        points = {"t": [1, 2, 3, 4, 5, 5], "v": [9, 8, 7, 7, 6, None], "again": [0, 1, 0, 0, 0, 0]}
-        steps = {"t": [1, 2, 3, 4, 5, 5], "v": [10, 20, 10, 20, 30, None]}
-        assert browser.run(last, points, steps) == {"u": [10, 10.000001, 20, 30], "v": [9, 7, 7, 6]}
-        browser.run(CHOOSE, "time")
-        assert browser.run("return document.querySelector('.chart').ariaLabel") == "loss over time of first, second"
-        browser.click(".chips button", "accuracy")
-        browser.wait(lambda: "accuracy" in browser.run("return document.querySelector('.chart').ariaLabel"), "it")
-        assert browser.violations() == []

@@ -24,7 +24,7 @@ TOKEN = new_token()
 ROUTES = (
     *("/api/config", "/api/runs", "/api/run/over/entities", "/api/ticket?path=/api/run/over/file/stacks/stall-1.txt"),
     *("/api/campaigns", "/api/campaign/nope", "/metrics"),
-    *("/api/run/over/stream", "/api/run/over/series?names=step/worker:0", "/api/run/over/log?from=end"),
+    *("/api/run/over/stream", "/api/run/over/series?name=step/worker:0", "/api/run/over/log?from=end"),
     *("/api/run/over/log/stream", "/api/run/over/file/stacks/stall-1.txt", "/api/run/over/act", "/nowhere"),
 )
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND")
@@ -220,7 +220,7 @@ def test_bad_questions_get_a_sentence(client: TestClient) -> None:
     bad = (
         *("log?limit=x", "log?limit=0", "log?task=w", "log?attempt=0&task=worker:0", "log?grep=(&regex=1"),
         *("log?from=x", "log?before=1e5", f"log?grep={'x' * 2000}", "log/stream?grep=(&regex=1"),
-        *("series?begin=x", "series?points=nan", "series?names=" + ",".join(map(str, range(300)))),
+        *("series?begin=x", "series?points=nan", "series?" + "&".join(f"name={number}" for number in range(300))),
     )
     for query in bad:
         answer = client.get(f"/api/run/over/{query}", headers=GRANTED)

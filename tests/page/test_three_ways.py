@@ -6,6 +6,7 @@ import json
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,14 @@ import pytest
 from click.testing import CliRunner
 
 from clusterkit.cli import cli
+from clusterkit.page import live
 from clusterkit.page.live import LiveRun
+from clusterkit.page.overview import Overview
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.words import events as ev
 from clusterkit.words.account import Account
+from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
 from tests.histories import SIGKILL, job, task
@@ -188,7 +192,7 @@ def command(*words: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("made", RUNS, ids=lambda made: made.__name__)
 def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[float]) -> None:
-    """The word, the sentence, and of each task the state, the attempt and the step."""
+    """The word, the sentence, also in the list of runs, and of each task the state, the attempt and the step."""
     live, word, parts = RUNS[made]
     told = made()
     now[0] = WALL + told.events[-1][0] + LATER
@@ -198,6 +202,7 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
         page = LiveRun(run, here=False)
         page.update()
         text = CliRunner().invoke(cli, ["ps", "r"]).output
+        row = Overview(RunStore()).rows()["run/r"]
     finally:
         if live:
             os.close(lock)
@@ -211,6 +216,8 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
             one.task: (one.state, one.attempt, one.step) for key, one in board.items() if key.startswith("task/")
         }
     assert entity.text in text
+    assert (row.state, row.step, row.restarts) == (word, entity.step, entity.restarts)
+    assert row.text == entity.text if live else row.text in entity.text
 
 
 def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
@@ -227,6 +234,28 @@ def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
     assert entity.text == f"The run failed after 12 s: worker:1 failed: {ERROR} (attempt 1)."
     assert entity.error == ("train.py:9 in <module>: main()", ERROR)
     assert lock
+
+
+def test_the_explanation_is_in_the_sentence_and_in_the_story(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is written after the journal's end, so the page is not complete without it; hostile text stays text."""
+    monkeypatch.setattr(live, "REFRESH_EVERY", 0.0)
+    told = failed()
+    now[0] = WALL + told.run.now
+    run, _ = on_disk(told, live=False)
+    run.result_file.unlink()
+    page = LiveRun(run, here=False)
+    page.update()
+    assert (page.model.is_over, page.over) == (True, False)
+    why = Explanation("row", task("worker:1"), "The rate is\x1b[31m negative.", "Use a positive one.")
+    run.write_result(replace(told.run.result, explanations=(why,), finding=str(why)), told.ledger.account())
+    page.update()
+    board = page.model.board.entities()
+    assert page.over
+    text = "The rate is negative. Use a positive one."
+    assert text in board["run"].text
+    stories = [story for key, story in board.items() if key.startswith("story/")]
+    assert [[line.text for line in story.lines if line.kind == "why"] for story in stories] == [[], [text]]
+    assert stories[-1].title == f"worker:1 failed: {ERROR}"
 
 
 def test_the_command_to_resume_can_be_typed(now: list[float]) -> None:

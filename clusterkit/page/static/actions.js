@@ -1,6 +1,7 @@
 // What can be done to a run: each action is confirmed in a dialog, and its result or error is shown in words.
 
 import { fill, h, mark, say } from "./dom.js";
+import { plural } from "./format.js";
 
 const ABSENT = "To act on the run from here, start the page with --control.";
 const SIGNALS = [[9, "SIGKILL"], [15, "SIGTERM"], [2, "SIGINT"], [10, "SIGUSR1"], [6, "SIGABRT"]]; // prettier-ignore
@@ -38,6 +39,12 @@ const VERBS = {
     text: "TensorFlow's profiler records the next seconds; TensorBoard shows them. Training is slower meanwhile.",
     done: "Profile",
     field: { name: "seconds", label: "Seconds", value: "3", type: "number", min: "1", max: "120" },
+  },
+  remove: {
+    title: (who) => `Remove ${who}?`,
+    text: "Journal, logs, checkpoints and reports are deleted from the disk, as `clusterkit rm` does. A run that is live is refused.",
+    done: "Remove",
+    bad: true,
   },
   down: { title: () => "End the run?", text: "Every task gets SIGTERM, then SIGKILL after the grace period. The run's files stay.", done: "End the run", bad: true },
 };
@@ -98,7 +105,7 @@ export class Actions {
       confirm.disabled = true;
       say(error, "");
       try {
-        const answer = await this.source.act(body);
+        const answer = verb === "remove" ? await this.remove(tasks) : await this.source.act(body);
         dialog.close();
         this.notice(answer || `${words.done}: done.`);
       } catch (problem) {
@@ -109,6 +116,12 @@ export class Actions {
     document.body.append(dialog);
     dialog.showModal();
     (form.querySelector("input, select") ?? (words.bad ? cancel : confirm)).focus();
+  }
+
+  /** Remove these runs, until one can't be removed. */
+  async remove(runs) {
+    for (const run of runs) await this.source.act({ verb: "remove" }, run);
+    return `${plural(runs.length, "run")} removed.`;
   }
 
   fields(words) {

@@ -32,7 +32,7 @@ function heard(source, page, state, text) {
   app.dataset.connection = state;
   if (state === "refused") return full("No access", REFUSED);
   if (state === "missing") return full("Nothing here", text || "There is no such run.", source.live && source.place.page !== "runs");
-  if (state === "connected") page.connected?.();
+  if (state === "connected" || state === "over") page.connected?.();
   const words = STATES[state] ?? text ?? "";
   banner.hidden = !words;
   return say(banner, words);
@@ -57,16 +57,17 @@ function footer({ version, made, left_out: left, log_bytes: all }) {
 async function start() {
   const source = await openSource();
   const store = new Store();
+  let [page, heardLast] = [null, null];
+  source.watch(store, (...news) => (page ? heard(source, page, ...news) : (heardLast = news))); // both are loaded at once
   let config;
   try {
     config = await configOf(source);
   } catch (error) {
     return error.kind === "refused" ? full("No access", REFUSED) : full("This page can't be shown", error.message);
   }
-  const page = { runs: RunsPage, run: RunPage, campaign: CampaignPage, compare: ComparePage }[source.place.page];
-  const shown = new page(store, source, config);
-  fill(app, shown.root, h("footer", null, footer(config)), banner);
-  source.watch(store, (state, text) => heard(source, shown, state, text));
+  page = new { runs: RunsPage, run: RunPage, campaign: CampaignPage, compare: ComparePage }[source.place.page](store, source, config);
+  fill(app, page.root, h("footer", null, footer(config)), banner);
+  if (heardLast) heard(source, page, ...heardLast);
   return undefined;
 }
 

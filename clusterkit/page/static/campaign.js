@@ -3,6 +3,7 @@
 import { copyButton, fill, h, mark, say, section } from "./dom.js";
 import { count, moment, seconds } from "./format.js";
 import { toneOf } from "./header.js";
+import { MOST_COMPARED } from "./source.js";
 import { strip } from "./strip.js";
 
 const OUTCOMES = ["passed", "failed", "interrupted", "running"];
@@ -22,7 +23,8 @@ export class CampaignPage {
     this.failures = section("Failures", "failures");
     this.failed = h("div");
     this.failures.root.append(this.failed);
-    this.all = section("All runs", "all-runs");
+    this.compare = h("span");
+    this.all = section("All runs", "all-runs", this.compare);
     this.rows = h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-label": "All runs of the campaign" });
     this.all.root.append(this.rows);
     const back = source.home && h("a", { href: source.home.href, class: "home" }, source.home.text);
@@ -143,6 +145,9 @@ export class CampaignPage {
         h("td", null, String(run.seed)),
       ),
     );
+    const kept = this.source.live ? runs.filter((run) => this.hrefOf(run)).slice(0, MOST_COMPARED) : [];
+    const href = `/compare/${kept.map((run) => run.run).join(",")}`;
+    fill(this.compare, kept.length > 1 && h("a", { href }, `Compare the first ${kept.length} that were kept`));
     fill(this.rows, h("table", { class: "list" }, h("thead", null, h("tr", null, heads)), h("tbody", null, rows)));
   }
 }

@@ -1,30 +1,32 @@
 // Two to eight runs beside each other: what came of them, the options that differ, and their curves over steps or time.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { fill, h, hueOf, keyed, mark } from "./dom.js";
+import { fill, h, hueOf, keyed, mark, say } from "./dom.js";
 import { byTask, clock, count, quantity, seconds, share } from "./format.js";
 import { paletteOf } from "./lane_paint.js";
-import { firstChoice, joined, metricsOf, valueAt } from "./series.js";
+import { Points, attemptsOf, firstChoice, joined, metricsOf, valueAt } from "./series.js";
 import { Store } from "./store.js";
 
 const HEIGHT = 320;
 const POINTS = 800;
+const NO_POINTS = { t: [], v: [], again: [] };
 
 export class ComparePage {
   constructor(store, source) {
-    Object.assign(this, { store, source, shown: "", metric: null });
+    Object.assign(this, { store, source, shown: "", metric: null, known: new Map() });
     document.title = "Compare · clusterkit";
     this.table = h("table");
     this.axis = h("select", { "aria-label": "What the curves are over", onchange: () => this.draw() }, ["step", "time"].map((name) => h("option", { value: name }, `over ${name}`)));
     this.chips = h("div", { class: "chips", role: "group", "aria-label": "The curve that is shown" });
     this.plot = h("figure", { class: "chart" });
+    this.missing = h("p", { class: "empty" });
     const head = h("div", { class: "head" }, h("h2", { id: "h-curves" }, "Curves"), this.chips, h("div", { class: "tools" }, this.axis));
     const facts = h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-label": "The runs beside each other" }, this.table);
     this.root = h(
       "div",
       { class: "page" },
       h("header", { class: "list" }, h("h1", null, "Runs compared"), h("a", { href: "/", class: "home" }, "All runs")),
-      h("main", { class: "stack" }, h("section", { "aria-label": "Results and options" }, facts), h("section", { "aria-labelledby": "h-curves" }, head, this.plot)),
+      h("main", { class: "stack" }, h("section", { "aria-label": "Results and options" }, facts, this.missing), h("section", { "aria-labelledby": "h-curves" }, head, this.plot)),
     );
     store.on(["of"], () => this.update());
     addEventListener("resize", () => this.draw());
@@ -33,12 +35,19 @@ export class ComparePage {
 
   /** [{id, run, goodput, options, metrics}] in the order of the address. */
   runs() {
-    return this.source.place.id.split(",").map((id) => {
+    return this.source.place.ids.map((id) => {
       const store = new Store();
       for (const [key, entity] of Object.entries(this.store.get(`of/${id}`) ?? {})) store.put(key, entity);
       const last = new Map(store.all("series").sort((a, b) => byTask(b.task, a.task)).map((one) => [one.name, one])); // of the first task
-      return { id, run: store.get("run"), goodput: store.get("goodput")?.goodput, options: optionsOf(store.get("job")?.file), metrics: metricsOf(store), last };
+      const { run, goodput, job } = Object.fromEntries(["run", "goodput", "job"].map((key) => [key, store.get(key)]));
+      return { id, run, goodput: goodput?.goodput, options: optionsOf(job?.file), metrics: metricsOf(store), last, attempts: attemptsOf(store) };
     }).filter((one) => one.run);
+  }
+
+  /** The server has answered: what is not known by now is no run. */
+  connected() {
+    const missing = this.source.place.ids.filter((id) => !this.store.get(`of/${id}`)?.run);
+    say(this.missing, missing.length ? `There is no such run: ${missing.join(", ")}` : this.source.place.ids.length ? "" : "The address names no run.");
   }
 
   update() {
@@ -81,16 +90,25 @@ export class ComparePage {
   }
 
   async fetch() {
+    if (this.busy) return (this.late = true);
+    Object.assign(this, { busy: true, late: false });
     const { metric } = this;
-    const ask = async ({ id, last }) => {
+    const ask = async ({ id, last, attempts }) => {
       const names = [metric, "step"].map((name) => `${name}/${last.get(name)?.task ?? ""}`);
-      const found = await this.source.seriesOf(id, names, POINTS).catch(() => ({}));
-      return names.map((name) => found[name] ?? { t: [], v: [], again: [] });
+      const known = this.known.get(id) ?? { points: new Points() };
+      this.known.set(id, known);
+      const version = JSON.stringify([names, ...last]);
+      if (version !== known.version) {
+        await known.points.fetch(names, attempts, (begin) => this.source.series(names, begin, null, POINTS, id));
+        known.version = version;
+      }
+      return names.map((name) => known.points.of[name] ?? NO_POINTS);
     };
-    const points = await Promise.all(this.compared.map(ask));
-    if (metric !== this.metric) return;
+    const points = await Promise.all(this.compared.map((one) => ask(one).catch(() => [NO_POINTS, NO_POINTS])));
+    this.busy = false;
+    if (this.late) return this.fetch();
     this.points = points;
-    this.draw();
+    return this.draw();
   }
 
   draw() {

@@ -1,31 +1,39 @@
 // Curves of what the tasks report and use, on the time axis of the lanes.
 
 import uPlot from "./vendor/uPlot.esm.js";
-import { DASHES, fill, h, keyed, mark, say, taskName } from "./dom.js";
+import { DASHES, fill, h, keyed, mark, save, say, taskName, toggle } from "./dom.js";
 import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
-import { alone, continued, curveOf, firstChoice, joined, metricsOf, newest, sourceName, valueAt } from "./series.js";
+import { Points, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, mean, metricsOf, newest, rangeOf, smooth, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
 const MOST_NAMED = 32; // tasks in a legend
 const MOST_BANDS = 4; // curves of a chart whose lowest and highest values are shaded
 const PAUSE = 1000; // milliseconds between two fetches
 const POINTS = 800;
-const OVERLAP = 5; // seconds of points that are fetched again, since some come late
+const HOW = ["log scale", "smooth", "mean and range", "as a table"];
+const [LOG, SMOOTH, MEAN, TABLE] = HOW;
 
 export class Curves {
   constructor(store, source, timeline) {
     Object.assign(this, { store, source, timeline });
     this.chosen = null;
     this.charts = new Map();
-    this.points = {};
+    this.points = new Points();
     this.buttons = h("div", { class: "chips", role: "group", "aria-label": "Curves that are shown" });
     this.list = h("div", { class: "charts" });
     this.empty = h("p", { class: "empty" }, "Curves begin with the first step that a task reports.");
-    this.table = h("button", { class: "chip", type: "button", "aria-pressed": "false", onclick: () => this.asTable() }, "as a table");
-    const head = h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons, h("div", { class: "tools" }, this.table));
+    this.how = {}; // as which of HOW they are drawn
+    const tools = HOW.map((name) =>
+      toggle(name, (on) => {
+        this.how[name] = on;
+        this.rebuild();
+      }),
+    );
+    const csv = h("button", { class: "chip", type: "button", onclick: () => this.toCsv() }, "CSV");
+    const head = h("div", { class: "head" }, h("h2", null, "Curves"), this.buttons, h("div", { class: "tools" }, tools, csv));
     this.root = h("div", { class: "curves" }, head, this.list, this.empty);
     store.on(["series", "attempt"], () => this.update());
     store.onValue(["task"], () => store.colors(), () => this.update());
@@ -54,9 +62,15 @@ export class Curves {
     return (this.chosen ?? firstChoice(this.metrics)).filter((name) => names.includes(name));
   }
 
-  asTable() {
-    mark(this.table, "aria-pressed", String(this.table.ariaPressed !== "true"));
-    for (const chart of this.charts.values()) this.showTable(chart);
+  toCsv() {
+    save(`${this.store.get("run").id}.csv`, csvOf([...this.charts.values()], (u) => this.timeline.toT(u)));
+  }
+
+  /** Draw the curves of one task, or those of all again. */
+  choose(task) {
+    this.only = this.only === task ? null : task;
+    for (const button of this.list.querySelectorAll(".values button")) mark(button, "aria-pressed", String(button.textContent === this.only));
+    this.rebuild();
   }
 
   button(name) {
@@ -87,18 +101,11 @@ export class Curves {
     const names = this.charted().flatMap(({ name, tasks }) => tasks.map((task) => sourceName(name, task)));
     try {
       const [from, to] = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
-      const attempts = this.store.all("attempt").map((one) => [one.task, one.attempt, one.how, one.segments.length]);
-      const about = JSON.stringify([names, from, to, attempts]); // what is known may change only if this does
-      const known = names.map((name) => this.points[name]?.t.length ?? 0);
-      const more = about === this.about && known.every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // else all, anew
-      const newest = Math.max(...names.map((name) => this.points[name]?.t.at(-1) ?? 0));
-      const found = names.length ? await this.source.series([...new Set(names)], more ? newest - OVERLAP : from, to, POINTS) : {};
-      const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.points[name], later) : later]);
-      this.points = Object.fromEntries(entries);
-      this.about = about;
-      if (!more) this.long = names.map((name) => this.points[name]?.t.length ?? 0);
+      const about = [from, to, attemptsOf(this.store)];
+      await this.points.fetch(names, about, (begin) => this.source.series([...new Set(names)], begin ?? from, to, POINTS));
       this.plot();
-    } catch {
+    } catch (error) {
+      if (!error.kind) reportError(error); // the page's mistake
       this.versions = null; // the banner says that the server is gone; what it says next has curves fetched again
     } finally {
       this.busy = false;
@@ -115,7 +122,7 @@ export class Curves {
     const before = this.charts.size;
     keyed(this.list, this.charted(), (m) => `${m.name} ${m.tasks.join()}`, (m) => this.makeChart(m));
     for (const [key, chart] of this.charts) {
-      if (!chart.root.isConnected) {
+      if (!chart.root.parentNode) {
         chart.plot?.destroy();
         this.charts.delete(key);
       }
@@ -135,7 +142,8 @@ export class Curves {
     const color = (task) => this.store.get(`task/${task}`)?.color ?? 0;
     const values = metric.tasks.slice(0, MOST_NAMED).map((task) => {
       const value = h("b");
-      return { task, value, root: h("span", null, taskName(task, color(task)), value) };
+      const name = h("button", { class: "link", type: "button", title: `Only ${task}`, "aria-pressed": String(task === this.only), onclick: () => this.choose(task) }, taskName(task, color(task)));
+      return { task, value, root: h("span", null, name, value) };
     });
     const more = metric.tasks.length > MOST_NAMED ? h("span", null, `and ${metric.tasks.length - MOST_NAMED} more`) : null;
     const at = h("time");
@@ -165,13 +173,16 @@ export class Curves {
   plot() {
     for (const chart of this.charts.values()) {
       const { metric } = chart;
-      const curves = metric.tasks.map((task) => {
-        const points = this.points[sourceName(metric.name, task)] ?? { t: [], v: [] };
+      const all = metric.tasks.filter((task) => !metric.tasks.includes(this.only) || task === this.only).map((task) => {
+        const points = this.points.of[sourceName(metric.name, task)] ?? { t: [], v: [] };
         return { ...curveOf(metric.name, points, this.timeline), task };
       });
-      chart.curves = curves;
+      const { how } = this;
+      const curves = (how[MEAN] && all.length > 1 ? [mean(all)] : all).map((curve) => (how[SMOOTH] ? smooth(curve) : curve));
+      Object.assign(chart, { all, curves });
       const bands = curves.length <= MOST_BANDS;
-      const data = joined(curves, (c) => (bands ? [c.v, c.again, c.high, c.low] : [c.v, c.again]));
+      const shown = how[LOG] ? (column) => column.map((v) => (v > 0 ? v : null)) : (column) => column;
+      const data = joined(curves, (c) => (bands ? [c.v, c.again, c.high, c.low] : [c.v, c.again]).map(shown));
       if (!chart.plot && this.width() > LEFT) this.makePlot(chart, bands, data);
       else chart.plot?.setData(data, false);
       this.scale(chart);
@@ -183,7 +194,7 @@ export class Curves {
     const palette = paletteOf(this.root);
     const series = [{}];
     const shaded = [];
-    for (const task of chart.metric.tasks) {
+    for (const { task } of chart.curves) {
       const stroke = palette(`task-${chart.color(task) % 8}`);
       const dot = { show: true, size: 4, stroke, fill: stroke, filter: (plot, n) => alone(plot.data[n]) };
       series.push({ stroke, width: 1.6, dash: DASHES[(chart.color(task) >> 3) % DASHES.length], points: dot });
@@ -201,10 +212,10 @@ export class Curves {
       padding: [8, 0, 0, 0],
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, y: false, points: { show: false }, bind: NOTHING },
-      scales: { x: { time: false, auto: false }, y: { range: (_, low, high) => rangeOf(chart.metric, low, high) } },
+      scales: { x: { time: false, auto: false }, y: this.how[LOG] ? LOGARITHMS : { range: (_, low, high) => rangeOf(chart.metric, low, high) } },
       axes: [
         { show: true, size: 4, values: () => [], splits: () => this.splits(), grid, ticks: { show: false } },
-        { size: LEFT, font, stroke: palette("soft"), grid, ticks: { show: false }, gap: 8, space: 32, values: (_, v) => v.map((n) => quantity(n, chart.metric.unit)) },
+        { size: LEFT, font, stroke: palette("soft"), grid, ticks: { show: false }, gap: 8, space: 32, values: (_, v) => v.map((n) => (n == null ? "" : quantity(n, chart.metric.unit))) },
       ],
       series,
       bands: shaded,
@@ -228,7 +239,7 @@ export class Curves {
   /** The curves in numbers: at three moments of what is shown, and the newest. */
   showTable(chart) {
     const { metric, table, curves = [] } = chart;
-    chart.place.hidden = this.table.ariaPressed === "true";
+    chart.place.hidden = Boolean(this.how[TABLE]);
     table.hidden = !chart.place.hidden;
     if (table.hidden) return;
     const [a, b] = this.timeline.view();
@@ -267,7 +278,7 @@ export class Curves {
     const t = this.timeline.cursor;
     say(chart.at, t == null ? "" : `at ${clock(t)}`);
     for (const { task, value } of chart.values) {
-      const curve = chart.curves?.find((one) => one.task === task);
+      const curve = chart.all?.find((one) => one.task === task);
       const found = curve && (t == null ? newest(chart.metric.name, curve) : valueAt(curve, this.timeline.toU(t)));
       say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
@@ -281,14 +292,9 @@ export class Curves {
   }
 }
 
+const LOGARITHMS = { distr: 3, range: (_, low, high) => (low == null ? [1, 10] : uPlot.rangeLog(low, high, 10, true)) };
+
 /** uPlot listens to nothing: the page's own gestures move its cursor. */
 const NOTHING = Object.fromEntries(
   ["mousedown", "mouseup", "click", "dblclick", "mousemove", "mouseleave", "mouseenter"].map((name) => [name, () => null]),
 );
-
-function rangeOf(metric, low, high) {
-  if (low == null) return [0, 1];
-  const zero = metric.name === "steps/s" || metric.unit !== "" || (low >= 0 && low < (high - low) * 0.5);
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
-  return [zero ? Math.min(0, low) : low - room, high + room];
-}

@@ -87,6 +87,22 @@ export function copyButton(text, what = "Copy") {
   return button;
 }
 
+/** Save a text as a file, as a download. */
+export function save(name, text) {
+  const href = URL.createObjectURL(new Blob([text], { type: "text/plain" }));
+  h("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 1000);
+}
+
+/** A button that is pressed or not: `use(pressed)` hears of it. */
+export function toggle(text, use) {
+  const pressed = ({ currentTarget: button }) => {
+    mark(button, "aria-pressed", String(button.ariaPressed !== "true"));
+    use(button.ariaPressed === "true");
+  };
+  return h("button", { class: "chip", type: "button", "aria-pressed": "false", onclick: pressed }, text);
+}
+
 /** The classes of a task's name: eight colors, and beyond them a line below, in the style of its curve. */
 export function hueOf(color) {
   return `task c${(color ?? 0) % 8} d${((color ?? 0) >> 3) % DASHES.length}`;

@@ -1,7 +1,7 @@
 // The top of a run's page: what it is, how far it is, what its time went into.
 
 import { copyButton, fill, h, keyed, mark, say } from "./dom.js";
-import { count, moment, plural, seconds, share, speed } from "./format.js";
+import { count, moment, seconds, share, speed } from "./format.js";
 
 const FACTS = [
   ["step", "step"],
@@ -27,18 +27,11 @@ export function colorOfPart(name) {
   return PARTS.find(([words]) => words.test(name))?.[1] ?? "faint";
 }
 
-const TONES = { starting: "quiet", training: "run", stalled: "bad" };
-
-/** [word, tone] of what a run does, or of its end. */
-export function phaseOf(run) {
-  if (run.phase !== "over") return [run.now || run.phase, TONES[run.now] ?? "wait"];
-  return [run.state || "over", toneOf(run.state)];
-}
-
+/** The tone of what a run does, or of its end. */
 export function toneOf(state) {
   if (/^(succeeded|passed|success)/.test(state)) return "ok";
-  if (/^(failed|lost|crashed)/.test(state)) return "bad";
-  if (/^(running|live)/.test(state)) return "run";
+  if (/^(failed|lost|crashed|stalled)/.test(state)) return "bad";
+  if (/^(training|running|live)/.test(state)) return "run";
   return /^(starting|over|)$/.test(state) ? "quiet" : "wait";
 }
 
@@ -85,11 +78,11 @@ export class Header {
   update() {
     const run = this.store.get("run");
     if (!run) return;
-    const [word, tone] = phaseOf(run);
+    const word = run.now || run.state || run.phase;
     const news = run.phase === "over" || /^(stalled|recovering)$/.test(word);
-    if (news && this.pill.textContent && this.pill.textContent !== word) say(this.spoken, `${word}: ${run.text}`);
+    if (news && this.pill.textContent && this.pill.textContent !== word) this.tell(word, run);
     say(this.pill, word);
-    this.pill.className = `pill ${tone}`;
+    this.pill.className = `pill ${toneOf(word)}`;
     say(this.program, run.program);
     say(this.about, [run.id, run.shape, run.strategy].filter(Boolean).join(" · "));
     mark(this.about, "title", `${run.command}\n${run.directory}\nbegan ${moment(run.wall)}`);
@@ -108,18 +101,27 @@ export class Header {
     this.tick();
   }
 
+  /** Say what is new, also to those who look elsewhere, if they allow it. */
+  tell(word, run) {
+    say(this.spoken, `${word}: ${run.text}`);
+    if (document.hasFocus() || !this.source.live || globalThis.Notification?.permission !== "granted") return;
+    new Notification(`${word}: ${run.program}`, { body: run.text, tag: run.id }).onclick = () => focus();
+  }
+
   tick() {
     if (this.store.get("run")) say(this.values.time, seconds(this.store.now()));
   }
 
   showLinks(run) {
-    const key = `${run.tensorboard} ${run.resume} ${run.exit_code}`;
+    const asks = this.source.live && run.phase !== "over" && globalThis.Notification?.permission === "default";
+    const key = `${run.tensorboard} ${run.resume} ${run.exit_code} ${asks}`;
     if (key === this.linked) return;
     this.linked = key;
     fill(
       this.links,
       run.exit_code != null && h("span", null, `exit code ${run.exit_code}`),
       run.resume && [h("code", { title: run.resume }, run.resume), copyButton(() => run.resume, "Copy")],
+      asks && h("button", { class: "small", type: "button", onclick: () => Notification.requestPermission().then(() => this.update()) }, "Notify me"),
       run.tensorboard && this.source.live && h("a", { href: run.tensorboard, target: "_blank", rel: "noreferrer" }, "TensorBoard"),
     );
   }
@@ -149,9 +151,4 @@ export class Header {
 function makeEntry(part) {
   const swatch = h("i", { style: { background: `var(--${colorOfPart(part.name)})` } });
   return h("li", null, swatch, h("span"), h("b"), h("em"));
-}
-
-/** What a run's row in a list says in one line. */
-export function summaryOf(row) {
-  return [row.shape, row.restarts ? plural(row.restarts, "restart") : ""].filter(Boolean).join(" · ");
 }

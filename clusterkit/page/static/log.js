@@ -293,7 +293,7 @@ export class Log {
     const colors = new Map(this.tasks().map((row) => [row.task, row.color]));
     const width = Math.max(8, ...[...colors.keys()].map((name) => name.length));
     this.rows.style.setProperty("--names", `${width}ch`);
-    const shown = lines.slice(first, last).map((line, i) => rowOf(line, first + i === this.current, colors, this.found));
+    const shown = lines.slice(first, last).map((line, i) => rowOf(line, first + i === this.current, colors, this.found, this.wall));
     fill(this.rows, shown);
   }
 }

@@ -1,10 +1,18 @@
 // The tools above the log: which tasks, which lines, searching, following.
 
-import { fill, h, hueOf, keyed, mark, say } from "./dom.js";
+import { fill, h, hueOf, keyed, mark, save, say, toggle } from "./dom.js";
 import { bytes } from "./format.js";
+import { textOf } from "./log_rows.js";
 
 const MOST_CHIPS = 8; // tasks; of more there is a list to choose from
 const PAUSE = 300; // milliseconds after the last key
+/** The filter of a severity, by the prefixes of TensorFlow, absl and Python's logging, and by the names of exceptions. */
+const least = (letters, words, ends) => `/^(\\S+ \\S+: )?[${letters}](\\d{4} | ).*\\]|\\b(${words})\\b|\\b\\w*(${ends})\\b/`;
+const LEVELS = {
+  "": "all lines",
+  [least("WEF", "WARNING|ERROR|CRITICAL|FATAL", "Warning|Error|Exception")]: "warnings",
+  [least("EF", "ERROR|CRITICAL|FATAL", "Error|Exception")]: "errors",
+};
 
 export class LogTools {
   constructor(log, live) {
@@ -14,6 +22,8 @@ export class LogTools {
     this.select = h("select", { "aria-label": "Task whose lines are shown", hidden: true, onchange: () => this.pick(this.select.value) });
     this.attempt = h("select", { "aria-label": "Attempt whose lines are shown", disabled: true, onchange: () => this.pickAttempt() });
     this.filter = this.field("Filter: text or /regex/", "Filter the lines: text or /regex/", (text) => log.filter(text));
+    const levels = Object.entries(LEVELS).map(([value, name]) => h("option", { value }, name));
+    this.level = h("select", { "aria-label": "Least severity of the lines that are shown", onchange: () => this.pickLevel() }, levels);
     this.find = this.field("Search", "Search the lines", (text) => {
       if (text === log.found) return;
       log.current = -1;
@@ -35,8 +45,11 @@ export class LogTools {
       this.chips,
       this.select,
       this.attempt,
+      this.level,
       h("div", { class: "fields" }, this.filter, this.error, this.find, this.count, step(-1, "↑", "Previous match"), step(1, "↓", "Next match")),
       this.flood,
+      toggle("wall clock", (on) => this.clock(on)),
+      h("button", { class: "chip", type: "button", title: "Save the lines that are loaded", onclick: () => this.save() }, "save"),
       this.follow,
     );
   }
@@ -64,6 +77,8 @@ export class LogTools {
       keyed(this.chips, names, (row) => row?.task ?? "", (row) => this.chip(row), (chip, row) => mark(chip, "aria-pressed", String((row?.task ?? "") === chosen)));
     }
     this.showAttempts(asked);
+    const level = asked.regex ? `/${asked.grep}/` : "";
+    this.level.value = level in LEVELS ? level : "";
   }
 
   chip(row) {
@@ -89,6 +104,22 @@ export class LogTools {
 
   pickAttempt() {
     this.log.choose({ ...this.log.asked, attempt: this.attempt.value || undefined });
+  }
+
+  /** Show when lines were written by the clock, or in seconds of the run. */
+  clock(on) {
+    this.log.wall = on ? this.log.store.get("run")?.wall : null;
+    this.log.draw();
+  }
+
+  save() {
+    const { lines, store, wall } = this.log;
+    save(`${store.get("run").id}.log`, lines.lines.map((line) => textOf(line, wall)).join(""));
+  }
+
+  pickLevel() {
+    this.filter.value = this.level.value;
+    this.log.filter(this.level.value);
   }
 
   toggle() {

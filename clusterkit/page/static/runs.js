@@ -1,12 +1,16 @@
 // The list of all runs, and of the campaigns.
 
+import { Actions } from "./actions.js";
 import { h, keyed, mark, say } from "./dom.js";
 import { count, moment, seconds } from "./format.js";
 import { toneOf } from "./header.js";
+import { MOST_COMPARED } from "./source.js";
 
 export class RunsPage {
-  constructor(store) {
+  constructor(store, source, config) {
     this.store = store;
+    const actions = new Actions(source, store, config.control);
+    this.remove = actions.possible && h("button", { class: "small bad", type: "button", hidden: true, onclick: () => actions.ask("remove", [...this.chosen]) }, "Remove …");
     document.title = "Runs · clusterkit";
     this.filter = h("input", { type: "search", placeholder: "Filter: program, id or state", "aria-label": "Filter the runs", oninput: () => this.update() });
     this.states = h("select", { "aria-label": "State of the runs that are shown", onchange: () => this.update() });
@@ -20,7 +24,7 @@ export class RunsPage {
     this.root = h(
       "div",
       { class: "page" },
-      h("header", { class: "list" }, h("h1", null, "clusterkit"), this.compare, this.states, this.filter),
+      h("header", { class: "list" }, h("h1", null, "clusterkit"), this.remove, this.compare, this.states, this.filter),
       h("main", { class: "stack" }, h("section", { "aria-labelledby": "h-runs" }, h("div", { class: "head" }, h("h2", { id: "h-runs" }, "Runs")), this.runs.root, this.empty), this.ofCampaigns),
     );
     store.on(["run"], () => this.update());
@@ -30,6 +34,8 @@ export class RunsPage {
   update() {
     const { key, by } = this.sort;
     const all = this.store.all("run").sort((a, b) => by * compared(a[key], b[key]) || b.wall - a.wall);
+    for (const id of this.chosen) if (!this.store.get(`run/${id}`)) this.chosen.delete(id);
+    this.showChosen();
     const states = [...new Set(all.map((row) => row.state))].sort();
     keyed(this.states, ["", ...states], (state) => state, (state) => h("option", { value: state }, state || "all states"));
     const wanted = this.filter.value.toLowerCase();
@@ -46,11 +52,17 @@ export class RunsPage {
     tr.lastElementChild.className = "words";
     const choose = ({ target }) => {
       this.chosen[target.checked ? "add" : "delete"](row.id);
-      this.compare.hidden = this.chosen.size < 2 || this.chosen.size > MOST;
-      mark(this.compare, "href", `/compare/${[...this.chosen].join(",")}`);
+      this.showChosen();
     };
     tr.firstElementChild.prepend(h("input", { type: "checkbox", "aria-label": `Compare ${row.id}`, onchange: choose }), " ");
     return tr;
+  }
+
+  /** What can be done with the runs that are chosen. */
+  showChosen() {
+    if (this.remove) this.remove.hidden = !this.chosen.size;
+    this.compare.hidden = this.chosen.size < 2 || this.chosen.size > MOST_COMPARED;
+    mark(this.compare, "href", `/compare/${[...this.chosen].join(",")}`);
   }
 
   sortBy(key) {
@@ -72,7 +84,6 @@ export class RunsPage {
   }
 }
 
-const MOST = 8; // runs that are compared
 const KEYS = ["id", "state", "program", "shape", "wall", "seconds", "step", "restarts"];
 
 function compared(a, b) {

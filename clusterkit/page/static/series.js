@@ -42,6 +42,31 @@ export function continued(points, later) {
   return Object.fromEntries(Object.entries(later).map(([name, column]) => [name, [...kept(points?.[name] ?? []), ...column]]));
 }
 
+const OVERLAP = 5; // seconds of points that are fetched again, since some come late
+
+/** Points as they are fetched: all at first and whenever `about` is another one, then those that are new. */
+export class Points {
+  of = {};
+
+  /** `ask(begin)` fetches those of the names, from there on; null: all. */
+  async fetch(names, about, ask) {
+    const key = JSON.stringify([names, about]); // what is known may change only if this does
+    const known = () => names.map((name) => this.of[name]?.t.length ?? 0);
+    const more = key === this.key && known().every((long, i) => long < 2 * (this.long[i] ?? 0) + 50); // else all, anew
+    const newest = Math.max(...names.map((name) => this.of[name]?.t.at(-1) ?? 0));
+    const found = names.length ? await ask(more ? newest - OVERLAP : null) : {};
+    const entries = Object.entries(found).map(([name, later]) => [name, more ? continued(this.of[name], later) : later]);
+    this.of = Object.fromEntries(entries);
+    this.key = key;
+    if (!more) this.long = known();
+  }
+}
+
+/** What of the attempts changes points that are known: a restart has steps computed again, a pause makes a gap. */
+export function attemptsOf(store) {
+  return store.all("attempt").map((one) => [one.task, one.attempt, one.how, one.segments.length]);
+}
+
 /** One curve: {u, v, again, low, high}, with a null where it has a gap; `again` is what was computed again later. */
 export function curveOf(metric, points, timeline) {
   const p = metric === SPEED ? speedOf(points) : points;
@@ -76,6 +101,41 @@ function speedOf({ t, v, again }) {
   return found;
 }
 
+const KEPT = 0.9; // of the mean so far, at each point of a smooth curve
+
+/** The curve as the mean of its points, of which each counts less the older it is; it begins anew after a gap. */
+export function smooth(curve) {
+  let [sum, weight] = [0, 0];
+  const v = curve.v.map((value) => {
+    if (value == null) [sum, weight] = [0, 0];
+    else [sum, weight] = [KEPT * sum + (1 - KEPT) * value, KEPT * weight + 1 - KEPT];
+    return value == null ? null : sum / weight;
+  });
+  return { ...curve, v, again: curve.again.map((value, i) => (value == null ? value : v[i])) };
+}
+
+/** The mean of several curves, and their lowest and highest value, wherever one of them has a point. */
+export function mean(curves) {
+  const u = [...new Set(curves.flatMap((curve) => curve.u))].sort((a, b) => a - b);
+  const found = { task: "mean", u, v: [], low: [], high: [], again: u.map(() => null) };
+  for (const at of u) {
+    const values = curves.map((curve) => valueAt(curve, at)).filter((value) => value != null);
+    found.v.push(values.length ? values.reduce((a, b) => a + b) / values.length : null);
+    found.low.push(values.length ? Math.min(...values) : null);
+    found.high.push(values.length ? Math.max(...values) : null);
+  }
+  return found;
+}
+
+/** Rows of curves as CSV; `secondsOf` is of a place on their axis. A name that a program chose is no formula. */
+export function csvOf(charts, secondsOf) {
+  const cell = (text) => `"${text.replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
+  const rows = charts.flatMap(({ metric, curves = [] }) =>
+    curves.flatMap(({ task, u, v }) => u.flatMap((at, i) => (v[i] == null ? [] : [`${cell(metric.name)},${cell(task)},${secondsOf(at).toFixed(3)},${v[i]}`]))),
+  );
+  return ["metric,task,seconds,value", ...rows, ""].join("\n");
+}
+
 /** The value at a place, the last one before it; null in a gap. */
 export function valueAt(curve, u) {
   let [low, high] = [0, curve.u.length];
@@ -90,6 +150,14 @@ export function valueAt(curve, u) {
 /** The newest value; of a speed, none once nothing is reported any more. */
 export function newest(metric, curve) {
   return metric === SPEED ? curve.v.at(-1) : curve.v.findLast((v) => v != null);
+}
+
+/** The axis of a metric whose values are in between: with zero, where that is a part of what it says. */
+export function rangeOf(metric, low, high) {
+  if (low == null) return [0, 1];
+  const zero = metric.name === "steps/s" || metric.unit !== "" || (low >= 0 && low < (high - low) * 0.5);
+  const room = (high - low || Math.abs(high) || 1) * 0.08;
+  return [zero ? Math.min(0, low) : low - room, high + room];
 }
 
 /** The points of a column that have a gap on each side, which no line shows. */

@@ -70,9 +70,22 @@ export function query(values) {
   return found.toString();
 }
 
+export const MOST_COMPARED = 8; // runs
+
+/** What an address is of; `ids` are those that are compared. One that is not UTF-8 has no id. */
 export function placeOf(path) {
-  const [, kind, id] = path.match(/^\/(run|campaign|compare)\/([^/]+)\/?$/) ?? [];
-  return kind ? { page: kind, id: decodeURIComponent(id) } : { page: "runs" };
+  const [, kind, text] = path.match(/^\/(run|campaign|compare)\/([^/]+)\/?$/) ?? [];
+  if (!kind) return { page: "runs" };
+  try {
+    const id = decodeURIComponent(text);
+    return { page: kind, id, ids: [...new Set(id.split(",").filter(Boolean))].slice(0, MOST_COMPARED) };
+  } catch {
+    return { page: kind, id: "", ids: [] };
+  }
+}
+
+function baseOf(run) {
+  return `/api/run/${encodeURIComponent(run)}`;
 }
 
 class LiveSource {
@@ -81,7 +94,7 @@ class LiveSource {
     this.access = access;
     this.home = { href: "/", text: "All runs" };
     this.place = placeOf(path);
-    this.base = `/api/run/${encodeURIComponent(this.place.id ?? "")}`;
+    this.base = baseOf(this.place.id ?? "");
   }
 
   /** The address of a run's page; null: it has none. */
@@ -100,20 +113,25 @@ class LiveSource {
   /** Keep the store up to date. `tell(state, text)`: connected, over, reconnecting, gone, refused, missing. */
   watch(store, tell) {
     if (this.place.page === "run") return new RunStream(this.access, this.base, store, tell).open();
-    if (this.place.page === "compare") {
-      const whole = async (id) => ({ entities: { [`of/${id}`]: (await this.ask(`/api/run/${encodeURIComponent(id)}/entities`)).entities } });
-      return poll(whole, this.place.id.split(",").slice(0, 8), store, tell);
-    }
+    if (this.place.page === "compare") return this.watchMany(store, tell);
     const paths = { runs: ["/api/runs", "/api/campaigns"], campaign: [`/api/campaign/${encodeURIComponent(this.place.id)}`] };
     return poll((path) => this.ask(path), paths[this.place.page], store, tell);
   }
 
-  seriesOf(run, names, points) {
-    return this.ask(`/api/run/${run}/series?${query({ names: names.join(","), points })}`).then((a) => a.series);
+  /** Keep each run that is compared, until all of them are over or are none. */
+  watchMany(store, tell) {
+    const isOver = (id) => (store.get(`of/${id}`)?.run?.phase ?? "over") === "over";
+    const once = async (id) => {
+      const known = store.get(`of/${id}`);
+      return { entities: { [`of/${id}`]: known && isOver(id) ? known : (await this.ask(`${baseOf(id)}/entities`).catch(orNothing)).entities } };
+    };
+    return poll(once, this.place.ids, store, tell, () => this.place.ids.every(isOver));
   }
 
-  series(names, begin, end, points) {
-    return this.ask(`${this.base}/series?${query({ names: names.join(","), begin, end, points })}`).then((a) => a.series);
+  /** Points of curves, of another run than that of the page if one is named. */
+  series(names, begin, end, points, run) {
+    const named = names.map((name) => `name=${encodeURIComponent(name)}`).join("&");
+    return this.ask(`${run ? baseOf(run) : this.base}/series?${named}&${query({ begin, end, points })}`).then((a) => a.series);
   }
 
   log(asked) {
@@ -154,9 +172,10 @@ class LiveSource {
     };
   }
 
-  act(body) {
+  /** Act on the run of the page, or on another one. */
+  act(body, run) {
     const headers = { "Content-Type": "application/json" };
-    return this.ask(`${this.base}/act`, { method: "POST", headers, body: JSON.stringify(body) }).then((a) => a.text);
+    return this.ask(`${run ? baseOf(run) : this.base}/act`, { method: "POST", headers, body: JSON.stringify(body) }).then((a) => a.text);
   }
 }
 
@@ -203,8 +222,8 @@ function orNothing(error) {
   throw error;
 }
 
-/** Ask again and again, every 2 seconds. */
-function poll(ask, paths, store, tell) {
+/** Ask again and again, every 2 seconds, until it is over. */
+function poll(ask, paths, store, tell, isOver = () => false) {
   let failures = 0;
   const once = async () => {
     try {
@@ -212,6 +231,7 @@ function poll(ask, paths, store, tell) {
       store.apply(Object.assign({}, ...answers.map((answer) => answer.entities)), null, true);
       failures = 0;
       tell("connected");
+      if (isOver()) return tell("over");
     } catch (error) {
       failures += 1;
       if (error.kind === "refused" || error.kind === "missing") return tell(error.kind, error.message);

@@ -117,7 +117,7 @@ function kindOf(mark) {
 }
 
 function lineOf(line, time) {
-  const at = h("time", null, time);
+  const at = h("time", null, line.kind === "why" ? "" : time);
   return h("li", { class: line.kind || null }, at, h("span", null, line.text));
 }
 
