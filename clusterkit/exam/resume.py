@@ -42,11 +42,14 @@ def resumption_by_others(unbroken: Recording, continued: Recording) -> list[Exam
     """What an attempt with another number of workers had forgotten when it began, and whether it made the same steps.
 
     Random generators have a state for each replica, each worker has other rows, and many programs scale the learning
-    rate with the workers: none of these can be compared.
+    rate with the workers: none of these can be compared. Nor can the number of steps where a worker's rows of a step
+    are as many as before, since the global batch grows with the workers then.
     """
     others = {_FORGOTTEN[kind][0] for kind in ("random", "learning-rate")}
     found = [one for one in _restored(unbroken, continued) if one.code not in others]
-    return found or list(_length(unbroken, continued))
+    common = unbroken.rows.keys() & continued.rows.keys()
+    grows = any(len(unbroken.rows[step]) == len(continued.rows[step]) > 0 for step in common)
+    return found or ([] if grows else list(_length(unbroken, continued)))
 
 
 def _restored(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:

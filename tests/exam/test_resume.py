@@ -97,7 +97,9 @@ def test_data_that_began_anew_is_told_from_other_data() -> None:
         ({"begin": state(6, "learning-rate")}, []),
         ({"begin": state(6, "optimizer")}, ["optimizer"]),
         ({"begin": state(0)}, ["began-anew"]),
-        ({"end": state(16)}, ["epoch"]),
+        ({"end": state(16), "rows": {7: ("row 1", "row 2")}}, ["epoch"]),
+        ({"end": state(16), "rows": {}}, ["epoch"]),
+        ({"end": state(16), "rows": {7: ("row 1",)}}, []),  # as many rows for each worker: the global batch grows
     ],
 )
 def test_what_another_number_of_workers_must_not_have_forgotten(changes: dict[str, Any], found: list[str]) -> None:
