@@ -81,7 +81,8 @@ def _injections(faults: Sequence[InjectedFault]) -> Iterator[StoryLine]:
 
 def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
     if recovery.cause is not None:
-        plain = recovery.faults or recovery.cause.exception is not None
+        others = recovery.same or recovery.collateral
+        plain = recovery.faults or recovery.cause.exception is not None or not others
         yield _death(recovery.cause, "cause", "" if plain else ": this is the cause")
     for deaths, kind, why in (
         (recovery.same, "cause", ", on its own, with the same error"),

@@ -105,7 +105,7 @@ def test_a_task_is_killed_paused_and_restarted_from_the_page(ck: Clusterkit, ser
     browser.click(f"{row('worker:1')} button", "kill worker:1")
     browser.click("dialog button", "Kill")
     browser.wait_text(".notices", "worker:1 got SIGKILL")
-    browser.wait_text(row("worker:1"), r"running · 2")
+    browser.wait_text(row("worker:1"), r"running · attempt 2")
     browser.wait_text(".moment", "worker:1 was killed by SIGKILL")
     browser.wait_text(".recoveries", "worker:1 was killed by SIGKILL")
     browser.run("document.querySelector('.lanes').focus()")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -122,3 +123,21 @@ def test_news_is_spoken_and_nothing_is_ended_by_mistake(home: Path, serve: Serve
         browser.wait_text("header.run [role=alert]", r"^recovering: .*dense_7")
         run.end()
         browser.wait_text("header.run [role=alert]", r"^lost: ")
+
+
+@pytest.mark.parametrize(
+    ("situation", "title", "states"),
+    [
+        ("training", "Recovered: worker:1 was killed by SIGKILL", "running · attempt 2"),
+        ("stalled", "Stalled", "stalled · attempt 2"),
+        ("failed", f"worker:1 failed: {ERROR}", "failed · attempt 3"),
+    ],
+)
+def test_the_story_and_the_tasks_are_of_now(
+    home: Path, serve: Serve, browser: Browser, situation: str, title: str, states: str
+) -> None:
+    """A stall that lasts comes before the recoveries that are over, and a task's state is that of its attempt."""
+    with held(home, SITUATIONS[situation](3)) as run:
+        browser.open(serve().address(f"/run/{run.path.name}"))
+        browser.wait_text(".moment h2", rf" · {re.escape(title)}$")
+        browser.wait_text("tbody[data-task='worker:1'] .state", f"^{states}$")

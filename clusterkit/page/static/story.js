@@ -55,18 +55,35 @@ export class Story {
   update() {
     const stories = this.store.all("story").sort((a, b) => a.at - b.at);
     this.back.hidden = !this.chosen;
+    const stall = this.chosen ? null : this.stall();
     const story = this.chosen ? storyAt(stories, this.chosen.t) : stories.at(-1);
-    const key = JSON.stringify([story, this.chosen, story ? null : this.waits()]);
+    const key = JSON.stringify([story, stall, this.chosen, story ? null : this.waits()]);
     if (key === this.shown) return;
     this.shown = key;
-    this.log.hidden = !story && !this.chosen;
-    if (story) this.tell(story);
+    this.log.hidden = !story && !stall && !this.chosen;
+    if (stall) this.tellStall(stall);
+    else if (story) this.tell(story);
     else if (this.chosen) this.tellMoment(this.chosen);
     else this.tellNothing();
   }
 
+  /** The warning of the stall that lasts, or null. */
+  stall() {
+    const lasts = this.store.get("run")?.now === "stalled";
+    return (lasts && this.store.all("stall").sort((a, b) => a.at - b.at).at(-1)) || null;
+  }
+
+  tellStall(stall) {
+    say(this.title, `${clock(stall.at)} · Stalled`);
+    this.target = { t: stall.at };
+    const verdicts = stall.tasks.map(([task, verdict]) => lineOf({ text: `${task} ${verdict}`, kind: "" }, ""));
+    fill(this.list, lineOf({ text: stall.text, kind: "warning" }, clock(stall.at)), verdicts);
+    say(this.numbers, stall.report ? "The stacks of all tasks are below, under Stalls." : "");
+  }
+
   tell(story) {
-    say(this.title, `${clock(story.at)} · ${story.title}`);
+    const recovered = story.planned != null && story.seconds != null;
+    say(this.title, `${clock(story.at)} · ${recovered ? "Recovered: " : ""}${story.title}`);
     this.target = { t: this.chosen?.t ?? story.at, task: story.log?.[0], attempt: story.log?.[1] };
     fill(this.list, story.lines.map((line) => lineOf(line, line.at === story.at ? clock(line.at) : after(line.at - story.at))));
     const said = [];

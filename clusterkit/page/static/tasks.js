@@ -21,7 +21,7 @@ export class Tasks {
       h("div", { class: "scroll", tabindex: "0", role: "group", "aria-labelledby": "h-tasks" }, this.table, this.empty),
       this.note,
     );
-    store.on(["task", "run"], () => this.update());
+    store.on(["task", "run", "attempt"], () => this.update());
   }
 
   update() {
@@ -52,7 +52,8 @@ export class Tasks {
 
   show(body, row, live) {
     const { state, step, cpu, memory, more } = body.parts;
-    say(state, row.attempt > 1 ? `${row.state} · ${row.attempt}` : row.state);
+    const word = stateOf(row, this.store.get(`attempt/${row.task}/${row.attempt}`));
+    say(state, row.attempt > 1 ? `${word} · attempt ${row.attempt}` : word);
     mark(state, "title", whereOf(row));
     body.className = live ? "live" : "";
     mark(body, "data-task", row.task);
@@ -67,6 +68,15 @@ export class Tasks {
     mark(more, "data-tone", known ? "wait" : null);
     body.acts?.update(row, live);
   }
+}
+
+const ENDS = { success: "succeeded", failed: "failed", fault: "failed", collateral: "failed", ended: "ended" };
+const DOES = { start: "starting", stalled: "stalled" };
+
+/** What the lanes show of the newest attempt, if that is more than the task's state. */
+function stateOf({ state }, attempt) {
+  if (state === "down") return ENDS[attempt?.how] ?? state;
+  return (state === "running" && DOES[attempt?.segments.at(-1)?.kind]) || state;
 }
 
 function whereOf(row) {
