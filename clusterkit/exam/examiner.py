@@ -199,7 +199,8 @@ def _compared(
     if one is None or len(several.tasks) < workers:
         return not_reached(cell, "no variables were seen in every worker", *ids)
     found = equality(one, several.tasks)
-    if not found and (why := other_order(one, several.tasks)):
+    why = other_order(one, several.tasks) or ("" if one.states or one.end else "no variables were seen")
+    if why and not found:
         return not_reached(cell, why, *ids)
     uncounted = () if one.rows else ("rows were not counted",)
     return judged(cell, found, *ids, notes=(*notes, *uncounted))
@@ -279,5 +280,5 @@ def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult
     seconds = [recovery.seconds for recovery in recoveries if recovery.seconds is not None]
     lost = [recovery.lost for recovery in recoveries if recovery.lost is not None]
     findings = [*survived(broken.run.result, said, anew, differing)]
-    found = judged(one.cell, findings or too_old(runs.baseline, lost), broken.run_id)
+    found = judged(one.cell, findings or too_old(broken.run.events, recoveries), broken.run_id)
     return replace(found, seconds=max(seconds, default=None), lost=sum(lost) if lost else None)

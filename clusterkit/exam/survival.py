@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-from clusterkit.chaos.model import Baseline
+from clusterkit.chaos.model import Baseline, Timed
 from clusterkit.exam.breaking import Break
 from clusterkit.exam.model import Cell, Chapter, ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.text.printable import printable
+from clusterkit.words.account import Recovery
 from clusterkit.words.faults import FaultAction, Phase
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.reports import Checkpointed
 
 FROZEN = 4  # seconds for which a task is stopped or cut off
 UNHEARD = 15  # seconds likewise in a step: longer than TensorFlow's peers wait for its heartbeats, which is 10
@@ -94,20 +95,22 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
     return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), action, task, phase, breaks, waiting)
 
 
-def too_old(baseline: Baseline, lost: Iterable[int]) -> Iterator[ExamFinding]:
-    """A recovery that computed more steps again than lie between the two newest checkpoints and the fault.
-
-    One checkpoint more than the newest may be lost: the newest may not have been complete.
-    """
-    saved = [0, *sorted(step for step in baseline.checkpoints if step > 0)]
-    apart = max((later - step for step, later in pairwise(saved)), default=0)
-    if apart and (most := max(lost, default=0)) > 2 * apart:
-        yield ExamFinding(
-            "old-checkpoint",
-            f"{most} steps were computed again, although the program saves every {apart} steps: it continued from an "
-            "old checkpoint.",
-            "Restore the newest: tf.train.latest_checkpoint(directory), or sort the names by their numbers.",
-        )
+def too_old(events: Timed, recoveries: Iterable[Recovery]) -> Iterator[ExamFinding]:
+    """A recovery from a checkpoint of which two newer ones had been saved. The newest may not have been complete."""
+    saved = [(at, event.step) for at, event in events if isinstance(event, Checkpointed)]
+    for one in recoveries:
+        if one.last_step is None or one.lost is None:
+            continue
+        resumed = one.last_step - one.lost
+        newer = sorted({step for at, step in saved if at < one.at and step > resumed})
+        if len(newer) > 1:
+            yield ExamFinding(
+                "old-checkpoint",
+                f"It continued at step {resumed} from an old checkpoint: those of step {newer[0]} to {newer[-1]} had "
+                "been saved after it.",
+                "Restore the newest: tf.train.latest_checkpoint(directory), or sort the names by their numbers.",
+            )
+            return
 
 
 def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:

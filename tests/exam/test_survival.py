@@ -11,11 +11,13 @@ from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade,
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.survival import PHASES, middle_step, other_step, survival_cells, survived, too_old, torn_export
 from clusterkit.exam.text import cell_lines, document, summary
+from clusterkit.words.account import Recovery
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Program, ProgramKind, Task, TaskType
 from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.reports import Checkpointed
 
 PROGRAM = Program(ProgramKind.SCRIPT, "train.py")
 PS = JobSpec(PROGRAM, {TaskType.CHIEF: 1, TaskType.WORKER: 2, TaskType.PS: 1})
@@ -142,21 +144,29 @@ def test_what_did_not_hold(
 
 
 @pytest.mark.parametrize(
-    ("saved", "lost", "codes"),
+    ("saved", "last", "lost", "found"),
     [
-        ((4, 8, 12, 16, 20), (12,), ["old-checkpoint"]),
-        ((4, 8, 12, 16, 20), (8,), []),  # the newest was not complete
-        ((4, 8, 12, 16, 20), (4, 4, 4), []),  # several recoveries
-        ((4, 8, 12, 16, 20), (), []),
-        ((20,), (30,), []),
-        ((), (30,), []),
+        ((4, 8, 12, 16, 20), 22, 18, ["It continued at step 4 from an old checkpoint: those of step 8 to 20 had"]),
+        ((4, 8, 12, 16, 20), 22, 6, []),  # the newest was not complete
+        ((4, 8, 12, 16, 20), 40, 24, []),  # another worker was ahead
+        ((4, 8, 12, 16, 20), 22, None, []),
+        ((4, 8, 12, 16, 20), None, 18, []),
+        ((), 40, 40, []),
+        ((4, 4, 4), 9, 9, []),
     ],
 )
 def test_what_was_computed_again_is_what_was_not_saved(
-    saved: tuple[int, ...], lost: tuple[int, ...], codes: list[str]
+    saved: tuple[int, ...], last: int | None, lost: int | None, found: list[str]
 ) -> None:
-    """Or the program continues from an old checkpoint."""
-    assert [finding.code for finding in too_old(Baseline(9.0, 40, saved), lost)] == codes
+    """Or the program continues from an old checkpoint. What it saves after that does not count."""
+    events = [(float(at), Checkpointed(TASK, 1, step, f"ckpt-{step}")) for at, step in enumerate((*saved, 98, 99))]
+    at = len(saved) - 0.5
+    recovery = Recovery(
+        at=at, asked=False, cause=None, collateral=(), faults=(), detected=at, planned=at, returns=(), training=True,
+        went_on=False, first_step=None, last_step=last, resumed_step=None, checkpoint=None, lost=lost, ended=None,
+    )  # fmt: skip
+    told = [finding.text for finding in too_old(events, [recovery])]
+    assert [text.partition(" been")[0] for text in told] == found
 
 
 def test_a_model_that_is_replaced_in_place_may_be_torn() -> None:
