@@ -6,7 +6,7 @@ import os
 import select
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 STDIN = "-"
 CHUNK = 1 << 20  # bytes
 PATIENCE = 1.0  # seconds without a byte after which it is said that standard input is being read
+MARGIN = "  │ "
 USUAL = 80  # columns
 
 
@@ -113,6 +114,7 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
     from clusterkit.ledger.takeover import result_of
     from clusterkit.store.store import RunStore
     from clusterkit.views.naming import failed
+    from clusterkit.views.tracebacks import cause_lines
 
     run = _last_failed() if run_id is None else RunStore().find(run_id)
     if run.is_live():
@@ -127,7 +129,11 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
         "task": None if cause is None else str(cause.task),
         "error": None if cause is None else cause.exception,
     }
-    _say(facts, f"The run {run.run_id} {result.word}: {how}.", _explanations(run, result), as_json)
+    error = list[str]()
+    if cause is not None:
+        lines = cause_lines(cause.tail, (terminal_width() or USUAL) - len(MARGIN))
+        error = [*(f"{MARGIN}{line}" for line in lines), f"The log: {run.log(cause.task, cause.attempt)}"]
+    _say(facts, f"The run {run.run_id} {result.word}: {how}.", _explanations(run, result), as_json, error)
 
 
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
@@ -156,8 +162,13 @@ def _last_failed() -> RunDirectory:
 
 
 def _say(
-    facts: dict[str, str | None], said: str, found: tuple[Explanation, ...] | list[Explanation], as_json: bool
+    facts: dict[str, str | None],
+    said: str,
+    found: Sequence[Explanation],
+    as_json: bool,
+    error: Sequence[str] = (),
 ) -> None:
+    """Print the explanations; without any, the lines of the error."""
     from clusterkit.text.printable import printable
     from clusterkit.views.explanations import address, lines_of
     from clusterkit.words import wire
@@ -166,5 +177,5 @@ def _say(
         rows = [{**wire.encode(one), "reported": [*map(address, one.reported)]} for one in found]
         echo_json({**facts, "explanations": rows})
         return
-    lines = lines_of(found, terminal_width() or USUAL) or ["clusterkit has no explanation for it."]
+    lines = lines_of(found, terminal_width() or USUAL) or [*error, "clusterkit has no explanation for it."]
     echo("\n".join([printable(said), "", *lines]))

@@ -140,7 +140,7 @@ class Incident:
             self._new_step(now, step)
 
     def _new_step(self, now: float, step: int) -> None:
-        if self.resumed is None or step > self.resumed[0]:
+        if step > (0 if self.resumed is None else self.resumed[0]):
             self.first_report, self.course.first_step = step, now
             for task in self.needs:
                 self.mark_up(task, now)

@@ -92,8 +92,10 @@ def _of_attempt(event: _OfAttempt) -> tuple[Level, str] | None:
             again = f", attempt {attempt}" if attempt > 1 else ""
             return Level.INFO, f"{task} is started{again} ({where})."
         case ev.Resumed(task, attempt, step, path):
+            if step == 0 and path is None:
+                return (Level.INFO, f"{task} begins at step 0: it found no checkpoint.") if attempt > 1 else None
             origin = f" from {path}" if path else ""
-            return (Level.INFO, f"{task} resumed at step {step}{origin}.") if attempt > 1 or step > 0 else None
+            return Level.INFO, f"{task} resumed at step {step}{origin}."
         case ev.Profiled():
             return Level.INFO, _of_profile(event)
         case ev.PhaseChanged(task, _, phase, begun):

@@ -67,9 +67,12 @@ def test_the_last_run_that_failed_is_meant(home: Path) -> None:
     ended("20260101-a", failed(*OWN))
     ended("20260102-b", failed(*ORDINARY))
     ended("20260103-c", RunResult(RunState.SUCCEEDED, 0, "the chief exited with code 0"))
-    assert said() == (
-        "The run 20260102-b failed: worker:1 exited with code 1 (attempt 1). clusterkit has no explanation for it."
-    )
+    first, _, *error, log, last = explain().output.splitlines()
+    assert first == "The run 20260102-b failed: worker:1 exited with code 1 (attempt 1)."
+    assert [line.strip() for line in error] == ["│ a.py:1 in <module>: x", "│ KeyError: 'x'"]
+    assert log.startswith("The log: ")
+    assert log.endswith("20260102-b/tasks/worker:1/attempt-1.log")
+    assert last == "clusterkit has no explanation for it."
     assert WHY in said("20260101")
     assert said("20260103-c").startswith("The run 20260103-c succeeded")
 

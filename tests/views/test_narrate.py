@@ -26,7 +26,7 @@ PREEMPTED = Failure(WORKER, 2, Exit(code=42), 5.0)
         (ev.Spawned(WORKER, 1, "pid 7"), Level.INFO, "worker:1 is started (pid 7)."),
         (ev.Spawned(WORKER, 2, "pid 7"), Level.INFO, "worker:1 is started, attempt 2 (pid 7)."),
         (ev.Resumed(CHIEF, 2, 50, "/c/50"), Level.INFO, "chief:0 resumed at step 50 from /c/50."),
-        (ev.Resumed(CHIEF, 2, 0, None), Level.INFO, "chief:0 resumed at step 0."),
+        (ev.Resumed(CHIEF, 2, 0, None), Level.INFO, "chief:0 begins at step 0: it found no checkpoint."),
         (ev.Checkpointed(CHIEF, 1, 50, "/c/50"), Level.DEBUG, "chief:0 wrote the checkpoint of step 50: /c/50"),
         (ev.PhaseChanged(CHIEF, 1, "checkpoint", True), Level.DEBUG, "chief:0 does not train now: checkpoint."),
         (

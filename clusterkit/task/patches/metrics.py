@@ -52,6 +52,11 @@ class Metrics:
         self.keep(logs)
         self.send(0.0)
 
+    def begin_epoch(self) -> None:
+        """Wait with the next report: logs are means over the batches of an epoch, so the first is of one alone."""
+        if self.sent_at:
+            self.sent_at = time.monotonic()
+
     def end_batch(self, logs: Any) -> None:
         """Report the logs of a batch once in a while. A coordinator's are not known before the epoch ends."""
         if self.steps.counted_at - self.sent_at >= EVERY and not self.steps.coordinates:
@@ -111,6 +116,7 @@ def watch(module: Any, load: Any) -> None:
     """Patch Keras's callbacks to report their logs."""
     metrics = metrics_of(load)
     after = {
+        "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: metrics.begin_epoch(),
         "CallbackList.on_train_batch_end": lambda self, batch, logs=None: metrics.end_batch(logs),
         "CallbackList.on_epoch_end": lambda self, epoch, logs=None: metrics.end_epoch(logs),
         "CallbackList.on_train_end": lambda self, logs=None: metrics.end_fit(),

@@ -72,10 +72,10 @@ class Steps:
             self.start_thread()
 
     def send_step(self) -> None:
-        """Report the newest step, unless it has been reported."""
+        """Report the newest step, unless it has been reported. Before the first one there is nothing to report."""
         if not self.is_fork():
             with self.lock:
-                if self.step is not None and self.step != self.sent:
+                if self.step and self.step != self.sent:
                     self.report("progress")
 
     def report(self, kind: str, more: str = "") -> None:
