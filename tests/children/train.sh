@@ -4,6 +4,10 @@
 saved=$CLUSTERKIT_CHECKPOINT_DIR/step
 step=$(cat "$saved" 2>/dev/null || echo 0)
 echo "attempt $CLUSTERKIT_ATTEMPT ($CLUSTERKIT_RESTART_REASON) from $step with $TF_CONFIG"
+: >"$CLUSTERKIT_CHECKPOINT_DIR/$CLUSTERKIT_TASK.$CLUSTERKIT_ATTEMPT"
+for each in worker:0 worker:1; do # none makes a step before both have read what was saved
+    until [ -e "$CLUSTERKIT_CHECKPOINT_DIR/$each.$CLUSTERKIT_ATTEMPT" ]; do sleep 0.02; done
+done
 while [ "$step" -lt "$1" ]; do
     sleep "${2:-0.05}"
     step=$((step + 1))
@@ -11,9 +15,5 @@ while [ "$step" -lt "$1" ]; do
         echo "$step" >"$saved.part" && mv "$saved.part" "$saved"
     fi
     echo "step $step of $1"
-    : >"$CLUSTERKIT_CHECKPOINT_DIR/$CLUSTERKIT_TASK.$CLUSTERKIT_ATTEMPT"
-    for each in worker:0 worker:1; do # none is ahead of one that has not made its first step
-        until [ -e "$CLUSTERKIT_CHECKPOINT_DIR/$each.$CLUSTERKIT_ATTEMPT" ]; do sleep 0.02; done
-    done
     [ "$CLUSTERKIT_ATTEMPT" != 1 ] || [ "$step" -lt 5 ] || sleep 60
 done
