@@ -30,7 +30,7 @@ def draw(place: Place, pictures: Path) -> None:
     sys.path.append(str(ROOT))
     from tests.page.browser import Browser
 
-    run = place.run(UP).strip().splitlines()[-1]
+    run = re.findall(r"^\S+$", place.run(UP), re.M)[-1]  # among lines about what to type next
     words = ["clusterkit", "dashboard", "--control", run]
     served = subprocess.Popen(words, cwd=place.work, env=place.environment, stdout=subprocess.PIPE, text=True)
     browser = Browser()
