@@ -35,7 +35,7 @@ def search(browser: Browser) -> str:
 
 def test_a_link_a_reload_and_back_find_the_place(home: Path, serve: Callable[..., Served], browser: Browser) -> None:
     """The part of the run that is shown, the moment, and the task, the attempt and the filter of the log."""
-    there = ["false", "10.0 s · worker:1 was killed by SIGKILL", "/a+b/", "worker:1", "2"]
+    there = ["false", "10.0 s · Recovered: worker:1 was killed by SIGKILL", "/a+b/", "worker:1", "2"]
     with held(home, failed(3)) as run:
         served = serve()
         browser.open(served.address(f"/run/{run.path.name}{PLACE}"))
