@@ -31,7 +31,7 @@ demo: $(READY) ## Train on a cluster: a chief, two workers and a parameter serve
 	$(BIN)/clusterkit up --workers 2 --ps 1 workloads/ps_train.py
 
 .PHONY: test
-test: $(READY) ## Run every test but the long ones and Slurm's (13 minutes on 2 cores).
+test: $(READY) ## Run every test but the long ones and Slurm's (16 minutes on 2 cores).
 	@.ci/browser
 	@.ci/ssh
 	$(PYTEST) -m "not soak and not long and not slurm"
