@@ -211,14 +211,14 @@ class Account(JournalLines):
         return min([*told, *([step] if step else [])], key=lambda one: one["place"], default=None)
 
     def _first_step(self, trainers: dict[str, int], needed: list[str]) -> tuple[Line | None, Line | None]:
-        """The first step beyond the one that they resumed from, and that resumption."""
+        """The first step beyond the one that they resumed from, or beyond 0, and that resumption."""
         resumed: Line | None = None
         for line in self.of(
             "Resumed", "Progressed", where=lambda one: one["attempt"] >= trainers.get(one["task"], 1e9)
         ):
             if line["event"] == "Progressed":
                 live = all(self.lives(task, line["place"]) for task in needed)
-                if live and (resumed is None or line["step"] > resumed["step"]):
+                if live and line["step"] > (0 if resumed is None else resumed["step"]):
                     return line, resumed
             if line["event"] == "Resumed" and (resumed is None or _counts_more(line, resumed)):
                 resumed = line
