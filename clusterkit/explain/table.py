@@ -22,20 +22,18 @@ from clusterkit.explain import (
 from clusterkit.explain.row import Row
 
 FILES: tuple[ModuleType, ...] = (
-    *(
-        program,
-        resolvers,
-        addresses,
-        gangs,
-        loops,
-        servers,
-        keras,
-        migration,
-        data,
-        shared,
-        checkpoints,
-        environment,
-        peers,
-    ),
+    program,
+    resolvers,
+    addresses,
+    gangs,
+    loops,
+    servers,
+    keras,
+    migration,
+    data,
+    shared,
+    checkpoints,
+    environment,
+    peers,
 )
 TABLE: tuple[Row, ...] = tuple(row for file in FILES for row in file.ROWS)

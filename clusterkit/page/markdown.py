@@ -136,15 +136,9 @@ def campaign_markdown(record: CampaignRecord) -> str:
 def _headline(told: RunFacts) -> str:
     run = told.run
     state = run.state or run.phase
-    mark = (
-        "✔"
-        if run.exit_code == 0 and (told.result is None or told.result.fine)
-        else "!"
-        if run.exit_code == 0
-        else "✘"
-        if run.state
-        else "–"
-    )
+    good = run.exit_code == 0
+    is_doubtful = good and told.result is not None and not told.result.fine
+    mark = "!" if is_doubtful else "✔" if good else "✘" if run.state else "–"
     steps = "" if run.step is None else f", step {run.step}"
     restarts = f", {number_of('restart', run.restarts)}" if run.restarts else ""
     name = PurePath(run.program).name or run.id

@@ -30,6 +30,15 @@ window.Notification = class {
   constructor(title, { body }) { window.told.push([title, body]); }
 };
 """
+
+
+def saved(browser: Browser) -> tuple[str, str]:
+    """The name and the text of the file that the page saves; the name is the shorter of the two."""
+    browser.wait(lambda: len(browser.run("return window.saved")) == 2, "the file")
+    name, text = sorted(browser.run("return window.saved"), key=len)
+    return name, text
+
+
 CURVE = {"u": [0, 1, 2, 3], "v": [1.0, 3.0, None, 5.0], "again": [None, 1, None, None], "task": "worker:0"}
 OTHER = {"u": [1, 2.5], "v": [5.0, 7.0], "again": [None, None], "task": '=1+"x"'}
 
@@ -66,8 +75,7 @@ def test_curves_are_drawn_as_one_likes(home: Path, serve: Serve, browser: Browse
         browser.click(".chart .values button", "worker:1")
         browser.wait_text(".chart:first-child tbody", r"^worker:1\t")
         browser.click(".curves .tools button", "CSV")
-        browser.wait(lambda: len(browser.run("return window.saved")) == 2, "the file")
-        name, text = sorted(browser.run("return window.saved"), key=len)
+        name, text = saved(browser)
         assert name == "r.csv"
         assert {row["task"] for row in csv.DictReader(text.splitlines())} == {"worker:1"}
         browser.click(".chart .values button", "worker:1")
@@ -108,8 +116,7 @@ def test_logs_are_filtered_by_severity_and_saved(home: Path, serve: Serve, brows
         browser.click(".log .tools button", "wall clock")
         browser.wait_text(".log .row time", r"^\d\d:\d\d:\d\d\n")
         browser.click(".log .tools button", "save")
-        browser.wait(lambda: len(browser.run("return window.saved")) == 2, "the file")
-        name, text = sorted(browser.run("return window.saved"), key=len)
+        name, text = saved(browser)
         assert name == "r.log"
         assert [line.split(" worker:0 ", 1)[1] for line in text.splitlines()] == list(texts)
 
