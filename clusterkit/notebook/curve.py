@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping
 
-from clusterkit.views.naming import number
+from clusterkit.views.naming import main_metric, number
 
 BARS = "▁▂▃▄▅▆▇█"
 COLUMNS = 60
@@ -22,7 +22,7 @@ class LossCurve:
     def add(self, step: int | None, metrics: Mapping[str, float | None]) -> None:
         """Take the loss at this step, or if there is none the first metric. A step that is made again counts anew."""
         if self._name is None:
-            self._name = "loss" if "loss" in metrics else next(iter(metrics), None)
+            self._name = main_metric(metrics)
         value = None if self._name is None else metrics.get(self._name)
         if step is None or value is None or (self._points and self._points[-1] == (step, value)):
             return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.text.durations import shown
-from clusterkit.views.naming import number
+from clusterkit.views.naming import main_metric, number
 from clusterkit.views.tables import Column, table
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
@@ -62,7 +62,7 @@ def _curves(reports: Iterable[ev.Progressed]) -> Mapping[str, Curve]:
 def comparison(runs: Sequence[Compared], metric: str | None, width: int | None) -> str:
     """The table: a column for each run. By default, the metric is the loss, or else the first one that a run has."""
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
-    chosen = metric or ("loss" if "loss" in names else next(iter(names), None))
+    chosen = metric or main_metric(names)
     rows = [
         ("state", *(run.state for run in runs)),
         ("duration", *(shown(run.duration) for run in runs)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
@@ -25,6 +25,12 @@ def measured(metrics: Mapping[str, float | None], most: int = SHOWN) -> str:
     """The first metrics, the loss before others: `loss 0.3125, accuracy 0.9`; empty if there are none."""
     ordered = sorted(metrics, key=lambda name: name != "loss")[:most]
     return printable(", ".join(f"{name} {number(metrics[name])}" for name in ordered))
+
+
+def main_metric(names: Iterable[str]) -> str | None:
+    """Return the loss, or without one the first metric; None if there are no metrics."""
+    known = [*names]
+    return "loss" if "loss" in known else next(iter(known), None)
 
 
 def number(value: float | None) -> str:
