@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
 from clusterkit.job.foreign import meant
-from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, OptionKind, Options, text_of
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionEntry, OptionKind, Options, text_of
 from clusterkit.job.spec import UNFIT
 from clusterkit.task import call
 from clusterkit.text import durations
@@ -63,7 +63,7 @@ def _hint_of(name: str) -> Any:
     return str | os.PathLike[str] if hint == PathOption else hint
 
 
-def _help(entry: Entry) -> str:
+def _help(entry: OptionEntry) -> str:
     default = f" [default: {entry.default}]" if entry.default else ""
     kind = inspect.formatannotation(_hint_of(entry.name)).replace("collections.abc.", "")
     return f"{entry.name}: {kind}\n    {entry.about.help}{default}"
@@ -95,7 +95,7 @@ def gathered(program: object | None, args: Sequence[object], options: Options, f
     return Gathered(cast(JobOptions, fit), problems, frozenset(wrong))
 
 
-def _value(entry: Entry, value: Any) -> object:
+def _value(entry: OptionEntry, value: Any) -> object:
     """The value of a keyword as the option's own type. Raises BadJob."""
     match entry.kind:
         case OptionKind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
@@ -117,7 +117,7 @@ def _value(entry: Entry, value: Any) -> object:
         raise BadJob([f"{entry.flag}: {error}"]) from None
 
 
-def _read(entry: Entry, text: str) -> object:
+def _read(entry: OptionEntry, text: str) -> object:
     """What the command line takes the text for. Raises ValueError, with a sentence."""
     match entry.kind:
         case OptionKind.NUMBER:

@@ -11,7 +11,7 @@ from typing import Any
 from clusterkit.text.printable import printable
 
 
-class Grade(enum.StrEnum):
+class Rating(enum.StrEnum):
     """How serious a diagnosis is for a user who wants to run a job."""
 
     FINE = "fine"
@@ -36,14 +36,14 @@ class Diagnosis:
 
     topic: Topic
     name: str
-    grade: Grade
+    grade: Rating
     text: str
     about: str = ""
 
 
-Judged = Iterator[tuple[str, Grade, str]]  # name, grade, text
-MARKS = {Grade.FINE: "✔", Grade.NOTE: "·", Grade.DOUBT: "!", Grade.WRONG: "✘"}
-COLORS = {Grade.FINE: "\033[32m", Grade.NOTE: "\033[2m", Grade.DOUBT: "\033[33m", Grade.WRONG: "\033[31m"}
+Judged = Iterator[tuple[str, Rating, str]]  # name, grade, text
+MARKS = {Rating.FINE: "✔", Rating.NOTE: "·", Rating.DOUBT: "!", Rating.WRONG: "✘"}
+COLORS = {Rating.FINE: "\033[32m", Rating.NOTE: "\033[2m", Rating.DOUBT: "\033[33m", Rating.WRONG: "\033[31m"}
 PLAIN = "\033[0m"
 WIDTH = 100  # columns; commands to copy are not wrapped
 
@@ -75,8 +75,8 @@ def as_json(found: Sequence[Diagnosis]) -> dict[str, Any]:
             }
             for one in found
         ],
-        "wrong": _count(found, Grade.WRONG),
-        "doubts": _count(found, Grade.DOUBT),
+        "wrong": _count(found, Rating.WRONG),
+        "doubts": _count(found, Rating.DOUBT),
     }
 
 
@@ -89,12 +89,12 @@ def _lines(one: Diagnosis, about: str, color: bool) -> list[str]:
     return [f"  {mark} {lines[0]}", *(f"    {line}" for line in lines[1:])]
 
 
-def _count(found: Sequence[Diagnosis], grade: Grade) -> int:
+def _count(found: Sequence[Diagnosis], grade: Rating) -> int:
     return sum(one.grade is grade for one in found)
 
 
 def _summary(found: Sequence[Diagnosis]) -> str:
-    wrong, doubts = _count(found, Grade.WRONG), _count(found, Grade.DOUBT)
+    wrong, doubts = _count(found, Rating.WRONG), _count(found, Rating.DOUBT)
     if not wrong and not doubts:
         return "Nothing is wrong."
     text = "Nothing is wrong" if not wrong else "1 thing is wrong" if wrong == 1 else f"{wrong} things are wrong"

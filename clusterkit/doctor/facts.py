@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clusterkit.backends.local.resources import preflight as local_preflight
 from clusterkit.backends.local.resources import shortages
-from clusterkit.doctor.diagnosis import Grade
+from clusterkit.doctor.diagnosis import Rating
 from clusterkit.doctor.machine import collect_machine, try_ports, try_state
 from clusterkit.doctor.rules import Facts, Interpreter, Unmet
 from clusterkit.job import preflight
@@ -38,7 +38,7 @@ ANY_PROGRAM = "PROGRAM"  # stands in for the program if none is given
 WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that describe no job; with only these no job is judged
 
 
-def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> tuple[Grade, str]:
+def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> tuple[Rating, str]:
     """Run two workers with this interpreter and environment. Returns a grade, and a sentence about the job."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clusterkit-doctor-") as home:
@@ -56,9 +56,9 @@ def run_job(python: str, env: Mapping[str, str], network: Network, program: Path
         result = RunStore(Path(home)).run("deep").result()
     seconds = shown(time.monotonic() - began)
     if ran.returncode == 0:
-        return Grade.FINE, f"A job of two workers succeeded after {seconds}."
+        return Rating.FINE, f"A job of two workers succeeded after {seconds}."
     why = _why(result) if result is not None else ran.stderr.decode(errors="replace").strip()
-    return Grade.WRONG, f"A job of two workers failed after {seconds}: {why.rstrip('.')}. Fix that first."
+    return Rating.WRONG, f"A job of two workers failed after {seconds}: {why.rstrip('.')}. Fix that first."
 
 
 def _why(result: RunResult) -> str:

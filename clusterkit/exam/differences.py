@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterkit.exam.recording import Recording, State, Values, Variable, distance
+from clusterkit.exam.recording import Recording, Values, Variable, VariableState, distance
 
 # How far apart two updates may be, as a share of the update: sums of float32 in another order differ by some 1e-5 of it
 # at the first step, and the difference grows with the steps.
@@ -45,7 +45,7 @@ def first_differences(one: Recording, several: Recording) -> list[Difference]:
     return []
 
 
-def _differences(one: Recording, several: Recording, a: State, b: State) -> list[Difference]:
+def _differences(one: Recording, several: Recording, a: VariableState, b: VariableState) -> list[Difference]:
     found = []
     for name, mine, theirs in compared(a, b):
         update = _update(mine, _initial(one, name, mine))
@@ -93,7 +93,7 @@ def _factor(a: Values | None, b: Values | None) -> float | None:
     return factor if rest <= CONSTANT * float(np.linalg.norm(b)) else None
 
 
-def compared(a: State, b: State) -> Iterator[tuple[str, Variable, Variable]]:
+def compared(a: VariableState, b: VariableState) -> Iterator[tuple[str, Variable, Variable]]:
     """The variables of two states that can be compared with a tolerance, by name."""
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)

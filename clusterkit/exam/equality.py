@@ -10,7 +10,7 @@ import numpy as np
 
 from clusterkit.exam.differences import CONSTANT, Difference, compared, first_differences, norm
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, State, distance, is_same
+from clusterkit.exam.recording import Recording, VariableState, distance, is_same
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
@@ -74,7 +74,7 @@ def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
                 return
 
 
-def _disagreement(a: State, b: State) -> str | None:
+def _disagreement(a: VariableState, b: VariableState) -> str | None:
     for name, mine, theirs in compared(a, b):
         if not mine.on_read and distance(mine.values, theirs.values, norm(mine)) > AGREEMENT:
             return name

@@ -14,7 +14,7 @@ from clusterkit.exam.breaking import Break
 from clusterkit.exam.equality import draws, equality, other_order
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
-from clusterkit.exam.runs import Examined, Runs, sized, workers_of
+from clusterkit.exam.runs import Examined, ExamRuns, sized, workers_of
 from clusterkit.exam.survival import (
     EXPORT,
     POWER,
@@ -68,14 +68,14 @@ class Examiner:
 
     def examine(self) -> Iterator[CellResult]:
         """Examine the program. Ends early, with `report.irregular`, if it cannot be examined."""
-        runs = Runs(self.trials, self.report.name, self.report.seed)
+        runs = ExamRuns(self.trials, self.report.name, self.report.seed)
         try:
             yield from self._chapters(runs)
         finally:
             if not self.trials.keep:
                 self._remove(runs.started)
 
-    def _chapters(self, runs: Runs) -> Iterator[CellResult]:
+    def _chapters(self, runs: ExamRuns) -> Iterator[CellResult]:
         unbroken = runs.up("unbroken", {"timeout": self.longest} if self.longest else {})
         if not unbroken.succeeded:
             self.report.irregular = f"it fails even unbroken: {unbroken.why}."
@@ -111,7 +111,7 @@ class Examiner:
             if run not in failed and not (self.report.irregular and run == started[-1]):
                 self.trials.remove(run)
 
-    def _repeat(self, runs: Runs, unbroken: Examined, again: Examined) -> CellResult:
+    def _repeat(self, runs: ExamRuns, unbroken: Examined, again: Examined) -> CellResult:
         """The same job twice, which tells how exactly other runs can be compared."""
         cell, ids = Cell(Chapter.REPEAT, "unbroken"), (unbroken.run_id, again.run_id)
         if not again.succeeded:
@@ -136,7 +136,7 @@ class Examiner:
         ]
         return judged(cell, found, *ids, notes=notes)
 
-    def _equality(self, runs: Runs, again: Examined) -> Iterator[CellResult]:
+    def _equality(self, runs: ExamRuns, again: Examined) -> Iterator[CellResult]:
         """One worker against several."""
         job, workers = runs.job, workers_of(runs.job)
         sizes = [workers, *([2 * workers] if self.wide else [])]
@@ -154,7 +154,7 @@ class Examiner:
             several = again if number == workers else runs.up(f"{number}-workers", sized(job, number), words=words)
             yield self.report.add(_compared(runs, cell, alone, several, number, notes))
 
-    def _resume(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
+    def _resume(self, runs: ExamRuns, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
         """Stopped and continued, or killed and restarted, against unbroken."""
         # Where one worker and several compute something else, their results cannot be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
@@ -163,7 +163,7 @@ class Examiner:
                 result = _resumed(runs, way, exact) if _saves(again) else not_reached(way.cell, SAVES_NOTHING)
                 yield self.report.add(result)
 
-    def _survival(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
+    def _survival(self, runs: ExamRuns, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
         """Each fault in each phase."""
         compared = exact if self.report.passed(Chapter.RESUME) else None
         if any(task.renamed for task in again.tasks) and self._is_wanted(POWER):
@@ -187,7 +187,7 @@ class Examiner:
 
 
 def _compared(
-    runs: Runs, cell: Cell, alone: Examined, several: Examined, workers: int, notes: Sequence[str]
+    runs: ExamRuns, cell: Cell, alone: Examined, several: Examined, workers: int, notes: Sequence[str]
 ) -> CellResult:
     """Compare a run of one worker with a run of several."""
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
@@ -236,7 +236,7 @@ def _ways(job: JobSpec, baseline: Baseline, compares: bool) -> Iterator[_Way]:
         yield _Way(cell, Break(leader, middle), others, compares)
 
 
-def _resumed(runs: Runs, way: _Way, exact: Examined | None) -> CellResult:
+def _resumed(runs: ExamRuns, way: _Way, exact: Examined | None) -> CellResult:
     """Break a run, continue it if it was stopped, and compare its end with the unbroken run's."""
     broken = last = runs.up(way.cell.name, {}, way.one)
     ids = [broken.run_id]
@@ -261,7 +261,7 @@ def _resumed(runs: Runs, way: _Way, exact: Examined | None) -> CellResult:
     return judged(way.cell, found, *ids)
 
 
-def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult:
+def _broken(runs: ExamRuns, one: SurvivalCell, exact: Examined | None) -> CellResult:
     """Break a run, and see whether what has to hold after every fault does."""
     job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + bool(one.fault) + SPARE)
     broken = runs.up(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks, fault=one.fault)

@@ -32,7 +32,7 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class VariableState:
     """The variables of a task, by name, after a step."""
 
     step: int
@@ -48,9 +48,9 @@ class Recording:
 
     task: Task
     attempt: int
-    states: dict[int, State] = field(default_factory=dict)
-    begin: State | None = None
-    end: State | None = None
+    states: dict[int, VariableState] = field(default_factory=dict)
+    begin: VariableState | None = None
+    end: VariableState | None = None
     rows: dict[int, tuple[str, ...]] = field(default_factory=dict)
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)

@@ -12,7 +12,7 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from clusterkit.exam.recording import KINDS, Recording, State, Variable
+from clusterkit.exam.recording import KINDS, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
 LONGEST = 1 << 24  # bytes of a line that is read
@@ -75,7 +75,7 @@ def _take(recording: Recording, line: Mapping[str, Any], directory: Path) -> Non
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
         case "state" if _is_step(step) and (variables := _variables(line, directory)):  # Keras on JAX shows none
-            state = State(step, variables)
+            state = VariableState(step, variables)
             match line.get("moment"):
                 case "begin":
                     recording.begin = state

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, State, is_same
+from clusterkit.exam.recording import Recording, VariableState, is_same
 
 # What each kind of variable is called, and what restores it. The first kind that differs is said; later ones follow.
 _FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
@@ -90,12 +90,12 @@ def _differs_later(kind: str, unbroken: Recording, continued: Recording, since: 
     return step is None or kind in differing_kinds(unbroken.states[step], continued.states[step])
 
 
-def _has_weights_of(begun: State, state: State) -> bool:
+def _has_weights_of(begun: VariableState, state: VariableState) -> bool:
     weights = [name for name, variable in begun.variables.items() if variable.kind == "weight"]
     return state.step > 0 and bool(weights) and "weight" not in differing_kinds(state, begun)
 
 
-def differing_kinds(expected: State, found: State) -> dict[str, str]:
+def differing_kinds(expected: VariableState, found: VariableState) -> dict[str, str]:
     """The kinds of variables that differ, each with the first such variable, in the order of their weight."""
     kinds: dict[str, str] = {}
     for name, wanted in expected.variables.items():

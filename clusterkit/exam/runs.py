@@ -67,7 +67,7 @@ class Examined:
         return "; ".join([*(one.rstrip(".") for one in self.run.why), *more, f"its log: {log}"])
 
 
-class Runs:
+class ExamRuns:
     """Does the runs of an exam, all with the same seed."""
 
     def __init__(self, trials: Trials, name: str, seed: int) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, JobOptions, OptionKind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Gathered, JobOptions, OptionEntry, OptionKind
 from clusterkit.text.durations import compact, seconds
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
@@ -17,7 +17,7 @@ from clusterkit.words.model import TaskType
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 
 TASK = "task"  # its tables are for one task type each
-_PROGRAM = (Entry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
+_PROGRAM = (OptionEntry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
 IN_FILE = tuple(entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file)
 _KNOWN = {entry.key: entry for entry in IN_FILE}
 _KNOWN_OF_TASKS = {entry.key: entry for entry in TASK_OPTIONS.values()}
@@ -43,7 +43,7 @@ def read_job_file(text: str, name: str) -> Gathered:
         raise BadJob([f"{name} can't be read: its tables or arrays are nested too deeply."]) from None
     options, problems, wrong = dict[str, object](), list[str](), set[str]()
     for key, value in table.items():
-        reading = _Reading(name)
+        reading = _ValueReader(name)
         found = reading.tasks(value) if key == TASK else reading.entry(_KNOWN, key, value)
         if reading.problems:
             problems += reading.problems
@@ -53,7 +53,7 @@ def read_job_file(text: str, name: str) -> Gathered:
     return Gathered(cast(JobOptions, options), problems, frozenset(wrong))
 
 
-class _Reading:
+class _ValueReader:
     """Reads values and collects their problems. The result for a wrong value must not be used."""
 
     def __init__(self, file: str) -> None:
@@ -70,7 +70,7 @@ class _Reading:
             )
         return {kind: self._task(tables[kind], f"{TASK}.{kind}") for kind in TaskType if kind in tables}
 
-    def entry(self, known: Mapping[str, Entry], key: str, value: object, above: str = "") -> object:
+    def entry(self, known: Mapping[str, OptionEntry], key: str, value: object, above: str = "") -> object:
         if key in known:
             return self._value(known[key], value, above + key)
         from clusterkit.job.foreign import meant
@@ -85,7 +85,7 @@ class _Reading:
             return self._wrong(place, _WANTED[OptionKind.VARIABLES])
         return {key: self.entry(_KNOWN_OF_TASKS, key, value, f"{place}.") for key, value in table.items()}
 
-    def _value(self, entry: Entry, value: object, place: str) -> object:
+    def _value(self, entry: OptionEntry, value: object, place: str) -> object:
         match entry.kind:
             case OptionKind.VARIABLES if isinstance(value, dict):
                 return {name: self._text(item, f"{place}.{name}") for name, item in value.items()}
@@ -116,12 +116,12 @@ class _Reading:
             return str(value)
         return self._wrong(place, "input should be a valid string")
 
-    def _number(self, entry: Entry, value: int, place: str) -> int:
+    def _number(self, entry: OptionEntry, value: int, place: str) -> int:
         if value < entry.about.least:
             self._wrong(place, f"input should be greater than or equal to {entry.about.least}")
         return value
 
-    def _path(self, entry: Entry, value: str) -> str:
+    def _path(self, entry: OptionEntry, value: str) -> str:
         if not value:
             return ""  # not the directory of the file
         if entry.name != "python":
@@ -171,7 +171,9 @@ def _without_secrets(kind: OptionKind, value: Any, show: bool) -> Any:
     return value
 
 
-def _table(values: Mapping[str, object], entries: Mapping[str, Entry], name: str, hide: Hide | None) -> Iterator[str]:
+def _table(
+    values: Mapping[str, object], entries: Mapping[str, OptionEntry], name: str, hide: Hide | None
+) -> Iterator[str]:
     plain = [entry for key, entry in entries.items() if key in values and entry.kind is not OptionKind.VARIABLES]
     if name and plain:
         yield from ("", f"[{name}]")

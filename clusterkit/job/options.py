@@ -83,7 +83,7 @@ BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # for the defaults of its f
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class OptionEntry:
     """A row of the table: an option with its name and kind. `choices` are the values of a CHOICE."""
 
     name: str
@@ -114,7 +114,7 @@ class Entry:
         return "yes" if value is True else str(value)
 
 
-def _entries(options: type) -> Mapping[str, Entry]:
+def _entries(options: type) -> Mapping[str, OptionEntry]:
     hints = get_type_hints(options, include_extras=True)
     groups = {name: group.__doc__ or "" for group in GROUPS for name in group.__annotations__}
     engines = {name: engine for engine, group in OPTIONS_OF.items() for name in group.__annotations__}
@@ -123,10 +123,10 @@ def _entries(options: type) -> Mapping[str, Entry]:
     )
 
 
-def _entry(name: str, hint: Any, group: str, engine: str) -> Entry:
+def _entry(name: str, hint: Any, group: str, engine: str) -> OptionEntry:
     hint, about = get_args(hint) if get_origin(hint) is Annotated else (hint, _ANY)
     choices = get_args(hint) if get_origin(hint) is Literal else ()
-    return Entry(name, OptionKind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
+    return OptionEntry(name, OptionKind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
 
 
 OPTIONS = _entries(Options)
@@ -169,7 +169,7 @@ def job_flags(options: JobOptions) -> list[str]:
     return [*words, *(["--"] if rest and (not program or rest[0].startswith("-")) else []), *rest]
 
 
-def flags_of(entry: Entry, value: Any) -> Iterator[str]:
+def flags_of(entry: OptionEntry, value: Any) -> Iterator[str]:
     """Write one option, each of its values in a word with the flag."""
     match entry.kind:
         case OptionKind.SWITCH:
@@ -238,7 +238,7 @@ def _setup(setup: Setup) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, {}, [])}
 
 
-def _words(entry: Entry, value: Any) -> Iterator[str]:
+def _words(entry: OptionEntry, value: Any) -> Iterator[str]:
     """The flags of an option as people type them."""
     if entry.kind is OptionKind.VARIABLES:
         yield from (word for name in env_flags(value, True) for word in name.split("=", 1))

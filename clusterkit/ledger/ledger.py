@@ -9,7 +9,7 @@ from clusterkit.ledger.account import TimeAccount
 from clusterkit.ledger.attempts import Attempts
 from clusterkit.ledger.incident import Faults
 from clusterkit.ledger.incidents import Incidents
-from clusterkit.ledger.pace import Pace
+from clusterkit.ledger.pace import Interruptions
 from clusterkit.ledger.startup import StartupLog
 from clusterkit.ledger.status import RunPhase, RunStatus, Stragglers
 from clusterkit.ledger.subjects import OfFault, OfProgram, OfRun, OfTask, Unrecorded
@@ -42,7 +42,7 @@ class Ledger:
         self.time = TimeAccount(self.incidents)
         self.startup = StartupLog(self.job)
         self.stragglers = Stragglers()
-        self.pace = Pace()
+        self.pace = Interruptions()
 
     @property
     def now(self) -> float:

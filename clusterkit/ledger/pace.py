@@ -13,7 +13,7 @@ WENT_ON = 2  # steps after a pause that show that training does not wait for it:
 
 
 @dataclass(slots=True)
-class Pace:
+class Interruptions:
     """Follows what interrupts the steps. Times in seconds since the run began."""
 
     stepped: float | None = None

@@ -20,7 +20,7 @@ from clusterkit.words.outcome import PREEMPTED, Asked, Exit
 
 
 @dataclass(slots=True)
-class Attempts:
+class AttemptEvents:
     """Handles the events of current attempts; events of older attempts are filtered out earlier."""
 
     state: ClusterState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterkit.machine.alone import Alone
-from clusterkit.machine.attempts import Attempts
+from clusterkit.machine.attempts import AttemptEvents
 from clusterkit.machine.before import Before
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.edits import Edits
@@ -49,7 +49,7 @@ class Machine:
         self.ending.not_injected = self.faults.not_injected
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults)
         self.alone = Alone(self.state)
-        self.attempts = Attempts(
+        self.attempts = AttemptEvents(
             self.state, self.ending, self.recoveries, self.watch, self.faults, self.exits, self.alone
         )
         self.ending.undistributed = self.alone.judge

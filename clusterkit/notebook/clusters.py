@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from clusterkit.api.cluster import Cluster
 from clusterkit.cli.looking import RunSnapshot
-from clusterkit.notebook.display import Display
+from clusterkit.notebook.display import CellDisplay
 from clusterkit.notebook.output import CellOutput
 from clusterkit.notebook.running import EVERY
 from clusterkit.store.arrivals import Arrivals, Piece
@@ -27,7 +27,7 @@ class Shown:
 
     def __init__(self, cluster: Cluster) -> None:
         self._run = RunDirectory(cluster.directory)
-        self._output, self._display = CellOutput(), Display(cluster.run_id)
+        self._output, self._display = CellOutput(), CellDisplay(cluster.run_id)
         self._arrivals, self._streams = Arrivals(self._run), dict[tuple[Task, int], Prefixer]()
         self._look: RunSnapshot | None = None
         self._due = 0.0
@@ -70,7 +70,7 @@ def _newest(pieces: list[Piece]) -> Iterator[Piece]:
     return iter(pieces[len(pieces) - count :])
 
 
-class Clusters:
+class NotebookClusters:
     """All clusters of the notebook; `waited` are those that the present cell has waited for."""
 
     def __init__(self) -> None:

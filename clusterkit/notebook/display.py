@@ -17,7 +17,7 @@ from clusterkit.views.statusline import status_line
 WIDTH = 100  # columns of the status line
 
 
-class Display:
+class CellDisplay:
     """Shows a run in the cell that waits for it."""
 
     def __init__(self, run_id: str) -> None:

@@ -14,9 +14,9 @@ from clusterkit.api.cluster import Cluster, live
 from clusterkit.api.supervisor import Temporary
 from clusterkit.cli import OTHER_NAMES
 from clusterkit.cli.up import command as up
-from clusterkit.notebook.clusters import Clusters
+from clusterkit.notebook.clusters import NotebookClusters
 from clusterkit.notebook.commands import run_command
-from clusterkit.notebook.display import Display, Printing
+from clusterkit.notebook.display import CellDisplay, Printing
 from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
 from clusterkit.notebook.running import CellFailed, CellRun
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
@@ -42,7 +42,7 @@ class ClusterMagics(Magics):
         super().__init__(shell)
         self._shell = shell
         self._programs = Temporary()  # until the kernel ends: a failure is explained with the lines of its program
-        self.clusters = Clusters()
+        self.clusters = NotebookClusters()
         self._cell, self._known = "", set(live)
         self._left: dict[str, list[Callable[[], None]]] = {}  # by cell: what ends each run that it has left
 
@@ -105,7 +105,7 @@ class ClusterMagics(Magics):
         words = ["up", *(() if params.get("run_id") else ("--run-id", run_id)), "--no-color", *words]
         detached = bool(params.get("detach"))
         run = CellRun(words, run_id, state_dir(), detached)
-        run.wait(Printing() if detached else Display(run_id))
+        run.wait(Printing() if detached else CellDisplay(run_id))
         if detached:
             self._left.setdefault(self._cell, []).append(partial(_end_run, run))
 

@@ -40,10 +40,10 @@ _BARE = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # a number without a unit
 
 def parse_fault(text: str) -> Fault:
     """Read one fault. Raises BadJob with every problem found."""
-    return _Reading(text).fault()
+    return _FaultParser(text).fault()
 
 
-class _Reading:
+class _FaultParser:
     """One text, and the problems with it."""
 
     def __init__(self, text: str) -> None:

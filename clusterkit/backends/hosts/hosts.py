@@ -15,7 +15,7 @@ Post = Callable[[ev.Inspected | ev.FaultTook], None]
 
 
 @dataclass(slots=True)
-class Attempt:
+class HostAttempt:
     """The reported state of an attempt that was ordered."""
 
     started: bool = False
@@ -35,7 +35,7 @@ class Host:
     lost: bool = False
     leaving: bool = False  # its agent is ending: the host gets no new task, and leaves when its tasks have ended
     ports: dict[Task, int | None] = field(default_factory=dict)  # held for tasks; an evaluator has none
-    attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)  # ordered ones that are not over
+    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # ordered ones that are not over
 
     @property
     def ready(self) -> bool:
@@ -112,7 +112,7 @@ class Hosts:
 
     def order(self, host: Host, task: Task, number: int) -> None:
         """Record that an attempt is ordered there. Every earlier one of the task is over."""
-        host.attempts[task, number] = Attempt()
+        host.attempts[task, number] = HostAttempt()
         self._last[task] = host
 
     def of_attempt(self, task: Task, number: int) -> Host | None:

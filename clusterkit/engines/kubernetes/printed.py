@@ -54,7 +54,7 @@ def asked_key(gathered: Gathered, flags: Flags) -> Place:
     return Place(name, flags.namespace)
 
 
-class CannotWrite(ClusterkitError):
+class CannotWriteManifest(ClusterkitError):
     """The file can't be written."""
 
     exit_code = 2
@@ -86,7 +86,7 @@ def write_private(path: str, text: str) -> None:
                 os.fchmod(file.fileno(), 0o600)
             file.write(text)
     except OSError as error:
-        raise CannotWrite(f"{path} can't be written: {error.strerror}.") from None
+        raise CannotWriteManifest(f"{path} can't be written: {error.strerror}.") from None
 
 
 def _new_key(run: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusterkit.backends.hosts.allocation import Allocation, last_line
 from clusterkit.backends.link.address import own_address
-from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError, UnexpectedAnswer
+from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.reasons import notice
 from clusterkit.engines.slurm.script import agent_command, agents_step
@@ -90,13 +90,13 @@ class SlurmAllocation(Allocation):
             return None
         job = self._asked()
         found = notice(job, signal, self._restarts, time.time())
-        is_cancelled = job is not None and job.phase is Phase.ENDING
+        is_cancelled = job is not None and job.phase is JobPhase.ENDING
         return Interrupted(signal) if found is None and elsewhere and is_cancelled else found
 
     def again(self) -> str | None:
         """Requeue the job, unless Slurm does that already."""
         job = self._asked()
-        if job is not None and job.phase is not Phase.RUNNING and job.restarts > self._restarts:
+        if job is not None and job.phase is not JobPhase.RUNNING and job.restarts > self._restarts:
             return None
         try:
             Slurm(self._env).requeue(int(self._env["SLURM_JOB_ID"]))
@@ -156,7 +156,7 @@ def requeue_when_lost(env: Mapping[str, str] = os.environ) -> bool:
 def requeue_if_lost(slurm: Slurm, number: int, restarts: int) -> bool | None:
     """Requeue an orphaned job: True if requeued, False if not needed, None while its host is not known down."""
     job = slurm.job(number)
-    if job is None or job.phase is not Phase.RUNNING or job.restarts != restarts:
+    if job is None or job.phase is not JobPhase.RUNNING or job.restarts != restarts:
         return False
     if not job.host or not slurm.is_down(job.host):
         return None

@@ -36,7 +36,7 @@ class UnexpectedAnswer(SlurmError):
 FORMAT = ",".join(f"{name}:|" for name in FIELDS)
 
 
-class Phase(enum.Enum):
+class JobPhase(enum.Enum):
     """Where a job is in its life."""
 
     WAITING = "waiting"
@@ -47,12 +47,12 @@ class Phase(enum.Enum):
 
 
 _PHASES = {
-    **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"), Phase.WAITING),
-    **dict.fromkeys(("REQUEUE_FED", "SPECIAL_EXIT"), Phase.WAITING),
-    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"), Phase.RUNNING),
-    "COMPLETING": Phase.ENDING,
-    **dict.fromkeys(("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL"), Phase.OVER),
-    **dict.fromkeys(("PREEMPTED", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"), Phase.OVER),
+    **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"), JobPhase.WAITING),
+    **dict.fromkeys(("REQUEUE_FED", "SPECIAL_EXIT"), JobPhase.WAITING),
+    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"), JobPhase.RUNNING),
+    "COMPLETING": JobPhase.ENDING,
+    **dict.fromkeys(("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL"), JobPhase.OVER),
+    **dict.fromkeys(("PREEMPTED", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"), JobPhase.OVER),
 }
 
 
@@ -71,8 +71,8 @@ class QueuedJob:
     reason: str  # Slurm's own word
 
     @property
-    def phase(self) -> Phase:
-        return _PHASES.get(self.state, Phase.UNKNOWN)
+    def phase(self) -> JobPhase:
+        return _PHASES.get(self.state, JobPhase.UNKNOWN)
 
 
 def parse_queue(text: str) -> dict[int, QueuedJob]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clusterkit.engines.slurm.answers import Phase, QueuedJob
+from clusterkit.engines.slurm.answers import JobPhase, QueuedJob
 from clusterkit.engines.slurm.script import WARNING
 from clusterkit.text import durations
 from clusterkit.text.printable import printable
@@ -67,7 +67,7 @@ _CAUSES = {
 
 def why_warned(job: QueuedJob, now: float, warning: float, restarts: int | None = None) -> End:
     """Return what a signal means to a job that began after `restarts` requeues: the script's warning, or a SIGTERM."""
-    if job.phase is not Phase.RUNNING:
+    if job.phase is not JobPhase.RUNNING:
         return why_ended(job, job.restarts if restarts is None else restarts)
     if job.preempted is not None:
         return End.PREEMPTION
@@ -79,15 +79,15 @@ def why_ended(job: QueuedJob, restarts: int, log: str = "") -> End:
     """Return what ends, or has ended, a job that began after `restarts` requeues; `log` is the end of its output."""
     if causes := [cause for number, cause in _LINE.findall(log) if int(number) == job.job]:
         return _CAUSES.get(causes[-1].partition(",")[0], End.UNKNOWN)
-    if job.phase is Phase.OVER:
+    if job.phase is JobPhase.OVER:
         return _STATES.get(job.state, End.UNKNOWN)
-    if job.reason in _REASONS and job.phase is Phase.ENDING:
+    if job.reason in _REASONS and job.phase is JobPhase.ENDING:
         return _REASONS[job.reason]
     if job.preempted is not None:
         return End.PREEMPTION
     if job.restarts > restarts:
         return End.REQUEUED  # whoever wanted it
-    return End.CANCELLED if job.phase is Phase.ENDING else End.UNKNOWN
+    return End.CANCELLED if job.phase is JobPhase.ENDING else End.UNKNOWN
 
 
 CONTINUES = (End.TIME_LIMIT, End.PREEMPTION, End.REQUEUED, End.HOST_LOST)  # after these the run is to continue
@@ -101,11 +101,11 @@ def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> All
     end = End.UNKNOWN if job is None else why_warned(job, now, WARNING, restarts)
     if signal in WARNINGS and end not in CONTINUES:
         end = End.TIME_LIMIT  # that is what the warning is for
-    elif job is not None and end is End.TIME_LIMIT and job.phase is Phase.RUNNING and signal not in WARNINGS:
+    elif job is not None and end is End.TIME_LIMIT and job.phase is JobPhase.RUNNING and signal not in WARNINGS:
         return None  # a user sent the signal, near the time limit by chance
     if end not in CONTINUES and job is not None:
         return None
-    left = 0.0 if job is None or job.end is None or job.phase is not Phase.RUNNING else job.end - now - SPARE
+    left = 0.0 if job is None or job.end is None or job.phase is not JobPhase.RUNNING else job.end - now - SPARE
     return AllocationEnding(end.value, max(left, LEAST))
 
 
@@ -165,6 +165,6 @@ def why_it_waits(job: QueuedJob, now: float) -> Wait:
         text = f"Slurm says {printable(job.reason)}"
     else:
         text += f" ({printable(job.reason)})"
-    if job.phase is Phase.WAITING and job.start is not None and job.start > now and waits.ends_by_itself:
+    if job.phase is JobPhase.WAITING and job.start is not None and job.start > now and waits.ends_by_itself:
         text += f"; expected to start in {durations.shown(job.start - now)}"
     return Wait(text, waits.ends_by_itself)

@@ -15,7 +15,7 @@ from typing import cast
 
 from clusterkit.engines.base import Announce, may_continue
 from clusterkit.engines.options import SlurmOptions
-from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError
+from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.reasons import CONTINUES, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
@@ -118,11 +118,11 @@ class Following:
         signal.signal(signal.SIGINT, self._interrupted)
         signal.signal(signal.SIGTERM, self._interrupted)
         known = self._ask()
-        while known is not None and (known.phase is not Phase.OVER or self._continues(known)):
-            if known.phase is Phase.WAITING and known.reason:
+        while known is not None and (known.phase is not JobPhase.OVER or self._continues(known)):
+            if known.phase is JobPhase.WAITING and known.reason:
                 again = " again" if known.restarts else ""
                 self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
-            if known.phase is Phase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
+            if known.phase is JobPhase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
                 self._hastened = known.restarts  # nobody in the job can do it
                 self._try(lambda: self._slurm.start_soon(self._job))
             until = time.monotonic() + ASK_EVERY
@@ -186,7 +186,7 @@ class Following:
             job = self._slurm.job(self._job)
         except SlurmError:
             return False
-        return job is not None and job.phase is Phase.WAITING
+        return job is not None and job.phase is JobPhase.WAITING
 
     def _interrupted(self, number: int, _: object) -> None:
         self._interrupts += 1
@@ -213,7 +213,7 @@ def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = 
         except SlurmError:  # there is no Slurm here
             return False
         else:
-            over = over + 1 if job is None or job.phase is Phase.OVER else 0
+            over = over + 1 if job is None or job.phase is JobPhase.OVER else 0
             if over and (over >= PATIENCE or not _is_suspended(run)):
                 return run.is_live()
             if job is not None and job.reason == "BeginTime" and hastened < job.restarts:

@@ -116,7 +116,7 @@ def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
 def builds_from_a_reduced_batch(trainer: Any) -> bool:
     """Whether Keras reduces a distributed batch to build the model."""
 
-    class Part(trainer.tf.distribute.DistributedValues):  # type: ignore[misc]
+    class ReplicaPart(trainer.tf.distribute.DistributedValues):  # type: ignore[misc]
         def __init__(self) -> None: ...
 
     def reduce(*_: object, **__: object) -> None:
@@ -128,7 +128,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     )
     for numbers in (0, 1), (0,):  # the step numbers before the batches: since Keras 3.11 the last step's too
         try:
-            trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([Part()]))])
+            trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([ReplicaPart()]))])
         except ProbeCalled:
             return True
         except ValueError:

@@ -33,7 +33,7 @@ class Save:
         self.files = 0  # Python's file objects that are open
 
 
-class State(_thread._local):
+class ThreadState(_thread._local):
     """What one thread does."""
 
     is_reporting = False
@@ -50,7 +50,7 @@ class Phases:
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.state = State()
+        self.state = ThreadState()
         self.counts: dict[str, int] = {}
         self.lock = _thread.allocate_lock()
         self.write: Callable[[str, str], object] = lambda kind, fields: None
@@ -232,13 +232,13 @@ class Phases:
             with self.own():
                 raw = getattr(made, "buffer", made)
                 raw, save = getattr(raw, "raw", raw), self.state.save
-                watched = Watched(raw, save)
+                watched = WatchedFile(raw, save)
                 raw.write, raw.close = watched.write, watched.close
                 if save is not None:
                     save.files += 1
 
 
-class Watched:
+class WatchedFile:
     """The calls of a raw file object. Python clears the reference before it closes a file that is in a cycle."""
 
     def __init__(self, raw: Any, save: Save | None) -> None:

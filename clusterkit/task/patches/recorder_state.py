@@ -17,7 +17,7 @@ NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # the result of an a
 Value = tuple[dict[str, object], Any]
 
 
-class Entry:
+class NamedVariable:
     """A variable, with a name that no other has. `role` is what an optimizer or metric uses it for."""
 
     __slots__ = ("base", "name", "number", "role", "variable")
@@ -34,7 +34,7 @@ class Registry:
     """The variables that exist, in the order in which they were made; optimizers and metrics, to tell their roles."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {}  # by the variable's id
+        self.entries: dict[int, NamedVariable] = {}  # by the variable's id
         self.names: dict[str, int] = {}  # how many variables have had a name
         self.optimizers: list[Callable[[], Any]] = []  # weak references
         self.metrics: list[Callable[[], Any]] = []
@@ -48,7 +48,7 @@ class Registry:
             return
         self.entries.pop(id(variable), None)  # of one that is gone
         self.names[name] = self.names.get(name, 0) + 1
-        self.entries[id(variable)] = Entry(variable, name, self.names[name])
+        self.entries[id(variable)] = NamedVariable(variable, name, self.names[name])
 
     def drop(self, variable: Any) -> None:
         """Forget a variable and the parts that it consists of; its name is free again."""
@@ -60,7 +60,7 @@ class Registry:
             if self.names[known.base] == known.number:
                 self.names[known.base] -= 1
 
-    def living(self) -> list[tuple[Entry, Any]]:
+    def living(self) -> list[tuple[NamedVariable, Any]]:
         """Return the variables that still exist."""
         every = [(key, entry, entry.variable()) for key, entry in list(self.entries.items())]
         for key, entry, variable in every:
