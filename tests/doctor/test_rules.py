@@ -140,7 +140,7 @@ def test_a_healthy_machine_has_nothing_wrong() -> None:
 def test_every_diagnosis_has_a_row() -> None:
     """The names that the rules' text has."""
     text = "".join(Path(str(module.__file__)).read_text() for module in (rules, machine_rules))
-    told = set(re.findall(r'"([\w-]+)", (?:Grade\.|grade|facts\.no)', text))
+    told = set(re.findall(r'"([\w-]+)", (?:Rating\.|grade|facts\.no)', text))
     told |= set(re.findall(r'\("([\w-]+)", "(?:--|The )', text))
     assert len(told) > 30
     assert told - {row[2] for row in ROWS} == {"python", "versions", "cores"}
