@@ -163,7 +163,6 @@ class TimeAccount:
     # Everything else.
 
     def become(self) -> None:
-        """Update the current activity of the run."""
         self._stretch.become(self._now, self._kind())
 
     def _kind(self) -> Activity:

@@ -116,7 +116,6 @@ class Attempts:
         return self.of.get(task, {}).get(number)
 
     def all(self) -> Iterator[Attempt]:
-        """Yield every attempt, task by task."""
         for numbers in self.of.values():
             yield from numbers.values()
 

@@ -23,7 +23,7 @@ class Conditions:
     over: bool = False  # True once the run has succeeded or is being ended
     finished: bool = False
     complete: bool = False  # True once the last announced step was made
-    failed: set[Task] = field(default_factory=set)  # tasks that have to restart before the next new step; undecided
+    failed: set[Task] = field(default_factory=set)  # failed tasks, whose restart is not decided yet
     paused: set[Task] = field(default_factory=set)
     unspawned: set[Task] = field(default_factory=set)  # restarting tasks without a process
     stalled: str | None = None  # the task that holds up the others, or ""; None without a stall

@@ -19,7 +19,7 @@ _TEXTS = {
 
 
 class Costs:
-    """Remembers the worst case and the number of cases, for each part whose cases have causes."""
+    """Remembers, for each part with known causes, the worst case and the number of cases."""
 
     def __init__(self) -> None:
         self._worst: dict[str, Worst] = {}
@@ -50,7 +50,7 @@ class Costs:
 
 
 def shown(time: int) -> str:
-    """Format microseconds for people."""
+    """Format a time in microseconds for people."""
     return precise(time / PER_SECOND)
 
 

@@ -32,7 +32,7 @@ class Ledger:
 
     def __init__(self, job: JobSpec | None, endpoints: Mapping[Task, str] | None = None) -> None:
         self.job = NO_JOB if job is None else job
-        self.began: float | None = None  # on the clock of the events, like `last`
+        self.began: float | None = None  # when the run began, on the clock of the events
         self.last = 0.0  # the time of the newest event; never decreases, even if the clock does
         self.spent = 0.0  # seconds in allocations, without the time between them
         self.faults = Faults()

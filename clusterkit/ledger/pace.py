@@ -9,7 +9,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure
 
-WENT_ON = 2  # steps since the begin of a pause that prove that training continues; the first may have been on its way
+WENT_ON = 2  # steps after the beginning of a pause that prove that training continues; the first may be an earlier one
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class Interruptions:
     """Follows interruptions of the steps. Times are in seconds since the run began."""
 
     stepped: float | None = None
-    stall: tuple[float, ev.Stalled] | None = None  # since when, and the last warning
+    stall: tuple[float, ev.Stalled] | None = None  # when the stall began, and the last warning
     failure: Failure | None = None  # the cause of the current recovery
     failed: float | None = None  # when the current recovery began
     paused: dict[Task, float] = field(default_factory=dict)

@@ -8,8 +8,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 MOST = 64  # the highest number of pieces; beyond that, only the sums of the older half are kept
-JITTER = 500_000  # microseconds by which a step may exceed the limit without a reason
-LATE = 2  # a step may take so many usual times of a step
+JITTER = 500_000  # microseconds that a step may take beyond the limit without being late
+LATE = 2  # the limit beyond which a step is late, in usual times of a step
 
 
 class Activity(enum.Enum):
@@ -55,10 +55,7 @@ NOTHING = (Times(), Times())
 
 
 class Stretch:
-    """The pieces (activities with their begin) since the last step.
-
-    Times: microseconds since the run began, ascending.
-    """
+    """The pieces since the last step: the activity and beginning of each, in microseconds since the run began."""
 
     def __init__(self, begin: int, kind: Activity) -> None:
         self.begin = begin
@@ -159,8 +156,8 @@ class TrainingTime:
         self.made = 0  # the time of the steps that count so far
         self.first = 0  # the time of the first step, until it is divided into compilation and training
         self._usual = deque[int](maxlen=USUAL_OF)  # the times of the last steps that nothing delayed
-        self._steps: list[int] = []  # the curve
-        self._times: list[int] = []
+        self._steps: list[int] = []  # the steps on the curve
+        self._times: list[int] = []  # the training time at each of them
 
     @property
     def usual(self) -> int:

@@ -66,7 +66,7 @@ class Alone:
         return job.shape is not Shape.SINGLE and not other
 
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
-        """Return the tasks that train alone, if all do that train: at least two in a gang, or the coordinator."""
+        """Return all tasks that train, if each trains alone, the leader does, and at least two of a gang do."""
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))
         if job.leader in uncalled:

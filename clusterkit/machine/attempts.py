@@ -1,4 +1,4 @@
-"""Events of attempts, from the process's start to the end of its last trace, and what follows from them."""
+"""Handles the events of attempts, from the start of a process until nothing of the process is left."""
 
 from __future__ import annotations
 

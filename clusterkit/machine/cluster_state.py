@@ -109,7 +109,6 @@ class ClusterState:
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:
-        """Add an action that records this decision."""
         self.out.append(Record(event))
 
     def warn(self, text: str, task: Task | None = None) -> None:
@@ -197,7 +196,6 @@ class ClusterState:
             self._start(record)
 
     def drop_held(self, tasks: Iterable[Task]) -> None:
-        """Cancel the held-back starts of these tasks."""
         for task in sorted(tasks):
             record = self.records[task]
             if record.state is TaskState.HELD:

@@ -121,7 +121,7 @@ class Machine:
             case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost():
                 self.hosts.take(event)
             case ev.Noted() | ev.TensorBoardReady() | ev.DashboardReady():
-                pass  # the machine does nothing
+                pass  # these events change nothing here
             case _:
                 self._of_attempt(event)
 

@@ -124,10 +124,7 @@ class Ending:
         self._finish(self.verdict, restarts)
 
     def stop(self, state: RunState, exit_code: int, reason: str, interrupted: bool = False) -> None:
-        """Stop the run on request, or by Ctrl-C if `interrupted`.
-
-        After success, only end the remaining tasks sooner.
-        """
+        """Stop the run, on request or by Ctrl-C (`interrupted`). After success, only end the remaining tasks sooner."""
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
@@ -180,7 +177,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
-        """Return the verdict; a success is corrected for tasks alone or unfinished, and for missing faults."""
+        """Return the verdict. Qualify a success with tasks alone or unfinished, or with faults never injected."""
         count = len(self.not_injected())
         if verdict.state is not RunState.SUCCEEDED:
             return verdict

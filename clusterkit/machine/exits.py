@@ -21,7 +21,7 @@ from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import PREEMPTED, Asked, Failure
 
 SERVED = 5.0  # seconds without a step from the exit of a parameter server to an inspection of the coordinator
-PATIENCE = 10.0  # seconds; TensorFlow's coordinator needs some time to remove its functions from its servers
+PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator needs some to remove its functions from its servers
 
 
 @dataclass(slots=True)
@@ -128,7 +128,7 @@ class Exits:
     # Overdue exits.
 
     def program_ends(self, record: TaskRecord, event: ProgramEnds) -> None:
-        """Expect the exit of the process soon, since its program ended; or no longer, if the program continues."""
+        """Set the deadline for the process's exit when its program has ended; clear it if the program continues."""
         if not event.begun:
             self.state.timers.clear(Timer.EXIT, record.task)
         elif record.is_untouched and not self.state.timers.is_set(Timer.EXIT, record.task):

@@ -94,7 +94,7 @@ class FaultSchedule:
                 if trigger.every and self.step is not None:
                     at = self._beyond(self.step, trigger.at)
             case Moment.PHASE:
-                self.state.out.append(HurrySteps())  # the task waits for the answer
+                self.state.out.append(HurrySteps())  # a task waits at the phase
             case Moment.CHECKPOINT | Moment.RESTART:
                 at += self.counts[trigger.moment]
         self.armed.append(Armed(len(self.armed), fault, trigger, at))
@@ -122,7 +122,6 @@ class FaultSchedule:
             self.counts[Moment.READY] = 1
 
     def settle(self) -> None:
-        """Inject the faults that are due."""
         planned = [a for a in self.state.out if isinstance(a, Record) and isinstance(a.event, RestartPlanned)]
         self.counts[Moment.RESTART] += len(planned)
         self._settle_readiness()

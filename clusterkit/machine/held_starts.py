@@ -27,7 +27,7 @@ class DelayedStarts:
             self.expected.setdefault(task, {})[number] = seconds
 
     def reasons(self, task: Task) -> set[int]:
-        """Return the faults that hold back this start."""
+        """Return the faults that hold back the start of this task."""
         if not (seconds := self.expected.pop(task, None)):
             return set()
         self.until[task] = {number: self.state.now + s for number, s in seconds.items()}
@@ -54,8 +54,8 @@ class DelayedStarts:
         self.state.release(task, *self.until.pop(task, ()))
 
 
-LONGEST = 0.5  # seconds after the last server has become a process; a program need not report that it is ready
-FOUND = 1.1  # seconds after a ps is up; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
+LONGEST = 0.5  # seconds from the start of the last server's process; a limit, since a program need not report readiness
+FOUND = 1.1  # seconds until workers reconnect to a new ps; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
 
 
 @dataclass(slots=True)

@@ -44,7 +44,7 @@ def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules:
     """Return the host of each task, among the `usable` hosts of the `allocation`.
 
     The tasks of a type are spread over the hosts in turn. So workers and parameter servers share hosts. The
-    coordinator, which computes little, is on the first host; a chief that trains is followed by the workers. The
+    coordinator, which computes little, is on the first host; if the chief trains, the workers are placed after it. The
     evaluator is on the last host. A rule for one task overrides a rule for its type; a rule without usable hosts does
     not apply.
     """
@@ -138,7 +138,7 @@ class HostRecords:
                 self._excuse(host)
 
     def judge(self, failures: Sequence[Failure]) -> bool:
-        """Count failures that happened together against their hosts; return whether another host is avoided now.
+        """Count failures that happened together against their hosts; return whether a host is newly avoided.
 
         Failures of its own count once against a host: the host lacks something that a start needs, can't reach peers
         that other hosts reach, or killed the attempt for lack of memory.
@@ -190,7 +190,6 @@ class HostRecords:
         self._clear(host)
 
     def _clear(self, host: str) -> None:
-        """Forget the failures that count against the host."""
         if host in self.avoided:
             self.avoided.remove(host)
             self._avoid()

@@ -23,7 +23,7 @@ SETTLING = 10.0  # seconds after a start in which a task is not compared, since 
 OVER = 10  # inspections without a difference until a task has caught up; many, since a busy machine hides differences
 QUIET = 60.0  # seconds between two reports of the same task; doubled with each report
 UNANSWERED = 60.0  # seconds until an unanswered inspection is abandoned
-BRIEF = 0.2  # seconds of phases within an inspection that still counts, for jobs that save every few seconds
+BRIEF = 0.2  # seconds; an inspection with longer phases does not count (some jobs save every few seconds)
 
 
 @dataclass(slots=True)
@@ -144,7 +144,6 @@ class Paces:
         return next((at for at, found in findings if found and found.is_slow(PATIENCE)), sights[0].at)
 
     def _newest(self) -> list[Sight]:
-        """Return the newest inspections, which have to agree."""
         return [*self.sights][-LOOKS:]
 
     def _end(self) -> None:
@@ -162,7 +161,6 @@ class Paces:
         return self.away + (0.0 if self.away_since is None else self.state.now - self.away_since)
 
     def _is_in_phase(self) -> bool:
-        """Whether a training task is in a phase without steps."""
         return any(self.state.records[task].phases for task in self.state.job.steppers)
 
     def _is_interrupted(self) -> bool:

@@ -89,9 +89,9 @@ class Requests:
             self._answer(event, [record.task for record in able])
 
     def _continue(self, event: Requested, records: list[TaskRecord]) -> None:
-        """Let tasks continue that a user paused.
+        """Unpause tasks that a user paused.
 
-        If a fault stops a task, too, it continues when the fault is healed.
+        A task that is also stopped by a fault continues once the fault is healed.
         """
         for record in records:
             if record.paused_by:

@@ -10,7 +10,7 @@ from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartSc
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Blame, Failure
 
-SEEN_CUT = 1.0  # seconds; a host counts as cut off so long after half of its timeout
+SEEN_CUT = 1.0  # seconds; a host counts as cut off after half of its timeout and so much more
 
 
 def is_needed(job: JobSpec, task: Task) -> bool:

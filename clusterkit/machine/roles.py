@@ -18,8 +18,8 @@ AT_WORK = 1.0  # seconds; a job counts as making steps for so long after its las
 def patience(state: ClusterState, failure: Failure) -> float:
     """Return the seconds to wait for related failures: the cause of this failure, or its results.
 
-    A job that makes steps is not about to finish, and a killed task needs no further explanation, so the wait is short
-    for them. The usual wait would add 0.3 to 0.5 s to each recovery of a gang.
+    The wait is short if a task is killed while the job makes steps: then the job is not about to finish, and the kill
+    needs no further explanation. The usual wait would add 0.3 to 0.5 s to each recovery of a gang.
     """
     at, usual = state.progress_at, window(state.job, failure)
     is_at_work = at is not None and failure.at - at < AT_WORK

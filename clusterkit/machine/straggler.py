@@ -29,7 +29,7 @@ LEAST = {  # in the order in which reasons are checked
 }
 LEAST_STEPS = 3  # the least number of steps of each worker in a comparison
 LEAST_CPU = 0.3  # CPU seconds per second, used and waited for; a task with less is not compared for waiting
-PATIENCE = 0.5  # the part of the required difference that a single inspection has to show, or that has to persist
+PATIENCE = 0.5  # share of the required difference; enough in a single inspection, and enough to still count as slow
 NAMED = 2  # the number of peers that a text lists by name; more are counted
 
 

@@ -54,7 +54,6 @@ class Timers:
         self.stood = 0.0  # total seconds for which deadlines were suspended
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
-        """Set or move a deadline."""
         self._count += 1
         deadline = self._set[timer, task] = (at, self._count)
         heappush(self._heap, (deadline, (timer, task)))
@@ -62,7 +61,7 @@ class Timers:
             self._stood[timer, task] = self.stood
 
     def hurry(self, timer: Timer, at: float, task: Task) -> None:
-        """Move a deadline forward to `at`, if it is set to a later time."""
+        """Bring a deadline forward to `at`, if it is set to a later time."""
         if (deadline := self._set.get((timer, task))) is not None and at < deadline[0]:
             self.set(timer, at, task)
 

@@ -162,7 +162,7 @@ class Watch:
         self.stalls.glanced(vitals)
 
     def _late(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
-        """Return the tasks that are not connected in time; time in which tasks were held in the debugger is free."""
+        """Return the tasks that are not connected in time. Time in the debugger does not count."""
         limit = self.state.job.limits.startup
         return [
             record.task
@@ -213,8 +213,8 @@ class Watch:
         )
 
 
-# Seconds for which all training tasks have run. Imports, connections and the first compilation usually take less time,
-# so programs that report steps have reported one by then.
+# Seconds; the wait for a first step once all training tasks run. Imports, connections and the first compilation usually
+# take less time, so a program that reports steps has reported one by then.
 PATIENCE = 60.0
 STALL_TIMEOUT = -1  # its key in `told`; faults count from 0
 
@@ -237,7 +237,6 @@ class Silence:
             timers.set(Timer.SILENCE, self.state.now + PATIENCE)
 
     def due(self) -> None:
-        """Warn that no step was made in time."""
         waiting = self._waiting()
         names = {armed.index: f"the fault '{armed.fault}'" for armed in self.faults.armed}
         names[STALL_TIMEOUT] = "--stall-timeout"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 _PACKAGE = re.compile(r"/(?:(?:site|dist)-packages/|(?=clusterkit/(?:task|warm|training)/.*\.py$))([^/]+)")
-_CYTHON = re.compile(r"^(\w+)/[\w/]*\.pyx$")  # the names of sources in compiled modules
+_CYTHON = re.compile(r"^(\w+)/[\w/]*\.pyx$")  # source names in tracebacks of compiled modules
 _STANDARD = re.compile(r"/lib(?:64)?/python3[^/]*/|^<frozen ")
 _GENERATED = "/__autograph_generated_file"
 

@@ -40,7 +40,7 @@ class OverwrittenLine:
             elif part[-1] == "m":
                 self._style = style_after(self._style, part)
             else:
-                if "2" in part:  # all is erased; programs then go to the first column, and staying costs more
+                if "2" in part:  # all is erased; programs then return to column 0, and keeping the column costs more
                     self._at = 0
                 del self._characters[self._at :], self._styles[self._at :]
 
@@ -131,7 +131,6 @@ class TerminalLines:
         return None if (last := line.text()) == shown else last
 
     def _state(self) -> str:
-        """Return what a terminal shows of the line so far."""
         seen = deepcopy(self._line) or OverwrittenLine()
         seen.write(_CUT.sub("", self._splitter.rest))
         return seen.text()

@@ -17,10 +17,7 @@ from clusterkit.words.reports import Stage
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A failed attempt.
-
-    `fault` is the number of the fault that explains the failure; `exception` is a line of the log.
-    """
+    """A failed attempt. `fault` is the number of the fault that explains it; `exception` is a line of the log."""
 
     task: Task
     attempt: int
@@ -48,7 +45,7 @@ class Recovery:
     | --- | --- |
     | at | when the injection that caused the failure took place; without one, the first death, or the request |
     | asked | True if the restart was requested, in which case there may be no cause |
-    | allocation | number of the allocation in which the run continued after the previous one; then there is no cause |
+    | allocation | the number of the new allocation, if the run continued in one; then there may be no cause |
     | same | failures of other tasks with the same error as the cause, but not caused by its failure |
     | faults | the numbers of the injected faults that explain the deaths |
     | detected | when the first failure was recorded, or the warning of the stall for which a task was killed |
@@ -101,7 +98,18 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """A fault that was injected, and its effects."""
+    """A fault that was injected, and its effects.
+
+    | field | meaning |
+    | --- | --- |
+    | number, fault, action, tasks, others, seconds, step | as in FaultInjected |
+    | detail, done | what the injection did; if `done` is False, why the fault could not be injected |
+    | healed, why | when and why the fault was healed; None while it lasts, and if there is nothing to heal |
+    | detected | when the first failure that the fault explains was recorded, or the warning of a stall |
+    | died | the tasks whose failures the fault explains |
+    | went_on | True if no task died and training continued: two steps were reported before the heal |
+    | first_step | if no task died and training stopped: when the first step after the heal was reported |
+    """
 
     number: int
     fault: str
@@ -185,7 +193,22 @@ PER_SECOND = 1_000_000  # parts are summed in whole microseconds to avoid roundi
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """The parts of a run's time. Each moment belongs to exactly one part, so the parts sum to the duration."""
+    """The parts of a run's time. Each moment belongs to exactly one part, so the parts sum to the duration.
+
+    | part | what happened in it |
+    | --- | --- |
+    | startup | processes started, imported, connected and prepared, until the first step began |
+    | compilation | how much longer the first step took than a usual step |
+    | training | training that counted: no later attempt computed these steps again |
+    | lost | training whose steps a later attempt computed again |
+    | checkpointing | training waited for a checkpoint |
+    | evaluating | training waited for another phase that makes no steps, such as an evaluation |
+    | recovering | training had stopped, from a failure or a requested restart until the next new step |
+    | stalled | training had stopped without a failure |
+    | stopped | training had stopped because a task was paused |
+    | ending | the time after the last step, or after the ending of the run began |
+    | unseen | tasks ran, but no task reported a step in the whole run |
+    """
 
     startup: float = 0.0
     compilation: float = 0.0
@@ -211,7 +234,17 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """The division of a run's time, so far or at its end."""
+    """The division of a run's time, so far or at its end.
+
+    | field | meaning |
+    | --- | --- |
+    | duration | the duration of the run: the sum of the parts |
+    | share | goodput: the share (0 to 1) of time with training that counted; None if no step was reported |
+    | parts | how the time was spent |
+    | seen | True if steps were reported; otherwise nothing is known about training |
+    | costliest | the most costly part besides training (`recovering` includes `lost`); empty if no part cost anything |
+    | most | a sentence about that part with its cause, without a full stop; empty if nothing cost anything |
+    """
 
     duration: float = 0.0
     share: float | None = None

@@ -103,8 +103,7 @@ class Shrunk(Tagged):
     """The job gives up the workers in `tasks`, and continues with those in `left`, in the order of their new indices.
 
     `cause` is the last failure, after `restarts` restarts. `workers` is the full number of workers, `least` the
-    smallest allowed number. `restarting` is True if training stops and resumes from the newest checkpoint, made at
-    `step`.
+    smallest allowed. `restarting`: training stops and resumes from the newest checkpoint, that of `step`.
     """
 
     tasks: tuple[Task, ...]
@@ -121,8 +120,7 @@ class Shrunk(Tagged):
 class HostAvoided(Tagged):
     """Attempts failed repeatedly because of conditions of their host; `why` is the last reason, as a clause.
 
-    `moves` is True if all tasks move to other hosts, and this host gets none while other hosts have room. False if
-    there is no other host.
+    `moves`: all tasks move to other hosts, and this one gets none while others have room. False: no other host exists.
     """
 
     host: str
@@ -151,8 +149,7 @@ class Paused(Tagged):
 class FaultInjected(Tagged):
     """The run's fault `number` was injected into `tasks`; for a network fault, between `tasks` and `others`.
 
-    `seconds` is the duration of the fault; None if the fault does not end by itself. `step` is the newest reported
-    step.
+    `seconds` is its duration; None if the fault does not end by itself. `step` is the newest reported step.
     """
 
     number: int
@@ -187,8 +184,7 @@ class Succeeded(Tagged):
 class Stopping(Tagged):
     """The run is being ended. `tasks` get at most `grace` seconds to end; both are empty in older journals.
 
-    `suspends` is True if the run is to continue in another allocation; `interrupted` is True if the run was ended by
-    Ctrl-C, so that a second Ctrl-C kills the tasks.
+    `suspends`: the run is to continue in another allocation. `interrupted`: by Ctrl-C; a second Ctrl-C kills the tasks.
     """
 
     reason: str
@@ -234,8 +230,7 @@ class Slowness(enum.StrEnum):
 class Straggling(Tagged):
     """A task is persistently slower than its peers: for `seconds` so far, by about `factor`.
 
-    `why` is what was measured, as a clause with the task as its subject. The state ends with KeepsUp, or with the
-    attempt.
+    `why` is what was measured, as a clause about the task. The state ends with KeepsUp, or with the attempt.
     """
 
     task: Task

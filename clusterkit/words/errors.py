@@ -56,7 +56,4 @@ class CannotLook(ClusterkitError):
 
 
 class ImpossibleTransition(Exception):
-    """The machine was about to violate its state table: a defect in clusterkit.
-
-    The text has the history of the task.
-    """
+    """The machine was about to violate its state table: a defect in clusterkit. The text is the task's history."""

@@ -261,10 +261,7 @@ class Impaired(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Crashed(Tagged):
-    """clusterkit itself failed, and the tasks are killed.
-
-    `lack` names the exhausted resource, if that was the reason.
-    """
+    """clusterkit itself failed; all tasks are killed. `lack` names the resource that was used up, if any was."""
 
     where: str
     error: str

@@ -36,7 +36,7 @@ ON_NETWORK = frozenset(
     {FaultAction.PARTITION, FaultAction.DELAY, FaultAction.LOSS, FaultAction.RATE, FaultAction.RESET}
 )
 ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # faults without a target
-AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # nothing to heal
+AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # never healed
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +124,10 @@ class Trigger:
 class Fault:
     """A fault, as one line of the grammar.
 
-    `seconds` is the duration; None until the fault is healed. The meaning of `amount` depends on the action: a share of
-    CPU or packets (0 to 1), a delay in seconds, bytes a second, or bytes. `others` is the far side of a partition,
-    delay, loss, rate or reset; empty means all other tasks. `how` is for corrupt-checkpoint: flip or truncate.
+    `seconds` is the duration; None means that the fault lasts until it is healed. The meaning of `amount` depends on
+    the action: a share of CPU or packets (0 to 1), a delay in seconds, bytes a second, or bytes. `others` is the far
+    side of a partition, delay, loss, rate or reset; empty means all other tasks. `how` is for corrupt-checkpoint: flip
+    or truncate.
     """
 
     action: FaultAction

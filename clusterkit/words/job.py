@@ -154,7 +154,7 @@ class Convention(enum.StrEnum):
 
 
 class Servers(enum.StrEnum):
-    """What the workers and parameter servers of a parameter-server job run."""
+    """The program that the workers and parameter servers of a parameter-server job run."""
 
     PROGRAM = "program"  # the user's program, which has to recognize that this task serves
     BUILTIN = "builtin"  # clusterkit's own server; the user's program is only the coordinator's code
@@ -179,15 +179,15 @@ class Limits:
     """Time limits in seconds; 0 disables the optional ones."""
 
     grace: float = 10.0
-    finish: float = 10.0  # the time that the other training tasks get, in total, after the chief's success
+    finish: float = 10.0  # the total time for the other training tasks to finish after the chief's success
     servers: float = 3.0  # the same for servers, which never return from TensorFlow's `Server.join()`
     collateral: float = 1.0
-    evaluator: float = 30.0  # the time that the evaluator gets for the last checkpoint after the chief's success
+    evaluator: float = 30.0  # the time for the evaluator to handle the last checkpoint after the chief's success
     startup: float = 120.0
     stall_warning: float = 60.0
     stall: float = 0.0
     job: float = 0.0
-    drain: float = 2.0  # the time that a task's output gets to reach its end after the task's last process is gone
+    drain: float = 2.0  # the time for a task's output to reach its end after the task's last process is gone
 
 
 @dataclass(frozen=True)  # no slots: cached properties depend on the counts only, and every event reads them

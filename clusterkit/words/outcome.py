@@ -194,7 +194,7 @@ class RunResult:
     state: RunState
     exit_code: int
     reason: str
-    # The defaults are for results that were written in place of a supervisor that was killed or failed.
+    # The fields below have defaults, since a result written on behalf of a killed or failed supervisor lacks them.
     cause: Failure | None = None
     collateral: tuple[Failure, ...] = ()
     attempts: tuple[AttemptEnded, ...] = ()

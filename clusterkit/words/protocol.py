@@ -52,17 +52,17 @@ def parse_call(line: bytes) -> Call:
 
 
 def call(method: str, params: Mapping[str, Any], call_id: int) -> bytes:
-    """Return a request as a line."""
+    """Encode a request as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
 
 
 def answer(call_id: int | str | None, result: Any) -> bytes:
-    """Return the answer with a result as a line."""
+    """Encode the answer to a request as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": call_id, "result": result})
 
 
 def failure(error: RpcError) -> bytes:
-    """Return the answer with an error as a line."""
+    """Encode an error, the answer to a failed request, as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": error.call_id, "error": {"code": error.code, "message": str(error)}})
 
 

@@ -1,4 +1,4 @@
-"""Events for what a task reports through its progress channel; and values that are observed from outside."""
+"""Events for a task's reports through its progress channel, and values observed from outside of the task."""
 
 from __future__ import annotations
 
@@ -25,10 +25,7 @@ class Stage(enum.StrEnum):
 
 
 class Look(enum.StrEnum):
-    """The kind of an inspection of live tasks.
-
-    GLANCE takes a moment, PACE samples for a while. STALL and STARTUP report why the run hangs.
-    """
+    """The kind of an inspection: short (GLANCE), sampling (PACE), or with a report on why the run hangs."""
 
     GLANCE = "glance"
     PACE = "pace"
@@ -84,9 +81,9 @@ class Progressed(Tagged):
     total: int | None = None
 
     def added_to(self, before: Mapping[str, float | None]) -> Mapping[str, float | None]:
-        """Return `before` with the new values; a report need not contain all metrics.
+        """Return `before` with the new values.
 
-        If there are too many, keep the last.
+        A report may contain some metrics only; the last MOST_METRICS are kept.
         """
         if not self.metrics:
             return before

@@ -67,7 +67,6 @@ def without_secrets(job: JobSpec) -> JobSpec:
 
 
 def _cleaned(value: T) -> T:
-    """Return the value without the credentials in any text inside the value."""
     found: object = value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         found = without_credentials(value)
