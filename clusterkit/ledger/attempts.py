@@ -112,7 +112,6 @@ class Attempts:
         self._waiting: dict[Key, None] = {}  # attempts of servers that are not yet known to be up
 
     def get(self, task: Task, number: int) -> Attempt | None:
-        """Return an attempt; None if it is unknown."""
         return self.of.get(task, {}).get(number)
 
     def all(self) -> Iterator[Attempt]:
@@ -191,7 +190,6 @@ class Attempts:
             attempt.trace.add(at, step)
 
     def pause(self, at: float, task: Task, number: int, paused: bool) -> None:
-        """Note that the attempt was paused, or continues."""
         if (attempt := self.get(task, number)) is not None:
             self.changed.add((task, number))
             if paused:

@@ -82,7 +82,6 @@ class Ledger:
         self.time.advance(self.now)
 
     def _of_program(self, now: float, event: OfProgram) -> None:
-        """Handle a report of a task's program."""
         task, attempt = event.task, event.attempt
         status, trains = self.run.current(task, attempt), self.attempts.trains(task)
         match event:
@@ -141,7 +140,6 @@ class Ledger:
         self.incidents.mark_up(now, task, attempt)
 
     def _of_task(self, now: float, wall: float, event: OfTask) -> None:
-        """Handle an event of an attempt, or a decision about the attempt."""
         if isinstance(event, ev.Failed):
             self.incidents.failed(now, event.failure)
             self.time.failed(event.failure.task)

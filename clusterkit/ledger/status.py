@@ -184,7 +184,6 @@ class RunStatus:
         self.reason = self.reason or f"{task} exited with code 0"
 
     def stop(self, event: ev.Stopping) -> None:
-        """Note that the run is being ended."""
         if not (event.suspends or self.orphaned):
             self.stopped, self.done = event.reason, None  # after the success, a task of the gang may have failed
         self.phase, self.reason = RunPhase.STOPPING, self.reason or event.reason

@@ -66,7 +66,7 @@ class Suspect:
     def exhausts(self, failure: Failure) -> bool:
         """Whether the attempt failed with an out-of-memory error of a peer that survived.
 
-        TensorFlow raises a worker's error in the coordinator, with the name of the device, which contains the task.
+        TensorFlow raises a worker's error in the coordinator, and the device name in the message contains the task.
         """
         if self.fault.action is not FaultAction.MEMORY or not self._shows(failure.at):
             return False

@@ -130,9 +130,8 @@ class ClusterState:
     def was_asked(self, record: TaskRecord) -> bool:
         """Whether the task exited because the machine ended it.
 
-        A leader's exit code 0 counts so only if SIGTERM reached the leader; otherwise the leader was done before. (A
-        process does not exit with a code because of SIGKILL, and a late signal reaches no process.) The loss of a host
-        is never requested.
+        A leader that exited with code 0 although SIGTERM did not reach it was done by itself: SIGKILL leads to no exit
+        code, and a late signal has no effect. The loss of a host is never requested.
         """
         if record.exit is not None and record.exit.host is not None:
             return False

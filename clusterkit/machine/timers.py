@@ -70,7 +70,6 @@ class Timers:
         return (timer, task) in self._set
 
     def clear(self, timer: Timer, task: Task | None = None) -> None:
-        """Remove the deadline, if it is set."""
         self._set.pop((timer, task), None)
 
     def next(self) -> float | None:

@@ -149,7 +149,6 @@ class CampaignRecord:
 
     @property
     def failing(self) -> tuple[RunRecord, ...]:
-        """Return the runs with violations."""
         return tuple(run for run in self.runs if run.violations)
 
 

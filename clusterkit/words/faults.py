@@ -197,7 +197,7 @@ AMOUNTS = {
 
 def seeded_uniform(seed: int, key: str, nth: int) -> float:
     """Return a number in [0, 1) that depends only on the arguments, so that a journal can be replayed."""
-    import hashlib  # importing OpenSSL takes a tenth of the time of `ps`, which needs no random numbers
+    import hashlib  # imported here: loading OpenSSL would add a tenth to the time of `ps`, which draws no numbers
 
     digest = hashlib.blake2b(f"{seed}/{key}/{nth}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64

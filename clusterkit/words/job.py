@@ -100,7 +100,6 @@ class Hooks:
 
     @property
     def commands(self) -> dict[Hook, str]:
-        """Return the commands that are set."""
         return {hook: command for hook in Hook if (command := getattr(self, hook.value)) is not None}
 
 
@@ -238,7 +237,6 @@ class JobSpec:
 
     @property
     def watches(self) -> bool:
-        """Whether a change of the program restarts the tasks."""
         return self.watch or self.watch_fresh
 
     @property

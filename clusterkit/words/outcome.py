@@ -66,7 +66,6 @@ class Exit:
 
     @property
     def ok(self) -> bool:
-        """Whether the exit code is 0."""
         return self.code == 0
 
     @property
