@@ -65,7 +65,7 @@ class EditWatcher:
                     self._look(False)
 
     def _look(self, something: bool) -> None:
-        """Read the files again if `something` changed in their directories, a file changed, or a problem is to be solved.
+        """Read the files again if `something` changed in their directories, a file changed, or a problem was reported.
 
         If a file was emptied, give its editor the time to fill the file first.
         """

@@ -45,7 +45,7 @@ class Observer:
         self._journal = Journal(directory.journal, time.time, self._storage_failed)
 
     def start_hooks(self, stack: ExitStack) -> None:
-        """Start the process for the job's hooks, if there are any. The stack runs pending hooks and ends the process."""
+        """Start the process for the job's hooks, if any. The stack runs pending hooks and ends the process."""
         if not self._job.hooks.commands:
             return
         from clusterkit.hooks.runner import HookRunner  # most runs have none

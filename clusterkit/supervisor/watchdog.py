@@ -87,7 +87,7 @@ class Watchdog:
             self._heard.append((number, time.monotonic(), self._size()))
 
     def look(self, supervisor: int) -> float | None:
-        """Check the supervisor, and end it if it hangs; return the seconds until the next check, or None for no check."""
+        """Check the supervisor, and end it if it hangs; return the seconds until the next check, or None."""
         while self._heard:
             number, at, size = self._heard.pop(0)
             if self._patience is None:
