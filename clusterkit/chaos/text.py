@@ -1,4 +1,4 @@
-"""Campaigns as text: a line for each run, the details of each failure, and the summary; and as JSON."""
+"""Campaigns as text (a line for each run, the details of failures, the summary) and as JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def run_line(outcome: Outcome, runs: int) -> str:
 
 
 def failure(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -> str:
-    """Format a failing run: what it violates, and the commands that reproduce it."""
+    """Format a failing run: its violations and the commands that reproduce them."""
     lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
     lines += _found_at(outcome, replay)
@@ -52,7 +52,7 @@ def failure(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -
 
 
 def interruption(outcome: Outcome, replay: Replay) -> str:
-    """Format a run that was cut short, perhaps because it hung, with its directory and the command to repeat it."""
+    """Format a run that was cut short, perhaps because it hung, with its directory and a command to repeat it."""
     faults = "; ".join(map(str, outcome.trial.faults))
     head = f"– run {outcome.trial.number} was interrupted after {shown(outcome.duration)}: {faults}"
     return "\n".join(map(printable, [head, *_found_at(outcome, replay)]))
@@ -63,7 +63,7 @@ def _found_at(outcome: Outcome, replay: Replay) -> list[str]:
 
 
 def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
-    """Format the summary of a campaign, also of one that was cut short."""
+    """Format the summary of a campaign, which may have been cut short."""
     failed = [outcome for outcome in outcomes if outcome.violations]
     passed = len(outcomes) - len(failed)
     mark = "✘" if failed else "✔" if len(outcomes) == runs else "–"
@@ -87,7 +87,7 @@ def document(
     baseline: Baseline, outcomes: Sequence[Outcome], shrunk: dict[int, SmallestSchedule], replay: Replay,
     interrupted: Sequence[Outcome] = (), **head: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Convert a campaign to a JSON document. Times in seconds."""
+    """Convert a campaign to a JSON document, with times in seconds."""
     return {
         **head,
         "passed": sum(not outcome.violations for outcome in outcomes),

@@ -36,8 +36,8 @@ def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
     """Return the task's TF_CONFIG as JSON, or None for a job with one training task, which needs no cluster.
 
     The evaluator of a job with one training task gets a TF_CONFIG without peers. TensorFlow counts tasks from 0 without
-    gaps, so the indices after an abandoned worker move down. `cluster` is the result of `cluster_json`, which the caller
-    computes once, since all tasks share the possibly long text.
+    gaps, so the indices after an abandoned worker move down. `cluster` is the result of `cluster_json`: the text can be
+    long, so the caller computes it once for all tasks.
     """
     if job.shape is Shape.SINGLE and task.type is not TaskType.EVALUATOR:
         return None
@@ -192,7 +192,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
         **({"KERAS_BACKEND": "jax"} if job.convention is Convention.KERAS else {}),  # the job may override this
         **job.setup.env,
         **own.env,
-        # The supervisor holds every port with SO_REUSEPORT, so TensorFlow's server must bind with it, too. On the virtual
+        # The supervisor holds every port with SO_REUSEPORT, so TensorFlow's server must set it, too. On the virtual
         # network no ports are held, since no other process has the address.
         **({REUSE_PORT: "true"} if job.network is Network.HOST else {}),
         **({} if config is None else {"TF_CONFIG": config}),

@@ -117,8 +117,8 @@ def move_aside(directory: Path) -> Path | None:
 def continue_from(old: Path, new: Path) -> None:
     """Copy an old run's checkpoints to a new run's directory, unless both runs use the same directory.
 
-    A copy leaves the old run unchanged, so that the run can be resumed again or removed. Hard links would not: a program
-    that writes a checkpoint in place, as Keras does, would change the old run's checkpoint.
+    The old run stays unchanged, and can be resumed again or removed. Hard links would not ensure this: a program that
+    writes a checkpoint in place, as Keras does, would change the old run's checkpoint.
     Raises RunDirectoryError if the copy fails or the new directory is not empty.
     """
     if old.resolve() == new.resolve():
