@@ -135,9 +135,9 @@ class Cluster:
     def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event:
         """Wait for the first event that is wanted and has these fields, and return the event.
 
-        `wanted` is a class of events such as `clusterkit.Spawned`, its name, or a function that returns true for a wanted
-        event. A field is for example `task="worker:1"`. Events that have already happened count. Raises WaitTimeout, and
-        ClusterFailed or RunEnded if the run ends without such an event.
+        `wanted` is a class of events such as `clusterkit.Spawned`, its name, or a function that returns true for
+        wanted events. A field is for example `task="worker:1"`. Events that have already happened count.
+        Raises WaitTimeout, or ClusterFailed or RunEnded if the run ends without such an event.
         """
         fits, what = matcher(wanted, fields), told(wanted, fields)
         for event in self._follow(timeout, what):
@@ -150,9 +150,8 @@ class Cluster:
     ) -> int:
         """Wait until a task reports a step of at least `step`, and return the reported step.
 
-        By default, any task and any attempt count; `task` and `attempt` select one. A restarted task may report the same
-        steps again, which `attempt` distinguishes. Steps arrive once a second. Raises the same exceptions as
-        `wait_for_event`.
+        By default, any task and attempt count; `task` and `attempt` select one. A restarted task may report the same
+        steps again, which `attempt` distinguishes. Steps arrive once a second. Raises as `wait_for_event` does.
         """
         fields = {name: value for name, value in (("task", task), ("attempt", attempt)) if value is not None}
         fits, what = matcher(ev.Progressed, fields), told(f"step {step}", fields)
@@ -162,9 +161,7 @@ class Cluster:
         raise self._ended(f"The run was over before {what}.")
 
     def wait(self, timeout: float | None = None) -> Result:
-        """Wait for the end of the run and return its result. Raises ClusterFailed if the job failed, WaitTimeout after
-        `timeout` seconds.
-        """
+        """Wait for the end of the run and return its result. Raises WaitTimeout, or ClusterFailed if the job failed."""
         for _ in self._follow(timeout, "the end of the run"):
             pass
         if not self.result.ok and not self._stopping:
@@ -172,10 +169,7 @@ class Cluster:
         return self.result
 
     def stop(self, timeout: float = STOP) -> Result:
-        """End the run and return its result. Tasks get their grace period; after `timeout` seconds they are killed.
-
-        If the run has already ended, return its result.
-        """
+        """End the run, if it is live, and return its result. Tasks that remain after `timeout` seconds are killed."""
         self._stopping = True
         if self._result is None:
             self._supervisor.end(timeout)
@@ -184,7 +178,7 @@ class Cluster:
     def fault(self, fault: str) -> None:
         """Inject a fault, as `clusterkit fault` does: `run.fault("stop worker:1 for=10s @ step=100")`.
 
-        A fault without a trigger is injected at once. Raises Refused, with the reason, if the supervisor refuses the fault;
+        A fault without a trigger is injected at once. Raises Refused, with the reason, if the fault is not possible;
         ClusterFailed or RunEnded if the run is over.
         """
         self._call(ev.Verb.FAULT, f"{fault!r} could be injected", fault=fault)
@@ -280,6 +274,4 @@ class Cluster:
 # As with Popen, a run continues if its object is no longer referenced. This set keeps the object, and so its temporary
 # files, which tasks may still read.
 live: set[Cluster] = set()
-watchers: list[
-    Callable[[Cluster], None]
-] = []  # called repeatedly while a method waits, and once after the end of the run
+watchers: list[Callable[[Cluster], None]] = []  # called repeatedly while a method waits, and after the run's end

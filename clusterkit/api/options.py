@@ -162,7 +162,7 @@ _registering = threading.Lock()
 def pickle_call(
     function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, Any], path: Path, here: Path
 ) -> None:
-    """Write the call that RUNNER will make to `path`. Relative entries of `sys.path` start from `here`. Raises BadJob."""
+    """Write the function call for RUNNER to `path`. Relative entries of `sys.path` start at `here`. Raises BadJob."""
     try:
         with by_value(function):
             data = call.dumps((function, tuple(args), dict(kwargs)))

@@ -56,7 +56,7 @@ class Result(RunResult):
         return cls(**known, **account, directory=run.path, returns=returns)
 
     def report(self) -> str:
-        """Return the report that `up` prints at the end. After a failure, it begins with the cause and the end of its log."""
+        """Return the report that `up` prints at the end. A failed run's report begins with the cause and its log."""
         from clusterkit.views.report import report  # imported here, since few programs call this method
 
         recovered = Account(self.recoveries, self.faults, self.goodput, self.startup, self.stragglers)

@@ -93,7 +93,7 @@ class Lifeline:
 
     @classmethod
     def forget_all(cls) -> None:
-        """Close all write ends in a fork, as multiprocessing makes. Otherwise runs would outlive a parent that is killed."""
+        """Close all write ends in a fork, as multiprocessing makes, or runs would outlive a parent that is killed."""
         for lifeline in cls._all:
             os.close(lifeline._held)
             lifeline._held = -1
@@ -138,7 +138,7 @@ class Supervisor:
         return process.returncode is not None
 
     def interrupt(self) -> None:
-        """Send SIGINT, as Ctrl-C does: the first time, tasks get their grace period; the second time, they are killed."""
+        """Send SIGINT, as Ctrl-C does. The first SIGINT gives tasks their grace period, the second kills them."""
         self._child().send_signal(signal.SIGINT)
 
     def end(self, patience: float) -> None:
@@ -201,7 +201,7 @@ class Supervisor:
         _kill(procfs.children(self._process.pid) or self._elsewhere("supervisor"))
 
     def _elsewhere(self, role: str) -> list[int]:
-        """Return the pid of the guardian or supervisor that a warm server started, which is not a descendant of this process."""
+        """Return the pid of the guardian or supervisor if a warm server, not this process, has started the run."""
         return [pid for name, pid in handed_over(self._run_id, self._home).items() if name == role]
 
 

@@ -19,7 +19,7 @@ COMPARED = ("weight", "optimizer", "batch-norm")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variable that differs by `apart`, a share of its update. With N workers, the update is multiplied by `factor`."""
+    """A variable that differs by `apart`, a share of its update. N workers' update is `factor` times that of one."""
 
     name: str
     kind: str
