@@ -49,7 +49,6 @@ class RecordWriter:
             self._write()
 
     def begun(self, trial: Trial) -> None:
-        """Record that a run begins."""
         with self._lock:
             self._running[trial.number] = trial
             self._write()
@@ -90,7 +89,6 @@ class RecordWriter:
 
 
 def campaign_json(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
-    """Return the JSON document that `--json` prints about a campaign."""
     terms = campaign.terms
     head = {"campaign": terms.name, "seed": terms.seed, "asked_for": terms.runs, "actions": list(terms.actions)}
     return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, campaign.interrupted, **head)

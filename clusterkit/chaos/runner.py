@@ -77,7 +77,6 @@ class Campaign:
 
     @property
     def baseline(self) -> Baseline:
-        """The result of the run without faults."""
         return self.plan.baseline
 
     def run(self) -> Generator[Outcome, None, None]:
@@ -99,7 +98,6 @@ class Campaign:
             pool.shutdown()
 
     def replay(self, outcome: Outcome | SmallestSchedule) -> str:
-        """Return the command that repeats a run."""
         return self.trials.replay(outcome.trial)
 
     def _one(self, number: int) -> Outcome | None:

@@ -65,7 +65,6 @@ class Dice:
         return seeded_uniform(self._seed, self._key, self._nth)
 
     def pick(self, items: Sequence[T]) -> T:
-        """Return a random item, with equal probabilities."""
         return items[int(self.share() * len(items))]
 
     def weighted(self, items: Mapping[T, float]) -> T:

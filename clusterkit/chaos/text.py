@@ -17,7 +17,6 @@ Replay = Callable[[Outcome | SmallestSchedule], str]
 
 
 def baseline_line(baseline: Baseline, metric: str | None) -> str:
-    """Format the run without faults."""
     parts = [f"Without faults: {shown(baseline.duration)}"]
     if baseline.last_step is not None:
         parts.append(f"step {baseline.last_step}")
@@ -28,7 +27,6 @@ def baseline_line(baseline: Baseline, metric: str | None) -> str:
 
 
 def run_line(outcome: Outcome, runs: int) -> str:
-    """Format a finished run."""
     mark = "✘" if outcome.violations else "✔"
     head = f"{mark} run {outcome.trial.number:>{len(str(runs))}} of {runs}  {shown(outcome.duration):>8}"
     return printable(f"{head}  {'; '.join(map(str, outcome.trial.faults))}")
@@ -63,7 +61,6 @@ def _found_at(outcome: Outcome, replay: Replay) -> list[str]:
 
 
 def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
-    """Format the summary of a campaign, which may have been cut short."""
     failed = [outcome for outcome in outcomes if outcome.violations]
     passed = len(outcomes) - len(failed)
     mark = "✘" if failed else "✔" if len(outcomes) == runs else "–"

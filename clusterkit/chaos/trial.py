@@ -91,7 +91,6 @@ class FinishedRun:
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether the run's result exists and reports success."""
         return self.result is not None and self.result.state is RunState.SUCCEEDED
 
     @property
@@ -141,7 +140,6 @@ class Trials:
         return outcome
 
     def replay(self, trial: Trial) -> str:
-        """Return the command that repeats a trial."""
         places = self._places(f"{self.campaign}-{trial.number}-replay")
         return self.template.changed({**places, **self._broken(trial)}, "run_id").command()
 

@@ -149,7 +149,6 @@ def judge_ports(ports: PortFacts) -> Judged:
 
 
 def judge_needs(machine: MachineFacts, ports: PortFacts, job: JobSpec) -> Judged:
-    """Report each resource that the machine does not have enough of for the job."""
     tasks = len(job.tasks)
     is_python = job.program.kind is not ProgramKind.COMMAND
     most = min(machine.memory, machine.group_memory or machine.memory)

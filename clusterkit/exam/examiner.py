@@ -100,7 +100,6 @@ class Examiner:
                 yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
 
     def replay(self, cell: Cell) -> str:
-        """Return the command that examines only this cell."""
         template = self.trials.template.changed({"seed": self.report.seed}, "run_id", "timeout")
         return template.command("exam", f"--cell={cell}")
 
@@ -137,7 +136,6 @@ class Examiner:
         return judged(cell, found, *ids, notes=notes)
 
     def _equality(self, runs: ExamRuns, again: Examined) -> Iterator[CellResult]:
-        """Compare one worker with several."""
         job, workers = runs.job, workers_of(runs.job)
         sizes = [workers, *([2 * workers] if self.wide else [])]
         cells = {number: Cell(Chapter.EQUALITY, f"1-against-{number}") for number in sizes if number > 1}
@@ -155,7 +153,6 @@ class Examiner:
             yield self.report.add(_compared(runs, cell, alone, several, number, notes))
 
     def _resume(self, runs: ExamRuns, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
-        """Compare runs that were stopped and continued, or killed and restarted, with an unbroken run."""
         # If one worker and several workers compute different things, their results can't be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
         for way in _ways(runs.job, runs.baseline, compares):
@@ -164,7 +161,6 @@ class Examiner:
                 yield self.report.add(result)
 
     def _survival(self, runs: ExamRuns, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
-        """Examine each fault in each phase."""
         compared = exact if self.report.passed(Chapter.RESUME) else None
         if any(task.renamed for task in again.tasks) and self._is_wanted(POWER):
             yield self.report.add(judged(POWER, power_failure(again.tasks), again.run_id))
@@ -189,7 +185,6 @@ class Examiner:
 def _compared(
     runs: ExamRuns, cell: Cell, alone: Examined, several: Examined, workers: int, notes: Sequence[str]
 ) -> CellResult:
-    """Compare a run of one worker with a run of several."""
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
     for run, number in ((alone, 1), (several, workers)):
         if not run.succeeded:

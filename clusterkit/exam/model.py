@@ -114,7 +114,6 @@ class Report:
         return self.results[-1]
 
     def verdict(self) -> str:
-        """Return the outcome of the exam in a sentence."""
         if self.irregular:
             return f"The program could not be examined: {self.irregular}"
         passed, failed = self.count(Grade.PASSED), self.count(Grade.FAILED)

@@ -33,7 +33,6 @@ pre { overflow-x: auto; background: light-dark(#f4f4f4, #222); padding: .5rem; }
 
 
 def page(report: Report, replay: Replay) -> str:
-    """Return the exam as an HTML document."""
     mark = "✔" if report.exit_code == 0 else "✘"
     head = (
         f'{MARK} {_safe(report.name)} -->\n<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

@@ -61,12 +61,10 @@ class Recording:
 
     @property
     def last_step(self) -> int | None:
-        """The last recorded step."""
         steps = [*self.rows, *self.states, *([] if self.end is None else [self.end.step])]
         return max(steps, default=None)
 
     def counted_rows(self) -> Counter[str]:
-        """Count how often the task trained on each row."""
         return Counter(row for rows in self.rows.values() for row in rows)
 
 

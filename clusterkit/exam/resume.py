@@ -106,7 +106,6 @@ def differing_kinds(expected: VariableState, found: VariableState) -> dict[str, 
 
 
 def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    """Yield a finding if the continued attempt did not end at the same step."""
     ends = unbroken.last_step, continued.last_step
     if None not in ends and ends[0] != ends[1]:
         yield ExamFinding(

@@ -60,7 +60,6 @@ def summary(report: Report) -> str:
 
 
 def document(report: Report, replay: Replay) -> dict[str, Any]:
-    """Return the exam as a JSON document."""
     return {
         "exam": report.name,
         "seed": report.seed,

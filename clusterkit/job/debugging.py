@@ -33,7 +33,6 @@ def debugging_env(job: JobSpec, paths: RunPaths, task: Task) -> dict[str, str]:
 
 
 def debugging_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each debugging option that can't be combined with others or that names no task."""
     debug = job.debug
     asked = {
         "--breakpoints hold": debug.breakpoints is Breakpoints.HOLD,

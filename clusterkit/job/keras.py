@@ -70,7 +70,6 @@ def patches_of(job: JobSpec, task: Task) -> str:
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each setting that contradicts --keras."""
     if job.keras not in (None, 2, 3):
         yield f"--keras is {job.keras}. It has to be 2 or 3."
     elif job.keras is not None:

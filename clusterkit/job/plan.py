@@ -77,7 +77,6 @@ def convention_env(job: JobSpec, task: Task, peers: tuple[str, ...]) -> dict[str
 
 
 def convention_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each setting that contradicts --convention."""
     if job.convention is Convention.TENSORFLOW:
         return
     flag = f"--convention {job.convention}"

@@ -29,7 +29,6 @@ def refuse_deleted_directory() -> None:
 
 
 def directory_problems(job: JobSpec) -> list[str]:
-    """Return the problems with the job's directories, without duplicates."""
     cwds = dict.fromkeys(setup.cwd for setup in job.every_setup.values() if setup.cwd is not None)
     return [*chain.from_iterable(map(_cwd_problems, cwds)), *_checkpoint_problems(job)]
 
@@ -56,7 +55,6 @@ def _checkpoint_problems(job: JobSpec) -> Iterator[str]:
 
 
 def interpreter_problems(job: JobSpec) -> list[str]:
-    """Return the problems with the tasks' interpreters, without duplicates."""
     pythons = dict.fromkeys(setup.python for setup in job.every_setup.values())
     problems = [
         f"The interpreter {python} does not start: {why}."
@@ -75,14 +73,12 @@ def _is_installed(package: str) -> bool:
 
 
 def tensorboard_problems() -> list[str]:
-    """Return why clusterkit can't start TensorBoard, or nothing."""
     if _is_installed("tensorboard"):
         return []
     return ["TensorBoard is not installed beside clusterkit. Install it: pip install tensorboard"]
 
 
 def dashboard_problems() -> list[str]:
-    """Return why clusterkit can't start the dashboard, or nothing."""
     missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if not _is_installed(name)]
     if not missing:
         return []
@@ -91,13 +87,11 @@ def dashboard_problems() -> list[str]:
 
 
 def _keras_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each interpreter that lacks Keras 2 although the job has --keras 2."""
     for whose in _lacking("tf_keras", job, (Setup(), *job.setups.values()) if job.keras == 2 else ()):
         yield f"--keras 2 needs tf_keras, which {whose} lacks. {INSTALL_TF_KERAS}"
 
 
 def _debugpy_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each interpreter that lacks debugpy although the job has --debugpy."""
     named = {text.partition("=")[0].partition(":")[0] for text in job.debug.editors}
     kinds = [kind for kind in TaskType if kind in named and job.counts[kind] > 0]
     for whose in _lacking("debugpy", job, [job.setups.get(kind, Setup()) for kind in kinds]):

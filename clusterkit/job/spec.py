@@ -194,7 +194,6 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 
 def preload_problems(modules: Iterable[str]) -> Iterator[str]:
-    """Yield a sentence for each name of --preload that can't be a module's."""
     for name in modules:
         if not all(part.isidentifier() for part in name.split(".")):
             yield f"--preload {name!r} can't be the name of a module."
@@ -217,7 +216,6 @@ def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 
 def _host_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
-    """Yield a sentence for each option of another engine, and each option for hosts in a job without hosts."""
     hosts, alone = job.hosts, HostRequest()
     for name in hosts.settings:
         if (entry := OPTIONS[name]).engine != hosts.engine:

@@ -55,7 +55,6 @@ class CampaignFile:
         write_whole(self.path, (json.dumps(document) + "\n").encode(), 0o600)
 
     def close(self) -> None:
-        """Release the lock at the end of the campaign."""
         self._unlock()
 
     def is_live(self) -> bool:

@@ -108,7 +108,6 @@ def address(run: RunDirectory) -> Path:
 
 
 def connect(run: RunDirectory, timeout: float) -> socket.socket:
-    """Connect to a live run's control socket. Raises OSError."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     # If the server's backlog is full, connecting a non-blocking socket fails at once. A blocking socket waits in the
     # kernel, for as long as the send timeout.

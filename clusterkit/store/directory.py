@@ -171,14 +171,12 @@ class RunDirectory(Paths[Path]):
         shutil.rmtree(self.path, ignore_errors=True)
 
     def write_info(self, info: RunInfo) -> None:
-        """Write job.json. Raises RunDirectoryError."""
         try:
             write_json(self.job_file, wire.encode(info))
         except OSError as error:
             raise RunDirectoryError(f"Cannot write {self.job_file}: {error.strerror}.") from None
 
     def write_result(self, result: RunResult, account: Account) -> None:
-        """Write result.json. Raises OSError."""
         self._write_last({**wire.encode(result), **wire.encode(account)})
 
     def write_failure(self, exit_code: int, reason: str, lost: bool = False) -> None:
