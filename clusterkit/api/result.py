@@ -21,8 +21,8 @@ class Result(RunResult):
     """The result of a run. `returns` maps a task such as `worker:0` to what the function returned in that task.
 
     `recoveries` are the failures and restarts, sorted by time; `faults` are the injected faults; `goodput` is how the
-    run's time was spent; `startup` is the time until the first step, by phase; `stragglers` are the tasks that were
-    slower than their peers.
+    run's time was spent; `startup` is how the time until the first step was spent; `stragglers` are the tasks that
+    were slower than their peers.
     """
 
     __module__ = "clusterkit"

@@ -31,7 +31,7 @@ ACCURACY, LOSS = "accuracy", "loss"
 TOLERANCE = 0.05
 # A share of the baseline's loss. A batch's loss varies between steps, but a lost model's loss is many times higher.
 LOSS_TOLERANCE = 0.5
-SMALL = 0.1  # the tolerance of a smaller loss is calculated from this loss instead
+SMALL = 0.1  # for smaller losses, the tolerance is calculated from this loss
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ _NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not res
 
 
 class _Said(NamedTuple):
-    """A violation by an attempt, at whose step `begun` it began. `what` completes a sentence about the attempt."""
+    """A violation by an attempt that began at step `begun`. `what` completes a sentence about the attempt."""
 
     task: Task
     attempt: int

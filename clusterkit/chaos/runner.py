@@ -141,7 +141,7 @@ class Campaign:
 
 
 def _next(ended: SimpleQueue[T]) -> T:
-    """Wait for the next item, in short waits: the handler of a signal that arrives just before a wait runs after it."""
+    """Wait for the next item. Waits are short, since a signal that arrives just before a wait is handled after it."""
     while True:
         with suppress(Empty):
             return ended.get(timeout=LOOK_EVERY)

@@ -29,11 +29,7 @@ from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 
-NOT_RECORDED = (
-    "cause",
-    "collateral",
-    "attempts",
-)  # long entries of result.json, left out of the record
+NOT_RECORDED = ("cause", "collateral", "attempts")  # long entries of result.json, left out of the record
 AT_LEAST, TIMES = 60.0, 10.0  # a run's timeout: seconds, and a multiple of the baseline's duration
 LONG = 1e9  # seconds; practically endless, since the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
@@ -45,7 +41,7 @@ During = Callable[[Supervisor, RunDirectory], None]
 
 
 def _nothing(supervisor: Supervisor, run: RunDirectory) -> None:
-    """Leave the run alone."""
+    """Do nothing during the run."""
 
 
 class CannotRun(ClusterkitError):
@@ -60,7 +56,7 @@ class JobTemplate:
     options: JobOptions
 
     def gathered(self) -> Gathered:
-        """Return the options in the form that the Python API passes on."""
+        """Return the options in the form that `Supervisor` takes."""
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)
 

@@ -42,7 +42,7 @@ class Interpreter:
     implementation: str = "cpython"
     packages: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # versions by distribution
     tensorflows: tuple[str, ...] = ()  # the distributions that contain TensorFlow
-    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # by module: is it complete?
+    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # by module, whether it is complete
     unmet: tuple[Unmet, ...] = ()
     checked: bool = True  # whether requirements were checked
 

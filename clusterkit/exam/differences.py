@@ -19,7 +19,7 @@ COMPARED = ("weight", "optimizer", "batch-norm")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variable that differs by `apart`, a share of its update. N workers' update is `factor` times that of one."""
+    """A variable that differs. `apart` is a share of its update. N workers update it by `factor` times as much."""
 
     name: str
     kind: str

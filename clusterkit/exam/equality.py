@@ -231,7 +231,7 @@ def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
 
 
 def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:
-    """Return N or 1/N if all updates differ by this factor (slots with squared gradients by its square), or None."""
+    """Return N or 1/N if all updates differ by this factor, or None. Slots may differ by the factor's square."""
     return next(
         (factor for factor in (float(workers), 1 / workers) if all(_fits(one, factor) for one in differing)), None
     )

@@ -107,7 +107,7 @@ class Report:
         return 4 if self.irregular or not self.count(Grade.PASSED) else 0
 
     def add(self, result: CellResult) -> CellResult:
-        """Add a result. Findings that an earlier cell of the chapter also has lose their remedy."""
+        """Add a result, without the remedies of findings that an earlier cell of the chapter already has."""
         known = {finding.text for one in self.of(result.cell.chapter) for finding in one.findings}
         short = tuple(replace(one, remedy="") if one.text in known else one for one in result.findings)
         self.results.append(replace(result, findings=short))

@@ -55,7 +55,7 @@ class Recording:
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)  # paths of checkpoint files opened for writing
-    renamed: dict[str, bool] = field(default_factory=dict)  # by path: was the file synced before the rename?
+    renamed: dict[str, bool] = field(default_factory=dict)  # by path, whether the file was synced before
     replaced: set[str] = field(default_factory=set)  # paths of models that overwrote an older model
     notes: list[str] = field(default_factory=list)
 

@@ -19,7 +19,7 @@ from clusterkit.words.reports import Checkpointed
 
 FROZEN = 4  # seconds; the duration of stops and partitions, except in a step
 UNHEARD = 15  # seconds; the same in a step, longer than the 10 s after which peers miss TensorFlow's heartbeats
-FULL = 3  # seconds; the duration of a full disk
+FULL = 3  # seconds; how long the disk is full
 
 # Cells that need no run: the recording of the unbroken run shows what an interruption would leave behind.
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")

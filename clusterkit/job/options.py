@@ -190,7 +190,7 @@ def env_flags(env: Mapping[str, str], show: bool) -> list[str]:
 
 
 def text_of(value: Any) -> str:
-    """Write a value that is text, a path or a number."""
+    """Return a value (text, a path or a number) as text."""
     return str(value.__fspath__() if hasattr(type(value), "__fspath__") else value)
 
 

@@ -46,8 +46,7 @@ def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
 
 
 BIND = "JAX_COORDINATOR_BIND_ADDRESS"
-# Variables for the addresses, the number of processes and the process's index. Of its three, JAX itself reads only the
-# first.
+# Variables for the addresses, the number of processes and the process's index. JAX itself reads only the first.
 VARIABLES: Mapping[Convention, tuple[str, ...]] = {
     Convention.TENSORFLOW: (),
     Convention.KERAS: (
@@ -100,7 +99,7 @@ BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_
 
 # gRPC uses the first of these variables that is set, even to reach 127.0.0.1, and ignores upper-case names.
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first that is set lists the hosts without a proxy
+NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first that is set lists hosts to reach without a proxy
 
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
 SEED = "CLUSTERKIT_SEED"  # seed for draws that must be equal in all tasks, such as the order of unseeded data

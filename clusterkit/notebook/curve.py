@@ -33,13 +33,13 @@ class LossCurve:
             del self._points[1:-1:2]
 
     def line(self) -> str:
-        """Return the curve with its first and last value, such as `loss 2.31 █▅▃▂▁ 0.04`, or "" for a single point."""
+        """Return the curve with its first and last value, such as `loss 2.31 █▅▃▂▁ 0.04`, or "" below two points."""
         if len(self._points) < 2:
             return ""
         steps, values = zip(*self._points, strict=True)
         columns = min(COLUMNS, len(steps))
         at = [steps[0] + (steps[-1] - steps[0]) * column // (columns - 1) for column in range(columns)]
-        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # / avoids overflow below
+        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # so differences are finite
         least = min(shown)
         height = (max(shown) - least) or 1.0
         bars = "".join(BARS[int((value - least) / height * (len(BARS) - 1))] for value in shown)

@@ -44,7 +44,7 @@ class ClusterMagics(Magics):
         self._programs = Temporary()  # kept until the kernel ends, since reports of failures quote the program
         self.clusters = NotebookClusters()
         self._cell, self._known = "", set(live)
-        self._left: dict[str, list[Callable[[], None]]] = {}  # by cell: functions that end its runs
+        self._left: dict[str, list[Callable[[], None]]] = {}  # functions that end a cell's runs
 
     def before(self, info: ExecutionInfo) -> None:
         """Before a cell runs, end the runs that its previous execution left running."""

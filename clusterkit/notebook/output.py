@@ -11,10 +11,7 @@ from clusterkit.text.printable import printable
 
 LINES = 200  # lines to keep for each tab
 LONGEST = 500  # bytes to keep of each line
-ALL_ROOM, TASKS_ROOM = (
-    24_000,
-    48_000,
-)  # characters of HTML: for the tab `all`, and for all other tabs together
+ALL_ROOM, TASKS_ROOM = 24_000, 48_000  # characters of HTML: for the tab `all`, and for all other tabs together
 REPORT_ROOM = 12_000  # characters; the limit for the report
 ALL = "all"
 

@@ -64,7 +64,7 @@ class CampaignFile:
 
     def read(self) -> dict[str, Any]:
         """Return the record as JSON; the state is `lost` if the campaign was killed. Raises RunDirectoryError."""
-        live = self.is_live()  # checked before the read, so that a campaign that ends now is not lost
+        live = self.is_live()  # checked first, so that a campaign that ends now is not reported as lost
         try:
             if self.path.stat().st_size > LARGEST:
                 raise ValueError

@@ -75,7 +75,7 @@ class RunInfo:
     clusterkit: str = ""  # the version of clusterkit
     pid: int = 0  # the supervisor's pid
     host: str = ""  # the supervisor's host name
-    allocation: str = ""  # the engine's id of the allocation; "" if the engine does not need one
+    allocation: str = ""  # the engine's name of the allocation; "" if the run can be found without a name
     cwd: str = ""
     seed: int = 0
     endpoints: Mapping[Task, str]

@@ -21,7 +21,7 @@ LATEST = 1e11  # seconds since 1970; later times may be out of the range of `dat
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
 Stamped = tuple[float, Event]  # wall time, event
-LOOK_EVERY = 0.05  # seconds between two calls of the `read` that `follow` gets
+LOOK_EVERY = 0.05  # seconds between two reads in `follow`, by default
 T = TypeVar("T")
 
 
@@ -117,10 +117,9 @@ def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 
 
 class Life:
-    """Waits in a thread for the end of a run, by waiting for the supervisor's lock.
+    """Waits in a thread for the end of a run, by waiting until the supervisor's lock is released.
 
-    When the lock is released, `continues` is called: it returns True once another supervisor continues the run, and
-    False if no supervisor will.
+    Then `continues` is called, which returns True once another supervisor continues the run, and False if none will.
     """
 
     def __init__(self, run: RunDirectory, continues: Callable[[], bool] = lambda: False) -> None:

@@ -17,7 +17,7 @@ class Paths(Generic[P_co]):
         self.path = path
         self.run_id = path.name
         self.checkpoints = checkpoint_dir or path / "checkpoints"
-        self.submitted = path.parent.parent / "submitted" / path.name  # the job as submitted to an engine's queue
+        self.submitted = path.parent.parent / "submitted" / path.name  # files submitted to an engine's queue
         self.job_file = path / "job.json"  # the job, with the run's seed and endpoints
         self.result_file = path / "result.json"  # how the run ended
         self.reserve = path / "reserve"  # is deleted to make room for result.json if the disk is full

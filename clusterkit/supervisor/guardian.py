@@ -21,8 +21,8 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import signal_name
 
 Supervise = Callable[[int], int]  # takes the lifeline to the guardian, returns the exit code
-# Takes how the supervisor was killed, as a clause, and how many processes it left behind; returns the exit code, or
-# None for 1.
+# Takes how the supervisor was killed, as a clause, and how many processes it left behind.
+# Returns the exit code; None means 1.
 Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
 

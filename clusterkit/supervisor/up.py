@@ -83,7 +83,7 @@ def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: Inherite
         if not run.prepared.continues:
             make_and_lock(directory)
             inherited = inherited or _early(run.launch)
-        from clusterkit.supervisor.launch import launch  # while the fork server starts
+        from clusterkit.supervisor.launch import launch  # imported here, while the fork server starts
 
         return launch(run, directory, lifelines, inherited)
     except ClusterkitError as error:

@@ -18,7 +18,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.job import Limits
 
 REACTS_WITHIN = 5.0  # seconds; the time that a supervisor has to record a signal in its journal
-DYING = 10.0  # seconds; added once the supervisor has reacted, since tasks may take this long to die of SIGKILL
+DYING = 10.0  # seconds; extra time for a supervisor that has reacted, since tasks may take this long to die of SIGKILL
 SIGINT = 2
 
 
@@ -73,7 +73,7 @@ LOOK_EVERY = 0.25  # seconds between two checks of the journal
 
 
 class Watchdog:
-    """Checks the run's journal after the first signal. `killed` is a clause, why the supervisor was killed."""
+    """Checks the run's journal after the first signal. `killed` says why it killed the supervisor, as a clause."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
