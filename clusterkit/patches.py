@@ -19,8 +19,8 @@ def apply() -> None:
     """Repair Keras in this process, as `clusterkit up` does in each of its tasks.
 
     With MultiWorkerMirroredStrategy, Keras 3's `fit`, `evaluate` and `predict` fail or give wrong results, and the
-    callbacks of all workers write the same files. Call `apply` in every worker before the model is created. TF_CONFIG
-    must describe the worker. In a single process, with parameter servers, or if called again, `apply` does nothing::
+    callbacks of all workers write the same files. `apply` does nothing in a single process, with parameter servers, or
+    if called again. TF_CONFIG says which worker this is. Call `apply` in every worker before the model is created::
 
         from clusterkit import patches
 

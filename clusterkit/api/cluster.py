@@ -169,7 +169,10 @@ class Cluster:
         return self.result
 
     def stop(self, timeout: float = STOP) -> Result:
-        """End the run, if it is live, and return its result. Tasks that remain after `timeout` seconds are killed."""
+        """End the run, if it is live, and return its result.
+
+        Tasks get their grace period. If the run has not ended after `timeout` seconds, it is killed.
+        """
         self._stopping = True
         if self._result is None:
             self._supervisor.end(timeout)

@@ -87,7 +87,7 @@ class TallyLine:
 
 
 def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[InjectionRecord, ...]:
-    """Return the outcome of each injected fault, which is recovered if the run passed or the recovery was complete."""
+    """Return the outcome of each injected fault: recovered if the run passed or the fault's recovery completed."""
     report = ledger_of(job, events).incidents.report()
     times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
     return tuple(

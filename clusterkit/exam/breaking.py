@@ -39,7 +39,7 @@ class Break:
 class Breaking:
     """Breaks a run at each of several steps in turn. `grace` is the grace period of the tasks if the run is stopped.
 
-    With `by_reports`, a step is reached when a task reports it, as coordinators require: they compute no steps.
+    With `by_reports`, a step is reached when a task reports it. Coordinators need this, since they compute no steps.
     """
 
     breaks: Sequence[Break]

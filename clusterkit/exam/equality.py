@@ -224,7 +224,7 @@ def explained(differing: Sequence[Difference], several: Sequence[Recording]) -> 
 
 
 def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
-    """Return a step whose workers have different numbers of rows. Only steps since the last equal state count."""
+    """Return a step, since the last equal state, in which the workers have different numbers of rows, or None."""
     since = max((step for step in several[0].states if step < until), default=0)
     steps = (step for step in sorted(several[0].rows) if since < step <= until)
     return next((step for step in steps if len({len(one.rows.get(step, ())) for one in several}) > 1), None)

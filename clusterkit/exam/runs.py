@@ -76,7 +76,7 @@ class ExamRuns:
 
     @property
     def job(self) -> JobSpec:
-        """The job of the exam, without an exam's changes."""
+        """The job that is examined."""
         return self.trials.template.job
 
     @property

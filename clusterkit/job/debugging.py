@@ -9,7 +9,7 @@ from clusterkit.words.job import Breakpoints, JobSpec, Network, Servers
 from clusterkit.words.model import Task, tasks_named
 
 DEBUGGER = "CLUSTERKIT_DEBUGGER"  # such as `hold,pdb:PATH`: the debugger's modes, and the path of its socket
-EDITOR = "CLUSTERKIT_DEBUGPY"  # `PORT` or `PORT,wait`
+EDITOR = "CLUSTERKIT_DEBUGPY"  # `PORT` or `PORT,wait`: debugpy's port, and whether the task waits for the editor
 QUIET = "PYDEVD_DISABLE_FILE_VALIDATION"  # silences debugpy's warning about the interpreter's frozen modules
 
 

@@ -89,7 +89,7 @@ def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] 
 
 
 def crowding(job: JobSpec) -> str | None:
-    """Return a sentence about tasks that must share cores although each should have its own; None if no tasks must."""
+    """Return a sentence about tasks that must share cores although each should have its own, or None."""
     on = dict[int, list[str]]()
     for task, share in sorted(shares_of(job).items()):
         for core in share.cores or ():
@@ -110,7 +110,7 @@ def crowding(job: JobSpec) -> str | None:
 
 
 def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, str]) -> str | None:
-    """Return a warning if several tasks would use the same GPUs, and no setting makes that work."""
+    """Return a warning if several tasks would use the same GPUs, unless a setting allows this."""
     is_set = any(GPUS in setup.env for setup in job.every_setup.values())
     if job.devices.gpus is not None or len(job.tasks) < 2 or not names or is_set:
         return None

@@ -91,7 +91,7 @@ class OptionEntry:
     about: Option = _ANY
     choices: tuple[str | int, ...] = ()
     group: str = ""  # the option's heading in the help
-    engine: str = ""  # the engine that has the option; "" if all have it
+    engine: str = ""  # the engine that has the option; "" if all engines have it
 
     @property
     def key(self) -> str:

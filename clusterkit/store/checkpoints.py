@@ -101,7 +101,7 @@ def _flip(file: Path, size: int, seed: str) -> str:
 
 
 def move_aside(directory: Path) -> Path | None:
-    """Append the first free number to a directory's name and create an empty directory in its place. Raises OSError.
+    """Rename a directory by appending the first free number, and create an empty one in its place. Raises OSError.
 
     Return the new path of the old directory, or None if the directory was missing or empty.
     """

@@ -78,7 +78,7 @@ def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
-    """Return what remains of a store's runs, or of the run `run_id`, once SETTLING seconds have passed."""
+    """Wait up to SETTLING seconds until nothing remains of a store's runs, or of one run; return what remains."""
     until = time.monotonic() + SETTLING
     while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
         time.sleep(LOOK_EVERY)

@@ -48,7 +48,7 @@ class Observer:
         """Start the process for the job's hooks, if any. The stack runs pending hooks and ends the process."""
         if not self._job.hooks.commands:
             return
-        from clusterkit.hooks.runner import HookRunner  # most runs have none
+        from clusterkit.hooks.runner import HookRunner  # imported here, since most runs have no hooks
 
         env = {**marks(self.directory), "CLUSTERKIT_TASK": "hooks"}
         warn = partial(self._console.say, bad=True)

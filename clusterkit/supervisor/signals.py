@@ -18,7 +18,7 @@ from clusterkit.system.process import ENDING
 from clusterkit.words.events import AllocationEnding, Interrupted
 from clusterkit.words.outcome import SUSPENDED
 
-if TYPE_CHECKING:  # only runs on hosts need it
+if TYPE_CHECKING:  # only runs on hosts need this import
     from clusterkit.backends.hosts.allocation import Allocation
 
 WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG does not end a process without a handler
@@ -38,7 +38,7 @@ def listen(post: Callable[[Interrupted], None], heeded: Sequence[signal.Signals]
     for number in heeded:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, heeded)  # they are blocked while the guardian forks
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, heeded)  # the signals are blocked while the guardian forks
 
 
 def end_with(code: int, heeded: Sequence[signal.Signals] = ENDING) -> None:

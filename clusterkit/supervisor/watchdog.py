@@ -52,7 +52,7 @@ class Patience:
             self.hurried = now
 
     def look(self, size: int, has_result: bool, now: float) -> WatchdogAction:
-        """Decide what to do, given the journal's `size`."""
+        """Return the guardian's next action, given the journal's `size`."""
         if size != self.size:
             self.size, self.moved = size, now
         idle = now - max(self.asked, self.hurried or 0.0, self.moved or 0.0)
@@ -93,7 +93,7 @@ class Watchdog:
             if self._patience is None:
                 info = self._run.info()
                 grace = Limits().grace if info is None else info.job.limits.grace
-                if info is not None and info.job.hosts.count:  # the allocation may be ending
+                if info is not None and info.job.hosts.count:  # tasks get more time in an ending allocation
                     grace = max(grace, GRACE)
                 self._patience = Patience(grace, at, size)
                 self._name = signal.Signals(number).name
