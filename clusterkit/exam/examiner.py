@@ -104,7 +104,7 @@ class Examiner:
         return template.command("exam", f"--cell={cell}")
 
     def _remove(self, started: Sequence[str]) -> None:
-        """Remove the runs of cells that did not fail. If the exam was cut short, keep the last run, too."""
+        """Remove all runs except those of failed cells and, if the program could not be examined, the last run."""
         failed = {run for one in self.report.results if one.grade is Grade.FAILED for run in one.runs}
         for run in started:
             if run not in failed and not (self.report.irregular and run == started[-1]):
