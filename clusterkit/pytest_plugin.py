@@ -177,7 +177,6 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the paths of the kept run directories."""
     reports = [r for found in terminalreporter.stats.values() for r in found if isinstance(r, pytest.TestReport)]
     kept = {value: None for report in reports for name, value in report.user_properties if name == KEPT}
     if kept:

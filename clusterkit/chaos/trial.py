@@ -109,7 +109,6 @@ class Trials:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def baseline(self) -> FinishedRun:
-        """Do the run without faults."""
         return self.up(f"{self.campaign}-baseline", {"fault": [NEVER]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:

@@ -20,8 +20,6 @@ class Chapter(enum.StrEnum):
 
 
 class Grade(enum.StrEnum):
-    """How a cell ended."""
-
     PASSED = "passed"
     FAILED = "failed"
     NOT_REACHED = "not reached"  # the fault or the comparison was not possible; the reason is in the result

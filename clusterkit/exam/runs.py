@@ -76,7 +76,6 @@ class ExamRuns:
 
     @property
     def job(self) -> JobSpec:
-        """The job that is examined."""
         return self.trials.template.job
 
     @property

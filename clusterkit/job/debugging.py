@@ -19,7 +19,7 @@ def debugging_env(job: JobSpec, paths: RunPaths, task: Task) -> dict[str, str]:
     if job.hosts.count:
         return {DEBUGGER: "hosts"}
     flags = {
-        # `up` replaces AUTO if it runs on a terminal. If AUTO remains, breakpoints are ignored.
+        # `up` replaces AUTO if it runs on a terminal. Elsewhere, breakpoints hold the task only with --pdb.
         "hold": debug.breakpoints is Breakpoints.HOLD or (debug.post_mortem and debug.breakpoints is Breakpoints.AUTO),
         "off": debug.breakpoints is Breakpoints.SKIP,
         "pdb": debug.post_mortem,

@@ -174,7 +174,6 @@ def plan_tasks(
 
 
 def program_of(job: JobSpec, task: Task) -> Program:
-    """Return the program that the task runs, with the task's arguments."""
     if job.servers is Servers.BUILTIN and job.is_server(task):
         return Program(ProgramKind.SCRIPT, BUILTIN_SERVER)
     own = job.setups.get(task.type, Setup())

@@ -78,7 +78,6 @@ class CampaignFile:
         return {**document, "state": LOST} if document.get("state") == RUNNING and not live else document
 
     def record(self) -> CampaignRecord:
-        """Return the decoded record. Raises RunDirectoryError."""
         try:
             return campaign_record(self.read(), self.campaign_id)
         except ValueError as error:

@@ -180,5 +180,4 @@ def _one(found: Mapping[str, T], prefix: str, what: str, place: Path) -> T:
 
 
 def newest_first(runs: Iterable[RunDirectory]) -> list[RunDirectory]:
-    """Return the runs sorted by their time of creation, newest first."""
     return sorted(runs, key=lambda run: (run.created(), run.run_id), reverse=True)
