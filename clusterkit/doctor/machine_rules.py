@@ -1,4 +1,4 @@
-"""Judges the machine, its ports and the state directory, in general and for a given job."""
+"""Evaluates the machine, its ports and the state directory, in general and for a given job."""
 
 from __future__ import annotations
 
@@ -10,50 +10,50 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, number_of
 
 GB, MB = 1 << 30, 1 << 20
-THREADS = 120  # of one of two tasks that train together, measured on 2 cores; a few more for each further core
-LEAST_TASKS = 3  # that should fit: a chief, a worker and a ps
-LEAST_PORTS = 100
-LEAST_ROOM = GB  # checkpoints and logs of a small job take some tens of megabytes
-NO_ROOM = 10 * MB
+THREADS = 120  # threads of a task, measured with two workers on 2 cores; each additional core adds a few
+LEAST_TASKS = 3  # the number of tasks that should fit: a chief, a worker and a ps
+LEAST_PORTS = 100  # fewer free ports are reported
+LEAST_ROOM = GB  # bytes; less free space is reported. A small job needs some tens of megabytes.
+NO_ROOM = 10 * MB  # bytes; with less free space, the state directory is unusable
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Cores, memory and limits. Sizes are in bytes; None means no limit, or unknown."""
+    """Cores, memory and limits. Sizes are in bytes. None means that there is no limit or it is unknown."""
 
     cores: int
     memory: int
     free: int
-    task_memory: int  # of one task that has imported TensorFlow
-    descriptors: int | None  # for tasks, with the soft limit
-    descriptors_hard: int | None  # for tasks, with the hard limit
+    task_memory: int  # the memory of a task that has imported TensorFlow
+    descriptors: int | None  # available for tasks under the soft limit
+    descriptors_hard: int | None  # available for tasks under the hard limit
     task_descriptors: int
     kernel: str = ""
-    missing: tuple[str, ...] = ()  # features of the kernel: clauses
-    quota: float | None = None  # cores that the control group allows
+    missing: tuple[str, ...] = ()  # missing kernel features, as clauses
+    quota: float | None = None  # the number of cores that the control group allows
     group_memory: int | None = None
     group_tasks: int | None = None
-    threads: int | None = None  # of this user
+    threads: int | None = None  # the user's limit
     threads_now: int = 0
     gpus: tuple[str, ...] = ()
     why_no_gpu: str | None = None
-    gpu_devices: int = 0  # device files
+    gpu_devices: int = 0  # the number of device files
 
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """The state directory: why it can't be used, its free bytes, and the stray processes of each dead run."""
+    """The state directory: why it can't be used (`problem`), its free bytes, and how many strays each dead run has."""
 
     path: str
     problem: str | None
     room: int
     strays: Mapping[str, int]
-    warm_servers: Sequence[str] = ()  # what each of them says of itself
+    warm_servers: Sequence[str] = ()  # a description of each warm server
 
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """The number of ephemeral ports; `problem` says why clusterkit can't hold one for a task's server."""
+    """The numbers of ephemeral ports. `problem` is why clusterkit can't hold a port for a task's server."""
 
     count: int
     free: int
@@ -149,7 +149,6 @@ def judge_ports(ports: PortFacts) -> Judged:
 
 
 def judge_needs(machine: MachineFacts, ports: PortFacts, job: JobSpec) -> Judged:
-    """Report each resource of which the job needs more than the machine has."""
     tasks = len(job.tasks)
     is_python = job.program.kind is not ProgramKind.COMMAND
     most = min(machine.memory, machine.group_memory or machine.memory)

@@ -1,4 +1,4 @@
-"""Judges the facts: each diagnosis has a grade and, unless all is fine, says what to do."""
+"""Evaluates the facts. Each diagnosis has a rating and, unless all is fine, says what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """An unmet requirement of an installed package; `has` is the version that is installed instead, if any."""
+    """An unmet requirement of the installed package `of`. `has` is the wrong version that is installed, if any."""
 
     of: str
     name: str
@@ -34,21 +34,21 @@ class Unmet:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter that would run tasks; `problem` says why it does not start."""
+    """An interpreter that would run tasks. `problem` is why it does not start."""
 
     path: str
     problem: str | None = None
     version: str = ""
     implementation: str = "cpython"
-    packages: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # distribution to version
+    packages: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # versions by distribution
     tensorflows: tuple[str, ...] = ()  # the distributions that contain TensorFlow
-    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # by name, whether it is complete
+    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # by module, whether it is complete
     unmet: tuple[Unmet, ...] = ()
     checked: bool = True  # whether requirements were checked
 
     @property
     def tensorflow(self) -> str | None:
-        """The version of TensorFlow, from any distribution, if it is installed."""
+        """The version of TensorFlow, from whichever distribution is installed; None without TensorFlow."""
         return self.packages[self.tensorflows[0]] if self.tensorflows else None
 
     @property
@@ -88,7 +88,7 @@ def _requirements(python: Interpreter) -> Judged:
         text = f"Requirements of packages were not checked. {_install(python, 'packaging')}"
         yield "unchecked", Rating.DOUBT, text
     for unmet in python.unmet:
-        # Not every requirement is imported (conda leaves libclang out), while a wrong version often fails.
+        # A missing requirement may not matter (conda omits libclang), while a wrong version often fails.
         core = unmet.of in (*python.tensorflows, "keras")
         grade = Rating.WRONG if core and (unmet.has or unmet.name == "keras") else Rating.DOUBT
         text = f"{unmet.of} {python.packages[unmet.of]} requires {unmet.name}{unmet.wanted}, and "
@@ -103,20 +103,20 @@ def _install(python: Interpreter, *what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts. `env` is the environment that tasks would get; `job` is None unless the user asked about one."""
+    """All facts. `env` is the environment that tasks would get; `job` is None unless the user asked about a job."""
 
     interpreters: tuple[Interpreter, ...]
     machine: MachineFacts
     ports: PortFacts
     state: StateFacts
     env: Mapping[str, str]
-    no_network: str | None = None  # why --network virtual does not work here: a clause
-    no_full_disk: str | None = None  # why the fault disk-full does not work here: a clause
-    keras_backend: str | None = None  # in the user's keras.json
+    no_network: str | None = None  # why --network virtual does not work here, as a clause
+    no_full_disk: str | None = None  # why the fault disk-full does not work here, as a clause
+    keras_backend: str | None = None  # the backend in the user's keras.json
     job: JobSpec | None = None
     shortages: tuple[str, ...] = ()  # the warnings of `up` for this job
     refusals: tuple[str, ...] = ()  # why `up` refuses this job
-    deep: tuple[Rating, str] | None = None  # of the small job
+    deep: tuple[Rating, str] | None = None  # the result of the small job
 
 
 def diagnose(facts: Facts) -> list[Diagnosis]:
