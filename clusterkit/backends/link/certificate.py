@@ -79,7 +79,7 @@ def client_context(pem: Path) -> ssl.SSLContext:
 def pinned(pem: Path) -> bytes:
     """Return the certificate in a file as DER, the form in which the peer presents it. Raises CertificateError.
 
-    As with ssh keys, other users must not have access to the file. Files that another user owns are not checked, since
+    As with login keys, other users must not have access to the file. Files that another user owns are not checked, since
     Kubernetes mounts the file with access for the pod's group.
     """
     try:
