@@ -75,7 +75,7 @@ class Bell:
             os.eventfd_write(self._descriptor, 1)
 
     def clear(self) -> None:
-        """Make the descriptor unreadable until the next ring. Call this first, and look for announced work afterwards."""
+        """Make the descriptor unreadable until the next ring. Call this before looking for announced work."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._descriptor)
         self._rung = False  # last, since a ring before this line is superfluous, and a ring after it wakes the thread
@@ -143,7 +143,7 @@ class Poller:
         while not self._stopped:
             turn = self._turn()
             for descriptor, events in self._epoll.poll(None if turn is None else min(turn, LONGEST_WAIT)):
-                if (handler := self._handlers.get(descriptor)) is not None:  # an earlier handler may have called `forget`
+                if (handler := self._handlers.get(descriptor)) is not None:  # an earlier handler may forget it
                     handler(events)
 
     def _do_work(self) -> None:
