@@ -17,7 +17,7 @@ _RECORD = struct.Struct("=IIII")
 
 
 class Capture:
-    """A pcap file. If writing fails, the file is cut after its last whole packet, and capturing ends. Raises OSError."""
+    """A pcap file. If writing fails, the file is cut after its last whole packet and closed. Raises OSError."""
 
     def __init__(self, path: str) -> None:
         self._path = path
