@@ -142,7 +142,7 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
 
 
 class Restarts:
-    """Starts restarted attempts only after a check of their requirements. All pending restarts share one check."""
+    """Starts each later attempt of a task only after a check of the host. All pending starts share one check."""
 
     def __init__(
         self,

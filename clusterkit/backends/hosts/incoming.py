@@ -68,7 +68,7 @@ class Collected:
                 os.close(descriptor)
 
     def name_of(self, host: str, name: str) -> str:
-        """Return a file's path in the run directory. Reports get the name of the host, as names may be the same."""
+        """Return a file's path in the run directory. A report gets the host as prefix, to avoid equal names."""
         if _STACKS.fullmatch(name) or _RETURNED.fullmatch(name):
             return name
         if (report := _REPORT.fullmatch(name)) is not None:

@@ -37,7 +37,7 @@ class Placements:
         self._job, self._hosts, self._tell, self._settled, self._failed = job, hosts, tell, settled, failed
         self._rules = [Rule.parse(text) for text in job.hosts.place]
         self._seats: set[Host] = set()  # hosts that have tasks
-        self._asked: dict[Host, frozenset[Task]] = {}  # the ports requested from each host that has not answered
+        self._asked: dict[Host, frozenset[Task]] = {}  # by host that has not answered: tasks that need ports
         self._problems: list[str] = []
         self._avoided: frozenset[str] = frozenset()  # hosts in the machine's last Avoid order
         self._readmits = False  # True if avoided hosts take tasks in this placement

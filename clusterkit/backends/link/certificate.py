@@ -16,7 +16,7 @@ from pathlib import Path
 from clusterkit.system.files import write_whole
 from clusterkit.words.errors import ClusterkitError
 
-VALID_BEFORE = datetime.timedelta(days=1)  # a margin, since the hosts' clocks may differ
+VALID_BEFORE = datetime.timedelta(days=1)  # a margin before the time of creation, since the hosts' clocks may differ
 VALID_FOR = datetime.timedelta(days=3650)
 CHUNK = 1 << 16
 # Messages by OpenSSL's error code. They concern only the run's own certificate: others fail with an earlier error.
@@ -65,21 +65,21 @@ def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
 
 
 def server_context(pem: Path) -> ssl.SSLContext:
-    """Raises CertificateError."""
+    """Return the TLS context for the supervisor's side. Raises CertificateError."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, pem)
     context.num_tickets = 0  # no resumption of TLS sessions, so that each client has to prove that it has the key
     return context
 
 
 def client_context(pem: Path) -> ssl.SSLContext:
-    """Raises CertificateError."""
+    """Return the TLS context for an agent's side. Raises CertificateError."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, pem)
 
 
 def pinned(pem: Path) -> bytes:
     """Return the certificate in a file as DER, the form in which the peer presents it. Raises CertificateError.
 
-    As with login keys, other users must not have access to the file. Files that another user owns are not checked, since
+    As with login keys, other users must not have access to the file. A file of another user is not checked, since
     Kubernetes mounts the file with access for the pod's group.
     """
     try:

@@ -23,7 +23,7 @@ from clusterkit.words.events import Crashed
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds; the first and the longest pause between two attempts to connect
 CONNECT_WITHIN = 2.0  # seconds per attempt; TCP by itself retries too rarely to notice the end of a cut
-WELCOME_WITHIN = 2.0  # seconds from the start of the attempt; a third of the timeout if that is longer
+WELCOME_WITHIN = 2.0  # seconds from the start of an attempt until the welcome; at least a third of the timeout
 
 
 class Dialer:
@@ -40,7 +40,7 @@ class Dialer:
     ) -> None:
         self._context, self._certificate = client_context(pem), pinned(pem)
         self._addresses = deque[Address]()  # addresses to try before the name is resolved again
-        self.address = address  # after a welcome, the address that was reached: the name may have several
+        self.address = address  # the supervisor's address; after a welcome, the one that answered
         self._name = endpoint_of(*address)
         self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
         self._poller = Poller("dialer", post, self._turn)

@@ -71,7 +71,7 @@ class Opened:
     """The host is ready, or has problems."""
 
     problems: tuple[str, ...]
-    address: str = ""  # the host's address on the way to the supervisor
+    address: str = ""  # the host's address for the other hosts
     delay: float = 0.0  # seconds until the host saw a file that the supervisor had written
 
 

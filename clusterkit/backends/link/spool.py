@@ -34,7 +34,7 @@ class Spool:
         self._sent: dict[Path, int] = {}
         self.directory = RunDirectory(self._place / order.run_id, Path(order.checkpoints))
         self.directory.make()
-        self.directory.lock()  # marks the run as live, so that `clusterkit reap` on this host spares the tasks
+        self.directory.lock()  # marks the run as live, so that no other clusterkit on this host kills the tasks
         for name in SHARED:
             own, shared = self.directory.path / name, Path(order.run_directory, name)
             shared.mkdir(mode=0o700, exist_ok=True)

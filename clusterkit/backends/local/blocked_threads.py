@@ -38,7 +38,7 @@ class StackFrame:
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """A thread's activity as a clause whose subject is the task. `own` is true if no other task can be the cause."""
+    """A thread's activity, as a clause whose subject is the task. `own`: it does not involve waiting for another task."""
 
     text: str
     own: bool

@@ -120,7 +120,7 @@ class Family:
         self._lock = threading.RLock()  # acquired by `begin`, and released by `finish` in the same thread
 
     def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
-        """Begin to start an attempt. Call `finish` next, in the same order and thread. Raises OSError."""
+        """Begin to start an attempt. Complete starts with `finish`, in the same order and thread. Raises OSError."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:

@@ -97,7 +97,7 @@ class HangInspector:
             subject.listens = procfs.listening_ports_of(subject.child.pid, subject.child.pid)
             seen = procfs.stat(subject.child.pid)
             state = seen[0] if seen else "X"
-            if state == "D" != subject.vitals.state:  # a disk wait that began after the first look is normal
+            if state == "D" != subject.vitals.state:  # a short disk wait is normal
                 state = "S"
             subject.vitals = replace(subject.vitals, state=state)
 

@@ -17,7 +17,7 @@ from clusterkit.words.model import Task
 
 SAMPLES = 16  # samples taken by each inspection
 SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: from SHORTEST to SHORTEST + SPREAD
-FAMILY = 60.0  # seconds between two searches for a task's child processes
+FAMILY = 60.0  # seconds between two searches for a task's descendants
 GOLDEN = 0.6180339887  # its multiples modulo 1 are evenly spread, and never in step with a periodic task
 THREADS = 8  # threads sampled per task: the threads that used the CPU most
 AT_ONCE, TRIES = 0.02, 3  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
@@ -118,7 +118,8 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
         subject.below, subject.looked_at = tuple(procfs.descendants(subject.pid)), time.monotonic()
     subject.times, now = _times(subject)
     subject.measured_at = now
-    known = {process for process, _ in before} or {subject.pid}  # others may have older usage
+    # Newly found processes are not counted, since part of their usage may be older than the last inspection.
+    known = {process for process, _ in before} or {subject.pid}
     used = {
         thread: [max(0, now - then) for now, then in zip(times, before.get(thread, (0, 0)), strict=True)]
         for thread, times in subject.times.items()

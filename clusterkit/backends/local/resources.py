@@ -36,7 +36,7 @@ ANSWER_WITHIN = 20.0  # seconds for nvidia-smi; without nvidia-persistenced the 
 TASK_MEMORY = 400 << 20
 DESCRIPTORS = 6  # the supervisor's descriptors per task: port, pipe, log, progress, pidfd, and one during the start
 DESCRIPTORS_OWN = 40
-LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the minimum with which a run succeeds; measured with the smallest jobs
+LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the minimum per task and per supervisor; measured with the smallest jobs
 GB = 1 << 30
 
 
@@ -62,7 +62,7 @@ def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> di
 
 
 def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:
-    """Create the virtual network or the disk for the fault disk-full, or both, if needed. Raises NetworkError."""
+    """Create the virtual network, the disk for the fault disk-full, or both; None for neither. Raises NetworkError."""
     if not _is_virtual(job) and not needs_disk(job.faults):
         return None
     from clusterkit.network.virtual import NetworkPlan, VirtualNetwork

@@ -55,7 +55,7 @@ class Plans:
 
 
 class Means(NamedTuple):
-    """The parts of the backend that starts use. `servers` are fork servers; without `network`, tasks use the host's."""
+    """The parts of the backend that are needed to start attempts. `network` is None if tasks use the host's network."""
 
     directory: RunDirectory
     logs: LogPump

@@ -171,7 +171,7 @@ class Watcher:
 
 
 def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
-    """Return whether to skip a line: it is not the first step, and the next line is a step with all of its metrics."""
+    """Return whether to skip a line: it is not the first step, and the next line is a step with no fewer metrics."""
     ordinary = channel.ordinary
     return (
         ordinary is not None
