@@ -30,7 +30,7 @@ class ExternalAgents(Allocation):
         return None
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
-        """Return AllocationEnding for a SIGTERM to a supervisor that is to be started again; None for any agent."""
+        """Return AllocationEnding for a SIGTERM to a supervisor that will be started again; otherwise None."""
         if not self._continues or elsewhere or signal != SIGTERM:
             return None
         return AllocationEnding("the supervisor is told to end (SIGTERM)", self._grace)

@@ -32,7 +32,7 @@ _LINES = re.compile(r"(?:(?:[!-~](?:[ -~]*[!-~])?)?\n)*[!-~](?:[ -~]*[!-~])?\n")
 
 
 def jobset(manifest: Manifest) -> Document:
-    """Return the JobSet of a job. Kubernetes creates the headless Service for it, under the run's name."""
+    """Return the JobSet of a job. The JobSet's controller creates a headless Service with the run's name."""
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",

@@ -101,7 +101,7 @@ def agents_of(job: JobSpec, flags: Flags) -> int:
 
 
 def longest_name(hosts: int) -> int:
-    """Return the longest allowed run id. Pods have DNS names such as `<id>-supervisor-0-0-<5 characters>`."""
+    """Return the maximum length of a run id. Pods have DNS names such as `<id>-supervisor-0-0-<5 characters>`."""
     longest = max(f"-{SUPERVISOR}-0-0-xxxxx", f"-{AGENT}-0-{max(hosts - 1, 0)}-xxxxx", key=len)
     return LONGEST_LABEL - len(longest)
 
@@ -191,7 +191,7 @@ def _secret_problems(job: JobSpec) -> Iterator[str]:
 
 
 def _table_problems(job: JobSpec) -> Iterator[str]:
-    """Yield relative paths in task tables: in the pod, they would be relative to the directory of the job file."""
+    """Yield a problem for each relative path in a task table: in the pod, the job file has a different directory."""
     for kind, setup in job.setups.items():
         for name, path in (("cwd", setup.cwd), ("python", setup.python)):
             if path is not None and not path.startswith("/") and (name == "cwd" or "/" in path):

@@ -147,7 +147,7 @@ JOB_MOUNT: Document = {"name": "job", "mountPath": JOB_DIRECTORY, "readOnly": Tr
 
 
 def key_volume(secret: str) -> Document:
-    """Return the volume with the run's key. Root owns a Secret's files, so Kubernetes lets the pod's group read them."""
+    """Return the volume with the run's key. Root owns the files, so Kubernetes lets the pod's group read them."""
     return _secret_volume("key", secret, KEY)
 
 

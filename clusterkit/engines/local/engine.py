@@ -19,7 +19,7 @@ END_WITHIN = 10.0  # seconds; how long to wait for agents that were requested to
 
 
 class Processes(Allocation):
-    """Agents on this machine, named host0, host1, …. An agent ends with the supervisor, after its tasks' processes."""
+    """Agents on this machine, named host0, host1, …. They end with the supervisor, and kill what their tasks left."""
 
     def __init__(self, count: int, log: Path) -> None:
         self._count, self._log = count, log
@@ -30,7 +30,7 @@ class Processes(Allocation):
 
     def start(self, endpoint: str, key: Path) -> None:
         """Start the agents. Their output goes to a file in the run directory."""
-        lifeline, self._held = os.pipe2(os.O_CLOEXEC)  # never written to: closes when the supervisor ends
+        lifeline, self._held = os.pipe2(os.O_CLOEXEC)  # a pipe without data, closed when the supervisor ends
         words = [sys.executable, "-m", "clusterkit", "agent", "--connect", endpoint, "--key", str(key)]
         with self._log.open("ab") as log:
             for number in range(self._count):

@@ -18,7 +18,7 @@ from clusterkit.text import durations
 from clusterkit.text.printable import printable
 from clusterkit.words.events import AllocationEnding
 
-CHECKED_EVERY = 60  # seconds; Slurm may send its warning too early by this time
+CHECKED_EVERY = 60  # seconds; the maximum time by which Slurm may send its warning too early
 _LINE = re.compile(
     r"^slurmstepd\S{0,260}: error: \*\*\* JOB ([0-9]{1,10}) ON \S{1,260} CANCELLED AT \S{1,30}"
     r"(?: DUE TO ([A-Z ,]+?))? \*\*\*",

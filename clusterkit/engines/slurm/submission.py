@@ -122,7 +122,7 @@ class Following:
                 again = " again" if known.restarts else ""
                 self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
             if known.phase is JobPhase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
-                self._hastened = known.restarts  # no process in the job runs that could do this
+                self._hastened = known.restarts  # done here, since no process of the job is running
                 self._try(lambda: self._slurm.start_soon(self._job))
             until = time.monotonic() + ASK_EVERY
             while time.monotonic() < until:
@@ -198,7 +198,7 @@ class Following:
 def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
     """Wait until the run has a supervisor again; return False if the run was ended for good, or its job is over.
 
-    The waiting time of a requeued job is shortened, since no process in the job runs that could do this.
+    The waiting time of a requeued job is shortened here, since no process of the job is running to do this.
     """
     slurm, hastened, over = slurm or Slurm(), 0, 0
     while may_continue(run):
