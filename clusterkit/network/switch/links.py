@@ -54,7 +54,7 @@ class NetworkLink:
             self._reschedule(now)
 
     def accept(self, packet: bytes, now: float) -> bool:
-        """Schedule the delivery of a packet, perhaps for now; return False if the packet is lost."""
+        """Schedule the delivery of a packet, which may be due at once; return False if the packet is lost."""
         lost, delay = False, self._delay
         for layer, chance in self._layers.values():
             lost |= layer.cut

@@ -1,7 +1,7 @@
-"""The switch process: creates namespaces, passes them to the supervisor, and forwards packets until its channel ends.
+"""The switch process: creates namespaces, passes them to the supervisor, and forwards packets until the channel closes.
 
 python -c ... SOCKET                  serve the supervisor; the first line on SOCKET is the plan, as JSON
-python -c ... check [network] [disk]  print why this machine does not support these, or nothing
+python -c ... check [network] [disk]  print why this machine does not support these features; otherwise nothing
 """
 
 from __future__ import annotations

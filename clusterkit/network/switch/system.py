@@ -87,7 +87,7 @@ def new_user_namespace() -> int:
 
 
 def enter(namespace: int) -> None:
-    """Raises NotPossible."""
+    """Move this process into a namespace. Raises NotPossible."""
     try:
         _call("setns", namespace, 0)
     except OSError as error:
@@ -100,7 +100,7 @@ def keep_mounts_to_itself() -> None:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Raises OSError."""
+    """Mount a file system. Raises OSError."""
     _call("mount", *map(os.fsencode, (source, target, kind)), flags, os.fsencode(options))
 
 
@@ -110,7 +110,7 @@ def detach(target: str) -> None:
 
 
 def die_with_parent(parent: int) -> None:
-    """Request SIGKILL for the end of the thread that started this process. If `parent` is already gone, die now."""
+    """Have the kernel kill this process when the thread that started it ends. If `parent` is already gone, die now."""
     _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
