@@ -18,7 +18,7 @@ PATIENCE = 10.0  # seconds to wait for a process to die of SIGKILL; a process th
 
 
 class WillNotDie(ClusterkitError):
-    """SIGKILL did not end these processes in time, or for the reason `unseen`, a clause, this could not be checked."""
+    """Processes did not die of SIGKILL in time. `unseen`, if set, is the reason why this could not be checked."""
 
     def __init__(self, pids: Collection[int], within: float, unseen: str = "") -> None:
         names = ", ".join(map(str, sorted(pids)))
@@ -46,7 +46,7 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
             if not (found := [pid for pid in find() if pid not in seen or _lives(pid)]):
                 return len(killed)
             living = [pid for pid in found if _lives(pid)]
-            if time.monotonic() > until:  # the processes fork faster than they are killed
+            if time.monotonic() > until:  # for example, because the processes fork faster than they are killed
                 raise WillNotDie(living or found, within)
             seen.update(found)
             killed.update(living)
@@ -58,7 +58,7 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
 
 
 def end_descendants(parent: int, within: float | None = None) -> int:
-    """Kill and reap all descendants of `parent`, which is this process. Raises WillNotDie."""
+    """Kill and reap all descendants of `parent`, which has to be this process. Raises WillNotDie."""
 
     def find() -> list[int]:
         reap_zombies(procfs.children(parent))
