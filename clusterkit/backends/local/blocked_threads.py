@@ -38,7 +38,7 @@ class StackFrame:
 
 @dataclass(frozen=True, slots=True)
 class Doing:
-    """A thread's activity, as a clause whose subject is the task. `own`: it does not involve waiting for another task."""
+    """A thread's activity, as a clause whose subject is the task. `own`: the thread does not wait for another task."""
 
     text: str
     own: bool
