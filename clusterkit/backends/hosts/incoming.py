@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -35,20 +36,25 @@ Post = Callable[[Drained | StorageFailed | Crashed], None]
 
 
 class Collected:
-    """Writes the logs and other files of all hosts' tasks to the run directory."""
+    """Writes the logs and other files of all hosts' tasks to the run directory.
+
+    Output arrives in the listener's thread; the loop's thread closes the logs of attempts that are over.
+    """
 
     def __init__(self, directory: RunDirectory, post: Post, viewer: Viewer) -> None:
         self._directory, self._post, self._viewer = directory, post, viewer
         self._arrivals = ArrivalsWriter(directory.arrivals)
         self._logs: dict[tuple[Task, int], BinaryIO] = {}  # in the order of their last writes
         self._full = False
+        self._lock = threading.Lock()  # for the open logs
 
     def output(self, part: Output, data: bytes) -> None:
         try:
-            log = self._log(part.task, part.attempt)
-            log.write(data)
-            self._arrivals.add(part.at, str(part.task).encode(), part.attempt, log.tell())
-            self._arrivals.write()
+            with self._lock:
+                log = self._log(part.task, part.attempt)
+                log.write(data)
+                self._arrivals.add(part.at, str(part.task).encode(), part.attempt, log.tell())
+                self._arrivals.write()
         except OSError as error:
             if not self._full:
                 self._full = True
@@ -77,8 +83,9 @@ class Collected:
 
     def ended(self, drained: Drained) -> None:
         """Close the log of an attempt whose output is complete, and post the event."""
-        if (log := self._logs.pop((drained.task, drained.attempt), None)) is not None:
-            log.close()
+        with self._lock:
+            if (log := self._logs.pop((drained.task, drained.attempt), None)) is not None:
+                log.close()
         self._viewer(drained.task, drained.attempt, b"")
         self._post(drained)
 
@@ -92,9 +99,10 @@ class Collected:
         self.ended(Drained(task, attempt))  # none of its output arrived
 
     def stop(self) -> None:
-        for log in self._logs.values():
-            log.close()
-        self._arrivals.close()
+        with self._lock:
+            for log in self._logs.values():
+                log.close()
+            self._arrivals.close()
 
     def _log(self, task: Task, attempt: int) -> BinaryIO:
         log = self._logs.pop((task, attempt), None)
