@@ -51,7 +51,7 @@ class Document:
     run_exit_code: int | None = None
 
     def encode(self, time: float, skipped: int) -> dict[str, Any]:
-        """Return the document as a dict for JSON. `time` is wall time, `skipped` the number of events skipped before."""
+        """Return the document as a dict for JSON. `time` is wall time; `skipped` counts the events skipped earlier."""
         fields = {name: value[:LONGEST] if type(value) is str else value for name, value in asdict(self).items()}
         return {"schema": SCHEMA, "event": str(self.event), "time": round(time, 3), "skipped": skipped, **fields}
 
