@@ -65,12 +65,10 @@ def needs_disk(faults: Collection[Fault]) -> bool:
 
 
 def waits_for_steps(job: JobSpec) -> bool:
-    """Return whether a fault of the job is triggered by a step."""
     return any(fault.trigger is not None and fault.trigger.moment is Moment.STEP for fault in job.faults)
 
 
 def waits_for_phase(fault: Fault) -> bool:
-    """Return whether the fault is triggered by a phase of a task."""
     return fault.trigger is not None and fault.trigger.moment is Moment.PHASE
 
 

@@ -22,7 +22,6 @@ NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces the file name of each c
 
 
 def call(path: str) -> Any:
-    """Load the function with the caller's `sys.path`, and call it."""
     with Path(path).open("rb") as file:
         # Before unpickling: `sys.path` starts with this file's directory, whose modules would shadow the program's.
         sys.path[:] = pickle.load(file)

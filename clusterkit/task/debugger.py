@@ -146,7 +146,6 @@ def short(path: str) -> str:
 
 
 def described(error: BaseException | None) -> str:
-    """Return the type and the text of an exception in one line."""
     try:
         text = str(error)
     except Exception:  # the program's exception class may raise anything

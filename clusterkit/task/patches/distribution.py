@@ -98,7 +98,6 @@ class Distribution:
 
 
 def spans_tasks(extended: Any) -> bool:
-    """Return whether the strategy with this `extended` trains on several tasks."""
     try:
         return bool(extended._in_multi_worker_mode())
     except Exception:  # some strategies have no such method, and subclasses may raise anything

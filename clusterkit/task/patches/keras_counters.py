@@ -49,7 +49,6 @@ def change_of(tf: Any, variable: Any, value: Any) -> tuple[int, Any] | None:
 
 
 def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
-    """Return whether the tensor is a read of the variable."""
     operation = passed(tensor).op
     handle = getattr(variable, "handle", None)
     if operation.type != "ReadVariableOp" or handle is None:

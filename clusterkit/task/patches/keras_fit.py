@@ -114,8 +114,6 @@ def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
 
 
 def builds_from_a_reduced_batch(trainer: Any) -> bool:
-    """Return whether Keras reduces a distributed batch to build the model."""
-
     class ReplicaPart(trainer.tf.distribute.DistributedValues):  # type: ignore[misc]
         def __init__(self) -> None: ...
 

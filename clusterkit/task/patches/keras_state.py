@@ -32,7 +32,6 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def normalization() -> Any:
-    """Return the class of batch normalization layers."""
     return sys.modules["keras.src.layers.normalization.batch_normalization"].BatchNormalization
 
 

@@ -107,7 +107,6 @@ class Step:
 
     @staticmethod
     def copy_of(variable: Any) -> Any:
-        """Return this replica's copy of a variable."""
         value = getattr(variable, "value", variable)
         value = variable if callable(value) else value
         return value._get() if hasattr(value, "_get") else value

@@ -43,7 +43,6 @@ def leader_of(server_def: Any) -> tuple[str, int] | None:
 
 
 def wait_until_accepted(address: tuple[str, int]) -> None:
-    """Try to connect until a connection succeeds, for at most `WITHIN` seconds."""
     until = time.monotonic() + WITHIN
     while time.monotonic() < until:
         try:

@@ -113,7 +113,6 @@ def metrics_of(load: Any) -> Metrics:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to report their logs."""
     metrics = metrics_of(load)
     after = {
         "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: metrics.begin_epoch(),

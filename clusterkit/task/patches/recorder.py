@@ -121,7 +121,6 @@ class Recorder:
             self.keep()
 
     def record_callbacks(self, callbacks: Any) -> None:
-        """Record the state of the callbacks of `fit`."""
         if values := self.callbacks.values_of(getattr(callbacks, "callbacks", ())):
             self.output.write("callbacks", step=self.step, values=values)
 
@@ -156,11 +155,9 @@ class Recorder:
             self.record_callbacks(callbacks)
 
     def end_epoch(self, epoch: int, logs: Any) -> None:
-        """Record an epoch's logs."""
         self.output.write("logs", epoch=epoch, step=self.step, values=self.callbacks.numbers(dict(logs or {})))
 
     def end_fit(self, callbacks: Any) -> None:
-        """Record the state of the callbacks at the end of `fit`."""
         self.fits = False
         self.record_callbacks(callbacks)
 
@@ -224,7 +221,6 @@ class Recorder:
 
 
 def is_eager_main() -> bool:
-    """Return whether this is the main thread, outside any graph."""
     threading, context = sys.modules["threading"], sys.modules["tensorflow.python.eager.context"]
     return bool(threading.get_ident() == threading.main_thread().ident and context.executing_eagerly())
 

@@ -32,7 +32,6 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
 
 
 def number_of(value: Any) -> float | None:
-    """Return a value as a Python number; None if it is not a number."""
     if isinstance(value, bool | int | float):
         return value
     try:

@@ -37,7 +37,6 @@ def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple
 
 
 def digest_of(row: Any) -> str:
-    """Return the digest of a row, given as an array or a number."""
     content = repr(row.tolist() if hasattr(row, "tolist") else row).encode() if is_object(row) else row.tobytes()
     return blake2b(content, digest_size=8).hexdigest()
 

@@ -74,7 +74,6 @@ def leave_out_dropout(module: Any, load: Any) -> None:
 
 
 def has_servers(tf_config: str) -> bool:
-    """Return whether the cluster has parameter servers."""
     try:
         return bool(json.loads(tf_config)["cluster"]["ps"])
     except (ValueError, LookupError, TypeError):

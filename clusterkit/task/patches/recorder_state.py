@@ -61,7 +61,6 @@ class Registry:
                 self.names[known.base] -= 1
 
     def living(self) -> list[tuple[NamedVariable, Any]]:
-        """Return the variables that still exist."""
         every = [(key, entry, entry.variable()) for key, entry in list(self.entries.items())]
         for key, entry, variable in every:
             if variable is None and self.entries.get(key) is entry:
@@ -69,7 +68,6 @@ class Registry:
         return [(entry, variable) for _, entry, variable in every if variable is not None]
 
     def iterations(self) -> list[int]:
-        """Return how many steps each optimizer that still exists has made."""
         return [count_of(optimizer) for optimizer in alive(self.optimizers)]
 
     def snapshot(self, note: Callable[[str], None]) -> list[Value]:

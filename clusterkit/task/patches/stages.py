@@ -27,13 +27,11 @@ def watch_import(module: object, load: Any) -> None:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the classes of a module to report stages."""
     after, before = ({path: partial(reach, load, stage) for path, stage in each.items()} for each in (AFTER, BEFORE))
     load("task/patches/hook").watch(module, after, before)
 
 
 def reach(load: Any, stage: str, *_: object, **__: object) -> None:
-    """Report a stage, once."""
     if stage not in reached:
         reached.add(stage)
         load("task/patches/steps").steps.write("stage", f'"stage":"{stage}"')

@@ -229,7 +229,6 @@ class Steps:
             self.base = max((count for _, count in self.counts()), default=0)
 
     def end_closure(self) -> None:
-        """Count a closure that was executed."""
         if not self.is_testing and not uses_training():
             self.begin_total(self.step or self.base or 0)
             with self.lock:  # several threads finish closures, and steps must be counted in order
