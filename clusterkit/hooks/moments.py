@@ -64,7 +64,7 @@ class Moments:
 
     def __init__(self, ledger: Ledger, paths: RunPaths) -> None:
         self._ledger, self._paths = ledger, paths
-        self._mending: list[Incident] = []  # the incidents that were unresolved at the previous event
+        self._mending: list[Incident] = []  # the restarts that had not ended at the previous event
         self._failures: dict[Key, Failure] = {}  # the failures that are not yet in a document
         self._roles: dict[Key, FailureRole] = {}  # the decided roles (cause or collateral) of `_failures`
 
@@ -83,7 +83,7 @@ class Moments:
         match event:
             case ev.RestartPlanned(tasks, cause, collateral) if cause is not None:
                 yield from self._failed(at, cause, [*event.same, *collateral], tasks)
-            case ev.RestartPlanned(tasks):  # a requested restart, which may preempt the decision about failures
+            case ev.RestartPlanned(tasks):  # a requested restart, which may precede the decision about failures
                 undecided = sorted((f for f in self._failures.values() if f.task in tasks), key=lambda one: one.at)
                 for first in undecided[:1]:
                     yield from self._failed(at, first, undecided[1:], tasks)
@@ -117,7 +117,7 @@ class Moments:
             )
 
     def _without_restart(self, at: float) -> Iterator[Document]:
-        """Yield a document for each cause that does not lead to a restart."""
+        """Yield a document for each failure that is a cause but does not lead to a restart."""
         for key in [key for key, role in self._roles.items() if role.kind is RoleKind.CAUSE]:
             followed = [of for of, role in self._roles.items() if (role.task, role.attempt) == key != of]
             yield from self._failed(at, self._failures[key], [self._failures[of] for of in followed])

@@ -27,7 +27,7 @@ def uid_of(connection: socket.socket) -> int | None:
         ends = set(table_entries(connection.getpeername(), connection.getsockname()))
         for _ in range(LOOKS):
             if (uid := owner_of(ends)) is not None:
-                connection.getpeername()  # fails if the connection is closed, when another may use the same ports
+                connection.getpeername()  # fails if the connection is closed; the uid may then be another's
                 return uid
     except (OSError, ValueError):
         pass

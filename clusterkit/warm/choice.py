@@ -1,4 +1,4 @@
-"""Chooses how a run starts: warm, with which fork server or from which warm server, or cold."""
+"""Chooses how a run's tasks start: from a fork server or a warm server with suitable imports, or cold."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
-    """Return the launch of the fork server that suits most tasks; if all tasks start cold, the reason, or None.
+    """Return the launch of the fork server that suits most tasks. If all tasks start cold, return a reason or None.
 
     A command is forked from a server that imports nothing. Such a fork is faster than a cold start, which needs a fresh
     interpreter to tie the command to the supervisor.
@@ -71,7 +71,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """Return the variables in the environment of a run's server that, like those of tasks, identify it as an orphan."""
+    """Return environment variables for a run's server by which it can be found, like tasks, if it is orphaned."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),
@@ -87,7 +87,7 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
 
 
 def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
-    """Whether a warm server could serve a run with this launch."""
+    """Return whether a warm server could serve a run with this launch."""
     return isinstance(launch, Launch) and launch.preload.tensorflow and launch.python == sys.executable
 
 

@@ -70,7 +70,10 @@ def own_attributes() -> dict[str, Any]:
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return the first difference from the client with this pid and these `own_attributes`, as a noun, or None."""
+    """Return the first difference from the client, such as "another cgroup namespace"; None if there is none.
+
+    `of_client` has the `own_attributes` that the client has sent.
+    """
     return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
 
 

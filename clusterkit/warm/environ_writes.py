@@ -20,7 +20,7 @@ class Write(NamedTuple):
 
 
 def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield `root` and the nodes below, each with True if certainly executed. `sure` is the flag of `root` itself."""
+    """Yield `root` and its descendants, each with True if it is certainly executed (for `root`, that is `sure`)."""
     yield root, sure
     always: list[ast.AST]
     maybe: list[ast.AST]

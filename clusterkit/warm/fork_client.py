@@ -24,7 +24,7 @@ from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
 PATIENCE = 5.0  # seconds; a server that takes longer for a fork is killed
-TRIES = 3  # after so many servers in a row that end without having forked a task, no further one is started
+TRIES = 3  # servers in a row that may end without having forked a task; after them, tasks start cold
 UP_WITHIN = 120.0  # seconds; the time limit for a server's imports
 KILLED_WITHIN = 1.0  # seconds; the time that a server has to end after SIGKILL
 Post = Callable[[Noted | Crashed], None]

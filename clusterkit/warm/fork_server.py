@@ -239,7 +239,7 @@ def become(
     is_command = request["how"] == "command"
     if not is_command:
         fresh.show_as(argv, env)
-    # The supervisor opens the gate once this process is its child and it knows the pid.
+    # The supervisor opens the gate once this process is its child and the pid is known.
     if not os.read(gate, 1):
         os._exit(1)  # the supervisor has abandoned this fork
     os.close(gate)

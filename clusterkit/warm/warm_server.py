@@ -225,8 +225,8 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import modules, then answer clients on the listening socket `descriptor`. Returns only in forks.
 
     The options are `tensorflow`, `preload`, `path` (an additional directory to import from, or None), `socket` (the
-    path of the socket), `idle` (seconds without a run after which the server exits, or None), `owner` (a pidfd; when
-    that process ends, the server exits; or None) and `clears` (True if the server then removes the socket's directory).
+    path of the socket), `idle` (seconds without a run after which the server exits, or None), `owner` (a pidfd of a
+    process whose end makes the server exit, or None) and `clears` (True if the server then removes its directory).
     """
     options = json.loads(options_json)
     if os.fork():

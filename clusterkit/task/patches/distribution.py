@@ -123,7 +123,7 @@ def trains_otherwise() -> bool:
 def has_uncalled_main() -> bool:
     """Return whether the program defines a function `main` and its file contains no other mention of that name."""
     try:
-        import ast  # TensorFlow has imported it
+        import ast  # already imported by TensorFlow
 
         with open(sys.modules["__main__"].__file__ or "", encoding="utf-8") as file:
             tree = ast.parse(file.read(LONGEST_PROGRAM))

@@ -36,7 +36,7 @@ def report_end(module: Any, load: Any) -> None:
 
 
 def end_without_workers(module: Any, load: object) -> None:
-    """At exit, skip the coordinator's messages to its workers. The docstring of `training.serve` gives the reason."""
+    """At exit, skip the coordinator's messages to its workers. training/server.py does the same, and says why."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
 
 

@@ -163,7 +163,7 @@ def _dense(tf: Any, grad: Any) -> Any:
 
 
 def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[Any], Any]]]:
-    """Return the parts of their gradients that the replicas add up, and functions that turn the sums into gradients.
+    """Return this replica's parts of the gradients, and functions that turn the sums over all replicas into gradients.
 
     TensorFlow adds up slices by concatenating the slices of all replicas. The result is the same as in one process,
     which has the slices of all rows, except in two cases: indices that do not depend on rows (positions), and lookups
@@ -197,7 +197,7 @@ def _slices(tf: Any, like: Any, values: Any) -> Any:
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:
-    """Return a gradient, or zeros in a replica without rows. Accumulated gradients also contain earlier rows."""
+    """Return a gradient, or zeros in a replica without rows, unless gradients accumulate and so have earlier rows."""
     if step.accumulates:
         return grad
     return _times(tf, grad, step.rows > 0)

@@ -111,7 +111,7 @@ def predict_own_rows(trainer: Any, load: Any) -> None:
 
 
 def predict_once(trainer: Any, load: Any) -> None:
-    """Patch `predict_on_batch`, which returns the rows once per worker because each worker has the whole batch."""
+    """Patch `predict_on_batch` to return each row only once, although every worker computes the whole batch."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, predict = load("task/patches/keras_fit"), model.predict_on_batch
 

@@ -80,7 +80,7 @@ class Step:
         return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
 
     def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
-        """Return whether `value` depends on a tensor with `on(tensor)`; do not search behind tensors with `ends`."""
+        """Return whether `value` depends on a tensor with `on(tensor)`; tensors with `ends(tensor)` stop the search."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()
@@ -181,7 +181,7 @@ def _replica(tf: Any) -> int:
 
 @contextmanager
 def computing(step: Step) -> Iterator[None]:
-    """Set the step of this thread's replica."""
+    """Within the context, `current` returns this step to code of this thread's replica."""
     replica = _replica(step.tf)
     _steps[replica] = step
     try:
@@ -191,7 +191,7 @@ def computing(step: Step) -> Iterator[None]:
 
 
 def begin(tf: Any, rows: Any) -> Step:
-    """Return the step of a replica with so many rows, which exchanges the number with the other replicas."""
+    """Exchange the numbers of rows between the replicas, and return the step of this replica, which has `rows`."""
     replica = tf.distribute.get_replica_context()
     place = replica.replica_id_in_sync_group
     own = tf.one_hot(place, replica.num_replicas_in_sync, dtype=tf.int32) * rows

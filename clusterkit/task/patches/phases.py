@@ -34,7 +34,7 @@ class Save:
 
 
 class ThreadState(_thread._local):
-    """The phases that a thread is in. "Functions" are the known functions that save, read and so on."""
+    """The phases of a thread. "Functions" are those of TensorFlow and Keras that are known to save, read and so on."""
 
     is_reporting = False
     save: Save | None = None  # the last save outside of functions, until it is complete
@@ -46,7 +46,7 @@ class ThreadState(_thread._local):
 
 
 class Phases:
-    """Counts and reports the phases of this process. "Functions" are known functions that save, read and so on."""
+    """Counts and reports the phases of this process. ("Functions" has the same meaning as in ThreadState.)"""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -109,7 +109,7 @@ class Phases:
             self.reach("evaluating")
 
     def enter(self, kind: str) -> None:
-        """Record that a function of this kind (a phase) begins."""
+        """Record that a function begins; `kind` is its phase."""
         state = self.state
         state.depth[kind] = state.depth.get(kind, 0) + 1
         if state.depth[kind] == 1 and kind in AT_ENTRY:
@@ -120,7 +120,7 @@ class Phases:
             state.save = None
 
     def leave(self, kind: str, has_returned: bool) -> None:
-        """Record that a function of this kind ends; report "saved" if it was a save that has returned."""
+        """Record that a function ends; report "saved" if the function has saved a file and returned normally."""
         state = self.state
         state.depth[kind] -= 1
         if not state.depth[kind]:

@@ -18,7 +18,7 @@ from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
 HOLD = 1.5  # seconds; a held task pauses so long after a step, unless the exam's signal ends the task earlier
-TRIES = 20  # calls before which all variables are read, in case that the call turns out to be the first step
+TRIES = 20  # calls before which all variables are read, in case the call turns out to be the first step
 
 
 class Recorder:
@@ -104,7 +104,7 @@ class Recorder:
             time.sleep(HOLD)
 
     def begin(self) -> None:
-        """At the first step, make `end` the first exit handler, since TensorFlow's own handlers tear it down."""
+        """At the first step, make `end` the first exit handler: TensorFlow shuts down in exit handlers of its own."""
         self.has_begun = True
         self.keep()
         atexit.unregister(self.end)
@@ -144,7 +144,7 @@ class Recorder:
     def end_batch(self, callbacks: Any, batch: int) -> None:
         """Record a step of `fit`, or several steps with `steps_per_execution`.
 
-        The optimizer's count is used, if it has one, since a batch may have been skipped; otherwise the batches.
+        The optimizer's count decides, since a batch may have been skipped; without a count, each batch is a step.
         """
         made, self.batch = max(batch - self.batch, 1), batch
         if self.coordinates:

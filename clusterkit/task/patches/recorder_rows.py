@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 here = _local()  # `here.computes` is True once this thread's step has computed gradients
-decorated: dict[int, Any] = {}  # from its id to each `tf.function` that was passed to `Strategy.run`
+decorated: dict[int, Any] = {}  # each `tf.function` that was passed to `Strategy.run`, by its id
 pending: list[list[str]] = []  # the digests of each replica's step since the last step was counted
 
 

@@ -1,8 +1,8 @@
 """Seeds all random generators in a recorded task, so that two runs of a program compute the same results.
 
 Loaded by path: standard library only. Each library is seeded when it is imported; the program's own seeds are set later
-and take precedence. All tasks have the same seed, as the replicas of a single process have. Numbers that TensorFlow
-and Keras draw during their import are undone, since a fork of a process that has imported them draws no such numbers.
+and take precedence. All tasks have the same seed, as the replicas of a single process have. After the imports of
+TensorFlow and Keras, which draw random numbers, the generators' states are restored: forks do not repeat the imports.
 """
 
 from __future__ import annotations

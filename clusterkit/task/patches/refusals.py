@@ -83,7 +83,7 @@ def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
 
 
 def refuse_coordination(module: Any, load: Any) -> None:
-    """Patch the classes that only the chief may create to exit the program when it creates an object."""
+    """Patch the strategy and the coordinator, which only the chief may create, to exit the program."""
     for name in ("ParameterServerStrategyV2", "ClusterCoordinator"):
 
         def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:

@@ -3,8 +3,8 @@
 Loaded by path: standard library only, and no module that entry.py has not imported. The reports are those of
 `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
 and closures are counted in Python, and for other loops a thread reads the `iterations` of optimizers. With a
-coordinator, the thread does not read them, since they are on a parameter server, which can hang. While `fit` counts
-batches, the thread does not read them either, since optimizers are ahead of callbacks.
+coordinator, these are read only once, before its first closure, since they are on a parameter server, which can hang.
+While `fit` counts batches, the thread does not read them, since optimizers are ahead of callbacks.
 """
 
 from __future__ import annotations
