@@ -69,7 +69,6 @@ class Moments:
         self._roles: dict[Key, FailureRole] = {}  # the decided roles (cause or collateral) of `_failures`
 
     def take(self, at: float, event: ev.Event) -> list[Document]:
-        """Process an event; return the documents that result from it."""
         mended = [one for one in self._mending if one.ended is not None]
         self._mending = self._ledger.incidents.mending()
         match event:

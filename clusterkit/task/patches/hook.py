@@ -251,7 +251,6 @@ class Loader:
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute the module with the other loader, then apply the patches."""
         module.__loader__ = self.plain
         if module.__spec__ is not None:
             module.__spec__.loader = self.plain

@@ -174,7 +174,6 @@ class Recorder:
         self.coordinates = True
 
     def join(self) -> None:
-        """Record the variables after a coordinator's `join`."""
         self.step = max([0, *self.registry.iterations()]) or self.step
         before, self.joined = self.joined, self.step
         if not self.has_begun:
