@@ -32,7 +32,8 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
     """
     if not (directory / AUTO).exists() or not _serves_itself() or (leader := _session_leader(process)) is None:
         return None
-    place = SharedServer(directory, launch, "\n".join([launch.preload.path or "", *_session()]))
+    path = launch.preload.path if launch.preload.modules else None
+    place = SharedServer(directory, launch, path, _session())
     try:
         for path, server in all_servers(directory):
             if path != place.socket and server.get("kept") and not server["runs"]:

@@ -44,17 +44,18 @@ def warm_dir() -> Path:
 class SharedServer:
     """A warm server for an interpreter, an environment and imports. It may not be running yet.
 
-    `own` is an additional directory to import from, or any text that distinguishes this server from others.
+    `path` is an additional directory to import from; `login` are attributes of the only login that the server serves.
     """
 
-    def __init__(self, directory: Path, launch: Launch, own: str | None = None) -> None:
+    def __init__(self, directory: Path, launch: Launch, path: str | None = None, login: Sequence[str] = ()) -> None:
         counts = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
-        counts += [] if own is None else [own]
+        counts += [] if path is None else [path]
+        counts += login
         self.key = hashlib.blake2b(json.dumps(counts).encode(), digest_size=8).hexdigest()
         self.socket = directory / f"{self.key}.sock"
         self.log = directory / f"{self.key}.log"
         self._launch = launch
-        self._own = own
+        self._path = path
 
     def start(self, idle: float | None, owner: int | None = None, clears: bool = False) -> dict[str, Any]:
         """Start the server, unless it runs already, and wait for its imports; return its status.
@@ -106,7 +107,7 @@ class SharedServer:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
             listener.listen(128)
-            imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._own}
+            imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._path}
             options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner, "clears": clears}
             kept = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
