@@ -32,8 +32,8 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
     """
     if not (directory / AUTO).exists() or not _serves_itself() or (leader := _session_leader(process)) is None:
         return None
-    path = launch.preload.path if launch.preload.modules else None
-    place = SharedServer(directory, launch, path, _session())
+    program = launch.preload.path if launch.preload.modules else None  # the directory of the program
+    place = SharedServer(directory, launch, program, _session())
     try:
         for path, server in all_servers(directory):
             if path != place.socket and server.get("kept") and not server["runs"]:
