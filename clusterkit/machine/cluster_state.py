@@ -26,7 +26,7 @@ BY_HAND = 0  # the reason for pausing a task on request; other reasons are the n
 
 @dataclass(slots=True)
 class TaskRecord:
-    """The state of a task. Every field but the number of the attempt is about the current attempt."""
+    """The state of a task. A new attempt resets all fields except the number of the attempt."""
 
     task: Task
     state: TaskState = TaskState.WAITING
@@ -105,7 +105,7 @@ class ClusterState:
         self.metrics = dict(before.metrics)  # the newest metrics of each task
         self.problem = ""  # why the current files of the program can't run; empty if they can
         self.waiting = False  # True while the failed job waits for a change of its program: all tasks are ended
-        self.known: tuple[Task, ...] = ()  # workers that were given up before the leader started
+        self.known: tuple[Task, ...] = ()  # given-up workers, as of the start of the leader
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:

@@ -95,7 +95,7 @@ class Paces:
         self.steps.clear()
 
     def phase_changed(self) -> None:
-        """Note that a task began or ended a phase without steps. Measurements during a brief phase count."""
+        """Note that a task began or ended a phase without steps. Measurements of a brief phase are used."""
         if self._is_in_phase():
             self.away_since = self.state.now if self.away_since is None else self.away_since
         elif self.away_since is not None:

@@ -145,7 +145,7 @@ def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox
 def _start_companions(
     job: JobSpec, directory: RunDirectory, inbox: Inbox, say: Callable[[str], None] | None, stack: ExitStack
 ) -> None:
-    """Start the companions that the job requests; the stack stops them. `say` shows a line to the user alone.
+    """Start the companions that the job requests; `stack` stops them. `say` prints a line on the terminal only.
 
     Each companion is imported only if it is needed.
     """

@@ -69,7 +69,8 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
         refuse_unparsable(job)
     if resume is not None:
         info = resume.info()
-        seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)  # orders unseeded data
+        # The seed shuffles data for which the program sets none.
+        seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
         warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]

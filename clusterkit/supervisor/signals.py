@@ -1,4 +1,4 @@
-"""Signals to the supervisor: which signals announce the end of the allocation, and how the next one is requested."""
+"""Signals to the supervisor: which of them announce the end of the allocation, and how a new one is requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions of the machine in a run, for the journal and its readers."""
+"""Events that record the decisions of the state machine, for the journal and its readers."""
 
 from __future__ import annotations
 

@@ -140,8 +140,8 @@ class StartMode(enum.StrEnum):
 class TfConfig(enum.StrEnum):
     """Which TF_CONFIG a task uses."""
 
-    PROGRAM = "program"  # the program's own if it sets one, as many tutorials do
-    OURS = "ours"  # clusterkit's, whatever the program sets
+    PROGRAM = "program"  # the TF_CONFIG that the program sets, as many tutorials do; clusterkit's if it sets none
+    OURS = "ours"  # always clusterkit's TF_CONFIG, even if the program sets its own
 
 
 class Convention(enum.StrEnum):

@@ -31,7 +31,7 @@ def signal_name(number: int) -> str:
 
 
 class Asked(enum.StrEnum):
-    """The reason for which the machine ended an attempt."""
+    """Why clusterkit itself ended an attempt."""
 
     TEARDOWN = "ended by the teardown"
     SUCCESS = "ended after the job's success"

@@ -127,7 +127,7 @@ class AgentsBackend:
 
     def said(self, connection: Connection, said: ms.FromAgent) -> None:
         if (host := self._hosts.of(connection)) is None:
-            return  # the host was lost before
+            return  # the host is already recorded as lost
         match said:
             case ms.Opened():
                 self._opened(host, said)

@@ -157,7 +157,7 @@ class Restarts:
         self._looking = False
 
     def do(self, order: Order) -> None:
-        """Carry out an order. Attempts after the first start only after a check."""
+        """Carry out an order. A restart is carried out once the host has been checked."""
         match order:
             case Spawn(task, attempt) if attempt > 1:
                 self._held[task] = order

@@ -217,7 +217,7 @@ class Aggregation:
         self._settle()
 
     def cut(self) -> None:
-        """Post inspections without hosts that are cut off. Injections wait: such hosts inject after they reconnect."""
+        """Post the pending inspections without results of hosts that are cut off. Injections wait for such hosts."""
         self._settle()
 
     def lost(self, host: Host) -> None:

@@ -126,7 +126,7 @@ def joined(reports: list[str]) -> str | None:
 
 
 class IncomingMessages:
-    """The AgentEvents of the listener. They call the backend in the loop's thread."""
+    """Implements AgentEvents for the listener: passes each call to the backend, in the loop's thread."""
 
     def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: Collected, to: AgentsBackend) -> None:
         self._tasks = frozenset(job.tasks)

@@ -71,7 +71,7 @@ class AgentEvents(Protocol):
 
 
 class Peer:
-    """A Connection that outlives its links. Methods that Connection does not have are for the poller's thread only."""
+    """A Connection that survives a change of its link. Only the poller's thread calls the methods added here."""
 
     def __init__(
         self,

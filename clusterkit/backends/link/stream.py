@@ -53,9 +53,9 @@ class Stream:
         self._owed = 0  # received bytes that are not acknowledged yet
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
-        """Add a message. To keep the backlog short, a new part of a growing file joins the file's waiting message.
+        """Add a message. If an earlier part of the same growing file is still unsent, extend that message instead.
 
-        While few messages wait, only the last message is extended, to preserve the order of output in several files.
+        While the backlog is short, only the newest message is extended, so that output of several files stays in order.
         """
         if isinstance(body, FileRange) and body.grows and self._joins(body):
             return

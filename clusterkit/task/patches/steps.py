@@ -1,10 +1,10 @@
 """Reports the steps of a program that reports none itself: of Keras's `fit`, a coordinator's closures, or other loops.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. The reports are those of
-`clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
-and closures are counted in Python, and for other loops a thread reads the `iterations` of optimizers. With a
-coordinator, these are read only once, before its first closure, since they are on a parameter server, which can hang.
-While `fit` counts batches, the thread does not read them, since optimizers are ahead of callbacks.
+Loaded by path: may import only modules of the standard library that entry.py has already imported. The reports are
+those of `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches
+of `fit` and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A
+coordinator's `iterations` are on a parameter server, where a read can hang: they are read once, before its first
+closure. While `fit` counts batches they are not read, because they grow before the callback of a batch runs.
 """
 
 from __future__ import annotations
