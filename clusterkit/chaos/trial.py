@@ -18,7 +18,7 @@ from clusterkit.chaos.invariants import DEFAULT, Measure, violations
 from clusterkit.chaos.model import Baseline, Outcome, Trial, fault_outcomes
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
-from clusterkit.job.options import Gathered, JobOptions, Options, env_flags, job_flags
+from clusterkit.job.options import GivenOptions, JobOptions, Options, env_flags, job_flags
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
@@ -55,7 +55,7 @@ class JobTemplate:
     job: JobSpec
     options: JobOptions
 
-    def gathered(self) -> Gathered:
+    def gathered(self) -> GivenOptions:
         """Return the options in the form that `Supervisor` takes."""
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)

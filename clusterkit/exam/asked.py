@@ -14,14 +14,14 @@ from clusterkit.chaos.trial import Trials
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Report
 from clusterkit.exam.survival import QUICK
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
 BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no more cells are examined
 
 
 def examiner_of(
-    options: Gathered,
+    options: GivenOptions,
     quick: bool = False,
     budget: float | None = None,
     cells: Sequence[str] = (),

@@ -133,7 +133,7 @@ OPTIONS = _entries(Options)
 TASK_OPTIONS = _entries(TaskOptions)
 
 
-class Gathered(NamedTuple):
+class GivenOptions(NamedTuple):
     """The valid options, the problems and names (`wrong`) of invalid options, and notes for the user."""
 
     options: JobOptions
@@ -142,7 +142,7 @@ class Gathered(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def merged(below: Gathered, above: Gathered) -> Gathered:
+def merged(below: GivenOptions, above: GivenOptions) -> GivenOptions:
     """Merge two sets of options. `above` takes precedence; environments are merged by variable.
 
     A program in `above` does not get the arguments of `below`. A value in `above` replaces an invalid value in `below`,
@@ -154,7 +154,7 @@ def merged(below: Gathered, above: Gathered) -> Gathered:
     if env := {**below.options.get("env", {}), **over.get("env", {})}:
         options["env"] = env
     wrong = above.wrong | (below.wrong - over.keys())
-    return Gathered(options, [*above.problems, *below.problems], wrong)
+    return GivenOptions(options, [*above.problems, *below.problems], wrong)
 
 
 def job_flags(options: JobOptions) -> list[str]:

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.machine.census import Census
 from clusterkit.machine.timers import Holds, Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
@@ -82,7 +82,7 @@ class TaskRecord:
 class ClusterState:
     """The mutable state and the methods that change it, without any decisions."""
 
-    def __init__(self, job: JobSpec, seed: int, before: Before) -> None:
+    def __init__(self, job: JobSpec, seed: int, before: RunHistory) -> None:
         self.job = job
         self.seed = seed
         self.before = before

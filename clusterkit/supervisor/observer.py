@@ -13,7 +13,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.lost import keep_crash
 from clusterkit.supervisor.prepare import PendingRun
-from clusterkit.supervisor.takeover import Past
+from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level, is_bad, sentence
@@ -32,7 +32,7 @@ class Observer:
     The earlier events enter the ledger, but are not written or shown again.
     """
 
-    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: Past) -> None:
+    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: PastRun) -> None:
         self._job, self._level = run.prepared.job, run.display.level
         self.directory, self._inbox, self._console = directory, inbox, console
         self._storage_has_failed = False

@@ -49,7 +49,7 @@ def end_with(code: int, heeded: Sequence[signal.Signals] = ENDING) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class SignalMeaning:
+class SignalInterpreter:
     """Queries the engine, in a thread, whether a signal announces the end of the allocation, and posts the answer."""
 
     allocation: Allocation | None

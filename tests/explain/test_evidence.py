@@ -12,7 +12,7 @@ from clusterkit.backends.local.hang_inspector import InspectedAttempt, report_of
 from clusterkit.explain.evidence import evidence_of, has_own_error, stuck_tasks
 from clusterkit.explain.row import StuckTask
 from clusterkit.store.directory import RunDirectory
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.words.account import Startup, TaskStart
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, FailureRole, RoleKind, RunResult, RunState
@@ -26,7 +26,7 @@ ERROR = ["Traceback (most recent call last):", '  File "train.py", line 3, in <m
 
 def looked_at(task: Task, listens: frozenset[int], listening: bool, doing: str) -> InspectedAttempt:
     """A task as an inspection finds it."""
-    child = Child(1, -1, "", 0)
+    child = AttemptChild(1, -1, "", 0)
     return InspectedAttempt(task, 1, child, Vitals(1, listening, "S", doing), PLACES[task], listens=listens)
 
 

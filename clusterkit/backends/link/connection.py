@@ -70,7 +70,7 @@ class AgentEvents(Protocol):
         """Called when the session timed out, was closed by either side, or was refused; `why` is a sentence."""
 
 
-class Peer:
+class SessionConnection:
     """A Connection that survives a change of its link. Only the poller's thread calls the methods added here."""
 
     def __init__(

@@ -37,7 +37,7 @@ class StackFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class ThreadActivity:
     """A thread's activity, as a clause whose subject is the task. `own`: the thread does not wait for another task."""
 
     text: str
@@ -113,7 +113,7 @@ def main_thread(dump: str) -> tuple[StackFrame, ...]:
     return (whole or current or [found[-1][1]])[-1]
 
 
-def doing(frames: Sequence[StackFrame], source: str = "") -> Doing | None:
+def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | None:
     """Describe what a thread does or waits for; None without frames. `source` is the innermost frame's line of code."""
     if not frames:
         return None
@@ -121,17 +121,17 @@ def doing(frames: Sequence[StackFrame], source: str = "") -> Doing | None:
     inner = frames[: len(frames) if place is None else place]
     for files, functions, text, own in _TENSORFLOW:
         if any(_is(frame, files, functions) for frame in inner):
-            return Doing(text, own)
+            return ThreadActivity(text, own)
     at = f"at {frames[0 if place is None else place]}"
     for files, functions, text in _PYTHON:
         if any(_is(frame, files, functions) for frame in inner):
-            return Doing(f"{text} {at}", own=True)
+            return ThreadActivity(f"{text} {at}", own=True)
     for pattern, text in _SOURCE if not inner else ():
         if re.search(pattern, source.strip()):
-            return Doing(f"{text} {at}", own=True)
+            return ThreadActivity(f"{text} {at}", own=True)
     if any(_is(frame, "polymorphic_function/tracing_compilation.py", "trace_function") for frame in frames):
-        return Doing(f"traces a tf.function {at}", own=True)
-    return Doing(f"is {at}", own=True)
+        return ThreadActivity(f"traces a tf.function {at}", own=True)
+    return ThreadActivity(f"is {at}", own=True)
 
 
 def _frames(text: str) -> tuple[StackFrame, ...]:

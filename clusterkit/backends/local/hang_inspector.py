@@ -18,7 +18,7 @@ from clusterkit.machine.stalls import halted
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.system.procfs import Meter, TcpConnection, established
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
@@ -37,7 +37,7 @@ class InspectedAttempt:
 
     task: Task
     attempt: int
-    child: Child
+    child: AttemptChild
     vitals: Vitals
     endpoint: str | None = None
     dump: Dump | None = None
