@@ -129,7 +129,7 @@ ROWS: tuple[Row, ...] = (
         "experimental-arguments",
         "TypeError: Trainer.compile() got an unexpected keyword argument 'experimental_run_tf_function'",
         r"TypeError: \w+\.(?P<method>compile|apply_gradients|minimize)\(\) got an unexpected keyword argument "
-        r"'(?P<argument>experimental_\w+)'",
+        r"'(?P<argument>experimental_\w+|skip_gradients_aggregation)'",
         "{method} of Keras 3 has no argument {argument}: that was one of Keras 2, as examples for Horovod use it.",
         "Leave the argument out, or run the job with --keras 2.",
         example=_TWO,

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from clusterkit.explain import addresses, checkpoints, data, environment, keras, loops, migration, servers
+from clusterkit.explain import addresses, checkpoints, data, environment, keras, loops, migration, replicas, servers
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, Row, TaskEvidence
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 
-_ROOMS = (addresses, servers, keras, migration, data, checkpoints, environment, loops)
+_ROOMS = (addresses, servers, keras, migration, data, checkpoints, environment, loops, replicas)
 ROWS: dict[str, Row] = {row.id: row for room in _ROOMS for row in room.ROWS}
 _PARTS = (Path(__file__).parent / "recorded.txt").read_text().split("=== ")[1:]
 RECORDED = {id_: text for id_, _, text in (part.partition("\n") for part in _PARTS)}
