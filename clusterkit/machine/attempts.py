@@ -58,6 +58,8 @@ class Attempts:
                 self.watch.phase_changed(record, event)
             case ev.PhaseReached():
                 self.faults.phase_reached(event)
+            case ev.StepsUnreported():
+                self.watch.steps_unreported(record)
             case ev.ProgramEnds():
                 self.exits.program_ends(record, event)
             case ev.InDebugger() | ev.EditorAwaited(waits=True):

@@ -15,7 +15,7 @@ from clusterkit.words.reports import MOST_METRICS, Stage
 Report = (
     ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
     | ev.Profiled | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger
-    | ev.EditorAwaited | ev.PhaseReached
+    | ev.EditorAwaited | ev.PhaseReached | ev.StepsUnreported
 )  # fmt: skip
 LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
 MOST = 1 << 63  # steps, attempts and requests are below it
@@ -62,6 +62,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return ev.SigtermHandled(task, attempt, message["handled"] is True)
     if kind == "workers":
         return ev.StepsTimed(task, attempt, _workers(message["workers"]))
+    if kind == "unreported":
+        return ev.StepsUnreported(task, attempt, _count(message["seconds"]))
     if kind == "strategy":
         distributed, training = message["distributed"] is True, Training(message["training"])
         return ev.TrainsWith(

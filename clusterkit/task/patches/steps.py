@@ -58,6 +58,7 @@ class Steps:
         self.steps_per_closure = 1  # more with `steps_per_execution`
         self.is_testing = False  # `evaluate` or `predict` is running, whose closures are not steps
         self.metrics: Metrics | None = None  # which are reported with the steps
+        self.unreported: Any = None  # notices a program that reports no step of its own
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit
         self.thread_lives = _thread.allocate_lock()  # held by the thread
@@ -128,6 +129,8 @@ class Steps:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
+                if self.unreported is not None and uses_training():
+                    self.unreported.look()
                 if self.metrics is not None:
                     self.metrics.send()
                 self.send_step()
@@ -230,7 +233,9 @@ class Steps:
 
     def end_closure(self) -> None:
         """Count a closure that was executed."""
-        if not self.is_testing and not uses_training():
+        if uses_training() and self.unreported is not None:
+            self.unreported.closures += not self.is_testing
+        elif not self.is_testing and not uses_training():
             self.begin_total(self.step or self.base or 0)
             with self.lock:  # several threads finish closures; the newest step is the highest
                 self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
@@ -245,11 +250,7 @@ steps = Steps()
 
 
 def uses_training() -> bool:
-    """Whether the program has imported `clusterkit.training`.
-
-    Its own loops then report their steps, in their own count: the step of an optimizer that was just restored, or the
-    number of closures since the restart, may differ from that.
-    """
+    """Whether the program has imported `clusterkit.training`; its own loops then report their steps, as they count."""
     return "clusterkit.training" in sys.modules
 
 
@@ -279,6 +280,7 @@ def watch(module: Any, load: Any) -> None:
         after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
     before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
     load("task/patches/hook").watch(module, after, before)
+    steps.unreported = steps.unreported or load("task/patches/unreported").Unreported(steps)
     load("task/patches/metrics").watch(module, load)  # afterwards, since they are reported with the steps
 
 
