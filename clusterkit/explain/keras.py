@@ -49,7 +49,12 @@ ROWS: tuple[Row, ...] = (
         r"ValueError: Please use `tf\.keras\.losses\.Reduction\.SUM` or",
         "Outside fit, Keras 2 cannot average a loss over all replicas.",
         "Use reduction='none', and divide the sum by the global batch size: tf.nn.compute_average_loss does both.",
-        reported=("OpenNMT/OpenNMT-tf#526", "deepfakes/faceswap#1224", "tensorflow/tensorflow#31317"),
+        reported=(
+            "OpenNMT/OpenNMT-tf#526",
+            "deepfakes/faceswap#1224",
+            "tensorflow/tensorflow#31317",
+            "tensorflow/tensorflow#58938",
+        ),
         example=(*_TWO, "--keras", "2"),
     ),
     Row(

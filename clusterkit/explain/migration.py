@@ -218,4 +218,13 @@ ROWS: tuple[Row, ...] = (
         "Leave it out; save_freq='epoch', or a number of batches, replaces the period of ModelCheckpoint.",
         example=_ONE,
     ),
+    Row(
+        "private-callbacks",
+        "AttributeError: 'CallbackList' object has no attribute '_call_begin_hook'",
+        r"AttributeError: 'CallbackList' object has no attribute '(?P<name>_\w+)'",
+        "{line} uses {name}, an inner part of another version of Keras.",
+        "Call the public methods: callbacks.on_train_begin(), callbacks.on_epoch_end(epoch, logs) and so on.",
+        reported=("tensorflow/tensorflow#40374",),
+        example=_TWO,
+    ),
 )

@@ -1,16 +1,24 @@
-"""Rows about what all workers share: files, directories and GPUs."""
+"""Rows about what all workers share: files, directories, memory and GPUs."""
 
 from __future__ import annotations
 
 from clusterkit.explain.frames import in_one_worker
-from clusterkit.explain.row import Row, of_shape
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words, of_shape
 from clusterkit.words.model import Shape
 
 _TWO = ("--workers", "2")
 _TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # of a single process it is not true
+SIGBUS = 7
 REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
 REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
 EXISTS = r"^(?:FileExistsError: \[Errno 17\]|OSError: \[Errno 39\] Directory not empty)"
+
+
+def _bus_error(evidence: Evidence) -> Words | None:
+    """The first task was killed by SIGBUS, and clusterkit did not end it."""
+    exit_ = evidence.first.exit
+    return HOLDS if exit_ is not None and exit_.signal == SIGBUS and exit_.asked is None else None
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -46,6 +54,7 @@ ROWS: tuple[Row, ...] = (
         "Let only the chief save there, and each other worker to a directory of its own, which it deletes: "
         "clusterkit.training.Checkpointer and clusterkit.training.export(model) do.",
         _TASKS,
+        ("ray-project/ray#27938",),
         example=_TWO,
     ),
     Row(
@@ -91,5 +100,18 @@ ROWS: tuple[Row, ...] = (
         _TASKS,
         example=_TWO,
         over=("peer-gone",),
+    ),
+    Row(
+        "bus-error",
+        "killed by SIGBUS (Bus error, exit code 135)",
+        "",
+        "{task} was killed by SIGBUS: behind memory that it shares or has mapped from a file, there is nothing. "
+        "/dev/shm or the disk is full, or another process has cut off the file.",
+        "Look at df -h /dev/shm and at the disk. NCCL and multiprocessing use /dev/shm, which has 64 MB in a "
+        "container: docker run --shm-size=2g.",
+        when=_bus_error,
+        reported=("keras-team/keras#17397",),
+        example=("--workers", "1"),
+        facts_only=True,
     ),
 )

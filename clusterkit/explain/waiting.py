@@ -63,7 +63,7 @@ ROWS: tuple[Row, ...] = (
         "it.",
         "Let every worker make the strategy and train; leave out conditions on the task before it, and sys.exit().",
         _left,
-        example=_TWO,
+        example=(*_TWO, "--startup-timeout", "15s"),
         facts_only=True,
         over=("leaves-early",),
     ),
