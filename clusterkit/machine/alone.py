@@ -8,7 +8,7 @@ from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.distribution import SPANS_TASKS, Training, Undistributed, WhyAlone
-from clusterkit.words.events import Look, TrainAlone
+from clusterkit.words.events import Look, TrainAlone, TrainsWith
 from clusterkit.words.job import Convention, RestartScope
 from clusterkit.words.model import Shape, TaskType
 
@@ -28,8 +28,13 @@ class Alone:
     found: Undistributed | None = None
     asked: bool = False  # whether an inspection was requested and is not answered yet
 
+    def trains_with(self, record: TaskRecord, event: TrainsWith) -> None:
+        """A task has reported how it trains."""
+        record.trains_with = event
+        self.watch(record)
+
     def watch(self, record: TaskRecord) -> None:
-        """A task has reported its first step, or how it trains."""
+        """It is known that a task trains, or how."""
         if not self.told and _trains(record) and _why(record) and self._concerns():
             timers = self.state.timers
             if not timers.is_set(Timer.ALONE) and not self.asked:

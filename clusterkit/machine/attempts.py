@@ -71,8 +71,7 @@ class Attempts:
             case ev.StepsTimed():
                 self.watch.paces.timed(event)
             case ev.TrainsWith():
-                record.trains_with = event
-                self.alone.watch(record)
+                self.alone.trains_with(record, event)
             case ev.SigtermHandled():
                 record.sigterm_handled = event.handled
             case _:
