@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from clusterkit.explain.row import Evidence, Row, Words
 from clusterkit.text.spelling import listed
+from clusterkit.words.model import Shape
 from clusterkit.words.outcome import Asked, RunState
 
 
 def _ended_with_the_chief(evidence: Evidence) -> Words | None:
     """Workers still ran some time after the chief had finished, and were ended then."""
     late = [task.name for task in evidence.tasks if task.exit is not None and task.exit.asked is Asked.SUCCESS]
-    if evidence.state is not RunState.SUCCEEDED or not late:
+    is_gang = (
+        evidence.job is not None and evidence.job.shape is Shape.MULTI_WORKER
+    )  # servers never finish by themselves
+    if evidence.state is not RunState.SUCCEEDED or not late or not is_gang:
         return None
     return {"late": listed(late)}
 

@@ -247,6 +247,15 @@ class SigtermHandled(Tagged):
 
 
 @dataclass(frozen=True, slots=True)
+class StepsUnreported(Tagged):
+    """The program imports clusterkit.training, and has trained for these seconds without a report of a step."""
+
+    task: Task
+    attempt: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class StepTimes:
     """How many steps a worker has finished, and how many seconds they took together."""
 
