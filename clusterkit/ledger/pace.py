@@ -20,6 +20,7 @@ class Pace:
     stall: tuple[float, ev.Stalled] | None = None  # since when
     failure: Failure | None = None  # the cause of what is being repaired
     failed: float | None = None  # when that was
+    restart: ev.RestartPlanned | None = None  # the newest one
     paused: dict[Task, float] = field(default_factory=dict)
     _steps: int = 0  # since the last pause began
 
@@ -48,7 +49,7 @@ class Pace:
             case ev.Failed():
                 self.failure, self.failed = (self.failure, self.failed) if self.failure else (event.failure, now)
             case ev.RestartPlanned():
-                self.failure, self.stall = event.cause or self.failure, None
+                self.failure, self.stall, self.restart = event.cause or self.failure, None, event
                 self.failed = now if self.failed is None else self.failed
             case ev.Continued():
                 self.paused.clear()

@@ -30,6 +30,9 @@ class Run:
     state: str = ""  # of the result: succeeded, failed, interrupted, lost …; empty while it runs
     now: str = ""  # a live run's situation in a word: starting, training, stalled, paused, recovering …
     text: str = ""  # the same as a sentence, or the final one
+    why: str = ""
+    todo: str = ""  # what to do about it
+    commands: tuple[str, ...] = ()  # for that, as they can be typed
     error: tuple[str, ...] = ()  # what the task printed that failed
     wall: float = 0.0  # when it began
     ended: float | None = None

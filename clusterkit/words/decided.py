@@ -207,7 +207,7 @@ class Stalled(Tagged):
     """No task has reported a step for `seconds`, and inspecting the tasks found no excuse.
 
     `text` is for people, `task` is the one to blame, `vitals` are those of each live task, `report` is the full
-    report's path.
+    report's path, `verdict` a clause about what holds the tasks up.
     """
 
     text: str
@@ -215,6 +215,7 @@ class Stalled(Tagged):
     seconds: float
     vitals: Mapping[Task, Vitals]
     report: str | None = None
+    verdict: str = ""
 
 
 class Slowness(enum.StrEnum):

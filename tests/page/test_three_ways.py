@@ -148,7 +148,7 @@ RUNS: dict[Callable[[], Told], tuple[bool, str, tuple[str, ...]]] = {
     training: (True, "training", ("Step 35", "steps/s")),
     measured: (True, "training", ("Step 35", "steps/s, loss 0.5, accuracy 0.9, auc not a number.")),
     quiet: (True, "training", ("Step 35; no step for 11 s",)),
-    stalled: (True, "stalled", ("No step for 1 min 2 s", "at step 30", "worker:1 hangs in the kernel")),
+    stalled: (True, "stalled", ("No step for 1 min 2 s", "at step 30", "worker:1 is stuck")),
     paused: (True, "paused", ("worker:1 is paused for 2.0 s", "at step 30", "training waits")),
     paused_aside: (True, "training", ("Step 48", "worker:1 is paused or restarting; training continues")),
     recovering: (True, "recovering", (ERROR, "worker:0 and worker:1 restart (attempt 2)", "no new step for")),
@@ -158,6 +158,24 @@ RUNS: dict[Callable[[], Told], tuple[bool, str, tuple[str, ...]]] = {
     finished: (False, "succeeded", ("The run succeeded",)),
     failed: (False, "failed", ("The run failed", f"worker:1 failed: {ERROR}")),
     lost: (False, "lost", ("its supervisor ended without writing a result",)),
+}
+
+# Each with what its reason has to say, what is to be done, and the first command for that.
+GUIDANCE: dict[Callable[[], Told], tuple[str, str, str]] = {
+    starting: ("Nothing has failed.", "Nothing: wait", "clusterkit logs --follow r"),
+    training: ("Nothing has failed.", "Nothing. To read along:", "clusterkit logs --follow r"),
+    measured: ("Nothing has failed.", "Nothing.", "clusterkit logs --follow r"),
+    quiet: ("Nothing has failed.", "Nothing.", "clusterkit logs --follow r"),
+    stalled: ("worker:1 hangs in the kernel (D).", "Look where worker:1 hangs", "clusterkit stacks r worker:1"),
+    paused: ("stopped by a command", "Let it continue:", "clusterkit unpause r worker:1"),
+    paused_aside: ("stopped by a command", "Training continues", "clusterkit unpause r worker:1"),
+    recovering: (f"worker:1 failed: {ERROR}", "restart 1 of 3, from ckpt-20, of step 20; 10 steps to train again", "clusterkit logs r worker:1"),
+    recovered: ("1 interruption so far, 10 steps trained again", "Nothing.", "clusterkit logs --follow r"),
+    killed: ("worker:1 was killed by SIGKILL.", "restart 1 of 3", "clusterkit logs r worker:1"),
+    stopping: ("it got SIGINT", "wait for the tasks", "clusterkit down --kill r"),
+    finished: ("Nothing failed.", "Nothing.", "clusterkit show r"),
+    failed: (ERROR, "Mend the program: a restart fails the same way. Then resume it:", "clusterkit up --resume r"),
+    lost: ("supervisor was killed", "Continue it:", "clusterkit up --run-id r --continue"),
 }
 
 
@@ -210,6 +228,14 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
     entity = board["run"]
     assert (listed["now"], listed["text"]) == (shown["now"], shown["text"]) == (entity.state or entity.now, entity.text)
     assert listed["now"] == word
+    for told_elsewhere in (listed, shown):
+        assert (told_elsewhere["why"], told_elsewhere["todo"]) == (entity.why, entity.todo)
+        assert tuple(told_elsewhere["commands"]) == entity.commands
+    why, todo, first = GUIDANCE[made]
+    assert (why in entity.why, todo in entity.todo) == (True, True), (entity.why, entity.todo)
+    assert entity.commands[0].startswith(first)
+    if word in ("stalled", "paused", "recovering"):
+        assert " ".join(entity.todo.split()) in " ".join(text.split())
     assert [part for part in parts if part not in entity.text] == []
     for rows in (listed["tasks"], shown["tasks"]):
         assert {row["task"]: (row["state"], row["attempt"], row["step"]) for row in rows} == {
@@ -233,10 +259,11 @@ def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
     entity = page.model.board.get("run")
     assert entity.text == f"The run failed after 12 s: worker:1 failed: {ERROR} (attempt 1)."
     assert entity.error == ("train.py:9 in <module>: main()", ERROR)
+    assert (entity.why, entity.todo) == (ERROR, "Mend the program, at train.py:9 or before it. Then resume it:")
     assert lock
 
 
-def test_the_explanation_is_in_the_sentence_and_in_the_story(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_explanation_is_on_top_and_in_the_story(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is written after the journal's end, so the page is not complete without it; hostile text stays text."""
     monkeypatch.setattr(live, "REFRESH_EVERY", 0.0)
     told = failed()
@@ -252,7 +279,7 @@ def test_the_explanation_is_in_the_sentence_and_in_the_story(now: list[float], m
     board = page.model.board.entities()
     assert page.over
     text = "The rate is negative. Use a positive one."
-    assert text in board["run"].text
+    assert (board["run"].why, board["run"].todo) == ("The rate is negative.", "Use a positive one. Then resume it:")
     stories = [story for key, story in board.items() if key.startswith("story/")]
     assert [[line.text for line in story.lines if line.kind == "why"] for story in stories] == [[], [text]]
     assert stories[-1].title == f"worker:1 failed: {ERROR}"
@@ -285,4 +312,5 @@ def test_hostile_texts_cannot_act(now: list[float]) -> None:
     page = LiveRun(run, here=False)
     page.update()
     os.close(lock)
-    assert not [c for c in page.model.board.get("run").text if ord(c) < 32]
+    run_entity = page.model.board.get("run")
+    assert not [c for c in f"{run_entity.text}{run_entity.why}{run_entity.todo}" if ord(c) < 32]

@@ -77,7 +77,7 @@ export class Story {
     say(this.title, `${clock(stall.at)} · Stalled`);
     this.target = { t: stall.at };
     const verdicts = stall.tasks.map(([task, verdict]) => lineOf({ text: `${task} ${verdict}`, kind: "" }, ""));
-    fill(this.list, lineOf({ text: stall.text, kind: "warning" }, clock(stall.at)), verdicts);
+    fill(this.list, verdicts.length ? verdicts : lineOf({ text: stall.text, kind: "warning" }, clock(stall.at)));
     say(this.numbers, stall.report ? "The stacks of all tasks are below, under Stalls." : "");
   }
 
