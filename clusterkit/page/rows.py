@@ -26,7 +26,7 @@ from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Shape, Task
-from clusterkit.words.outcome import RunResult
+from clusterkit.words.outcome import SIGKILL, Failure, RunResult
 from clusterkit.words.secrets import without_secrets
 
 STRATEGIES = {
@@ -93,7 +93,7 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         why=clean(advice.why),
         todo=clean(advice.todo),
         commands=tuple(map(clean, advice.commands)),
-        error=() if failure is None else tuple(clean(line) for line in cause_lines(failure.tail, ERROR_COLUMNS)),
+        error=_error(failure),
         wall=now.began,
         ended=now.ended,
         step=status.step,
@@ -104,6 +104,13 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         tensorboard=now.tensorboard if now.live else None,
         resume=None if resume is None else clean(resume),
     )
+
+
+def _error(failure: Failure | None) -> tuple[str, ...]:
+    """What a task printed that failed; the last lines of one that was ended or killed say nothing about the cause."""
+    if failure is None or failure.exit.asked is not None or failure.exit.signal == SIGKILL:
+        return ()
+    return tuple(clean(line) for line in cause_lines(failure.tail, ERROR_COLUMNS))
 
 
 def task_entity(of: TaskStatus, number: int, now: Now) -> TaskRow:
