@@ -215,7 +215,7 @@ def options_of(job: JobSpec) -> JobOptions:
 
 def command_of(job: JobSpec) -> str:
     """A command line that runs the job, to show. Settings of one task type are in a job file, which it names."""
-    options = cast(dict[str, Any], options_of(without_secrets(job)))
+    options = cast(dict[str, Any], options_of(without_secrets(replace(job, part_of=None))))
     words = ["clusterkit", "up", *(["-f", "job.toml"] if "task" in options else [])]
     for name, entry in OPTIONS.items():
         if name in options:

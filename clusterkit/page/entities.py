@@ -49,6 +49,15 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class Verdict:
+    """Key `verdict`: what the campaign of the run found wrong with it, if anything."""
+
+    campaign: str
+    violations: tuple[str, ...]
+    replay: str  # the command
+
+
+@dataclass(frozen=True, slots=True)
 class TaskRow:
     """Key `task/worker:1`. `color` is its number in the run: there are eight colors, each in several line styles."""
 
@@ -227,6 +236,8 @@ class RunRow:
     step: int | None = None
     restarts: int = 0
     text: str = ""
+    part_of: str = ""  # `campaign/NAME` or `exam/NAME`
+    metric: tuple[str, float | None] | None = None  # the main one and its last value
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from clusterkit.page.metrics import Scraped, scraped
 from clusterkit.page.model import RunModel
 from clusterkit.page.rows import NO_USAGE, Usage
 from clusterkit.page.searching import Searcher
+from clusterkit.page.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun, RunStore
 from clusterkit.system.procfs import Meter
@@ -79,6 +80,8 @@ class LiveRun:
         self.model.end(None if self._live else self.model.written or self.run.result())
         self.model.refresh(time.time(), self._live, self._usage if self._live else NO_USAGE, due or not self._live)
         self._refreshed = now if due else self._refreshed
+        if not self._live:
+            self.model.board.put("verdict", self._verdict.read(), self.model.offset, always=True)
         self.over = not self._live and not self._journal.has_new() and self._is_settled()
         return self.model.board.version != before or self.over
 
@@ -106,11 +109,15 @@ class LiveRun:
 
     def _is_settled(self) -> bool:
         """Whether it is known how the run ended, and why, which somebody may be about to write."""
+        if self._verdict.is_due:
+            return False
         return self.model.written is not None or time.time() - self.run.changed() > RESULT_WITHIN
 
     def _begin(self) -> None:
         self.model = RunModel(self.run, self.run.info())
         self._journal, self._meter = JournalBlocks(self.run), Meter()
+        info = self.model.info
+        self._verdict = VerdictReader(self.run, None if info is None else info.job.part_of)
         self._refreshed = self._sampled = float("-inf")
         self._live, self.over, self.gone, self._usage = True, False, False, NO_USAGE
 

@@ -227,6 +227,7 @@ class JobSpec:
     record: str | None = (
         None  # the steps whose state the tasks record, such as "0,1,hold=50"; None: nothing is recorded
     )
+    part_of: str | None = None  # `campaign/NAME` or `exam/NAME`, whose run it is
     seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
     given_up: tuple[Task, ...] = ()  # workers that the job continues without
     show_env: bool = False  # whether the values of the variables in its setups are stored and shown

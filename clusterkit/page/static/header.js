@@ -52,7 +52,9 @@ export class Header {
     this.why = h("dd");
     this.todo = h("span");
     this.commands = h("span", { class: "commands" });
-    this.brief = h("dl", { class: "brief" }, h("dt", null, "Why"), this.why, h("dt", null, "What to do"), h("dd", null, this.todo, this.commands));
+    this.judged = h("dd");
+    this.judgedBy = h("dt", null, "Campaign");
+    this.brief = h("dl", { class: "brief" }, this.judgedBy, this.judged, h("dt", null, "Why"), this.why, h("dt", null, "What to do"), h("dd", null, this.todo, this.commands));
     this.error = h("pre", { class: "error", tabindex: "0", "aria-label": "The error of the task that failed" });
     this.spoken = h("div", { class: "unseen", role: "alert" });
     this.links = h("div", { class: "links" });
@@ -77,6 +79,7 @@ export class Header {
       this.spoken,
     );
     store.on(["run", "goodput"], () => this.update());
+    store.on(["verdict"], () => this.judge());
     setInterval(() => this.tick(), 500);
   }
 
@@ -108,6 +111,17 @@ export class Header {
     this.showLinks(run);
     this.showGoodput();
     this.tick();
+  }
+
+  /** What the campaign of the run found wrong with it. */
+  judge() {
+    const verdict = this.store.get("verdict");
+    this.judgedBy.hidden = this.judged.hidden = !verdict;
+    if (!verdict) return;
+    const { campaign, violations, replay } = verdict;
+    const name = this.source.live ? h("a", { href: `/campaign/${encodeURIComponent(campaign)}` }, campaign) : campaign;
+    const again = violations.length > 0 && h("span", { class: "commands" }, h("span", null, h("code", { title: replay }, replay), copyButton(() => replay, "Copy the replay")));
+    fill(this.judged, name, violations.length ? ` failed this run: ${violations.join(" ")} ` : " passed this run.", again);
   }
 
   /** Say what is new, also to those who look elsewhere, if they allow it. */
