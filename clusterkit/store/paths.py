@@ -33,6 +33,7 @@ class Paths(Generic[P_co]):
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
         self.recorded = path / "recorded"  # what the tasks of an exam have computed
         self.all_tasks = path / "tasks"
+        self.usage = path / "usage.jsonl"  # what the tasks have used of the machine
         self.arrivals = self.all_tasks / "arrivals"  # when which part of which log was written
 
     def of_task(self, task: Task) -> P_co:

@@ -68,7 +68,7 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
     run, lock = on_disk(told, live)
     try:
         listed, shown = command("ps"), command("show")
-        page = LiveRun(run, here=False)
+        page = LiveRun(run)
         page.update()
         text = CliRunner().invoke(cli, ["ps", "r"]).output
         row = Overview(RunStore()).rows()["run/r"]
@@ -105,7 +105,7 @@ def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
     now[0] = WALL + told.run.now + LATER
     run, lock = on_disk(told, live=False)
     run.write_result(result, Account())
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     entity = page.model.board.get("run")
     assert entity.text == f"The run failed after 12 s: worker:1 failed: {ERROR} (attempt 1)."
@@ -121,7 +121,7 @@ def test_the_explanation_is_on_top_and_in_the_story(now: list[float], monkeypatc
     now[0] = WALL + told.run.now
     run, _ = on_disk(told, live=False)
     run.result_file.unlink()
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     assert (page.model.is_over, page.over) == (True, False)
     why = Explanation("row", task("worker:1"), "The rate is\x1b[31m negative.", "Use a positive one.")
@@ -143,12 +143,12 @@ def test_the_command_to_resume_can_be_typed(now: list[float]) -> None:
     result = RunResult(RunState.FAILED, 1, "it failed", checkpoint="ckpt-20")
     now[0] = WALL + told.run.now
     run, lock = on_disk(told, live=False)
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     rest = "--workers 2 --network virtual train.py"
     assert page.model.board.get("run").resume == f"clusterkit up --run-id r --continue {rest}"
     run.write_result(result, Account())
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     assert page.model.board.get("run").resume == f"clusterkit up --resume r {rest}"
     assert lock
@@ -160,7 +160,7 @@ def test_hostile_texts_cannot_act(now: list[float]) -> None:
     told._observe(ev.Stalled("\x1b[31mred\n\x00", Task.parse("worker:1"), 3.0, {}), told.run.now)
     now[0] = WALL + told.run.now + LATER
     run, lock = on_disk(told, live=True)
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     os.close(lock)
     run_entity = page.model.board.get("run")
