@@ -39,6 +39,7 @@ class Run:
     step: int | None = None
     total: int | None = None
     speed: float | None = None  # steps/s
+    metric: str | None = None  # the main one that its tasks report
     restarts: int = 0
     exit_code: int | None = None
     network: str = "host"  # host, virtual

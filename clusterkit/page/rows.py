@@ -18,6 +18,7 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.guidance import end_guidance, guidance
 from clusterkit.views.listing import run_state, straggler_note
+from clusterkit.views.naming import main_metric
 from clusterkit.views.situations import ending, told
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.errors import BadJob
@@ -99,6 +100,7 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         step=status.step,
         total=status.total,
         speed=speed,
+        metric=None if (main := main_metric(status.metrics)) is None else clean(main),
         restarts=status.restarts,
         exit_code=None if result is None else result.exit_code,
         tensorboard=now.tensorboard if now.live else None,
