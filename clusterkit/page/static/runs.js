@@ -148,6 +148,7 @@ function showRun(tr, row) {
   const final = row.metric ? `${row.metric[0]} ${metric(row.metric[1])}` : "–";
   showRow(tr, row.state, [program, final, moment(wall), seconds(row.seconds), count(step), count(restarts), shape, text]);
   mark(tr.lastElementChild, "title", text);
+  mark(tr.rest[0], "title", program);
 }
 
 function makeCampaign(row) {
