@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.page.entities import Verdict
+from clusterkit.page.entities import CampaignVerdict
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RUN_ID, RunStore
 from clusterkit.text.printable import printable, printable_lines
@@ -20,14 +20,14 @@ class VerdictReader:
         self._file = RunStore(run.path.parent.parent).campaign(name) if known else None
         self._run_id = run.run_id
         self._seen = -1.0
-        self.found: Verdict | None = None
+        self.found: CampaignVerdict | None = None
 
     @property
     def is_due(self) -> bool:
         """Whether the campaign has not judged the run yet, and is still going to."""
         return self._file is not None and self.found is None and self._file.is_live()
 
-    def read(self) -> Verdict | None:
+    def read(self) -> CampaignVerdict | None:
         """The verdict; None while there is none."""
         if self._file is None or self.found is not None or (changed := self._file.changed()) == self._seen:
             return self.found
@@ -39,5 +39,5 @@ class VerdictReader:
         run = next((one for one in record.runs if one.run_id == self._run_id), None)
         if run is not None:
             violations = tuple(printable(text) for text in run.violations[:MOST])
-            self.found = Verdict(self._file.campaign_id, violations, printable_lines(run.replay))
+            self.found = CampaignVerdict(self._file.campaign_id, violations, printable_lines(run.replay))
         return self.found
