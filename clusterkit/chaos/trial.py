@@ -103,6 +103,7 @@ class Trials:
     campaign: str
     keep: bool = False
     measure: Measure = DEFAULT
+    kind: str = "campaign"  # or "exam"
     store: RunStore = field(default_factory=RunStore)
     stopped: bool = False
     _live: set[Supervisor] = field(default_factory=set)
@@ -169,7 +170,8 @@ class Trials:
 
     def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
         run = self.store.run(run_id)
-        invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
+        own: Options = {"run_id": run_id, "part_of": f"{self.kind}/{self.campaign}"}
+        invoked = self.template.changed({**self._places(run_id), **own, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:

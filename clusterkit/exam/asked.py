@@ -33,7 +33,7 @@ def examiner_of(
     name = name_of(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
     budget = budget or (QUICK_BUDGET if quick else BUDGET)
-    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep)
+    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep, kind="exam")
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
     phases = QUICK if quick else None
     longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)

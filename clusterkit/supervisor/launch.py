@@ -20,12 +20,14 @@ from clusterkit.machine.core import Machine
 from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.store.usage import UsageLog
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.observer import Observer
 from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HEEDED, SignalInterpreter, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NONE, PastRun, take_over
+from clusterkit.supervisor.usage import UsageSampler
 from clusterkit.system.barrier import saying_what_is_used_up
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
@@ -131,6 +133,8 @@ def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
+        if not job.hosts.count:  # those of other hosts are not seen from here
+            stack.callback(UsageSampler(UsageLog(directory.usage), observer.pids, inbox.put).stop)
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)
         machine = Machine(job, seed, past.before)

@@ -226,6 +226,7 @@ class JobSpec:
     record: str | None = (
         None  # the steps whose state the tasks record, such as "0,1,hold=50"; None: nothing is recorded
     )
+    part_of: str | None = None  # `campaign/NAME` or `exam/NAME`, whose run it is
     seed: int | None = None  # the seed of all random choices in the run; None: drawn when the run begins
     given_up: tuple[Task, ...] = ()  # the workers without which the job continues
     show_env: bool = False  # True to store and show the values of the variables in the job's setups
