@@ -24,6 +24,7 @@ OWN = {"step", *USED}  # names of curves that are clusterkit's
 ALWAYS = (float("-inf"), float("inf"))
 UNITS = {"cpu": "%", "memory": "bytes", "gpu": "%", "gpu memory": "bytes", "step": "steps"}
 MOST_VERDICTS = 200
+SILENT = 2.0  # seconds without an event after which the account of time is continued to the present
 RUN, JOB = "run", "job"
 
 
@@ -214,7 +215,10 @@ class RunModel:
     def _refresh_account(self) -> None:
         if self.info is None:
             return
-        self.board.put("goodput", goodput_entity(self.ledger.time.report()), self.offset)
+        # While nothing happens, as in a stall, the time goes on.
+        silent = self._live and self._looked - self.ledger.now >= SILENT
+        spent = self.ledger.time.report(self._looked if silent else None)
+        self.board.put("goodput", goodput_entity(spent), self.offset, always=silent)
         for key, start in startup_entities(self.ledger.startup.report()):
             self.board.put(key, start, self.offset)
 
