@@ -83,7 +83,8 @@ def main() -> int:
     [wheel], [source] = DIST.glob("*.whl"), DIST.glob("*.tar.gz")
     html, nowhere = rendered(str(metadata_of(wheel).get_payload()))
     print(f"{wheel.name}: the description has {html.count('<table>')} tables and {html.count('<h2>')} chapters.")
-    print(*(f"This link leads nowhere on a package index: {link}" for link in nowhere), sep="\n")
+    for link in nowhere:
+        print(f"This link leads nowhere on a package index: {link}")
     failures, pythons = len(nowhere), find_pythons(())
     for version in claimed():
         name = "Python {}.{}".format(*version)
