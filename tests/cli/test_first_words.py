@@ -49,7 +49,7 @@ up --dry-run train.py           | 2 | Error: No such option '--dry-run'. Leave i
 up --host a train.py            | 2 | clusterkit: --host is for SSH. Add --engine ssh.
 check train.py                  | 0 | No findings.
 config train.py                 | 0 | # single process; the leader is worker:0
-init .                          | 2 | clusterkit: job.toml, train.py already exist. Nothing was written; choose another directory.
+init .                          | 2 | clusterkit: job.toml, train.py already exist.
 train.py                        | 0 | clusterkit: A program is run with `up`: clusterkit up train.py
 run train.py                    | 0 | clusterkit: `run` is called `up` here: clusterkit up train.py
 up                              | 0 | clusterkit: No program is given, so job.toml is read: clusterkit up -f job.toml
