@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.tensorflow, pytest.mark.long, pytest.mark.timeout(240)
 TUTORIALS = CHILDREN / "tutorials"
 PS = ("--workers", "2", "--ps", "1", "--keras", "2", "--servers", "builtin")
 
-# A program with the options of `up`, whether it wants a directory, and the fewest points: of `fit` one for each epoch, of
-# a loop of one's own two, since one a second is taken, and the last.
+# A program with the options of `up`, whether it wants a directory, and the fewest points: of `fit` one for each epoch,
+# of a loop of one's own two, since one a second is taken, and the last.
 PROGRAMS: dict[str, tuple[tuple[str, ...], bool, int]] = {
     "main.py": (("--workers", "2"), True, 2),
     "callbacks.py": (("--workers", "2", "--fault", "kill worker:1 @ step=35"), True, 6),
