@@ -32,7 +32,7 @@ def command(as_json: bool, deep: bool, color: bool | None, **values: object) -> 
     With the options of a job, or a job file, it also says whether the machine has enough for it.
     Exits with 1 where something is wrong.
     """
-    from clusterkit.doctor.diagnosis import Grade, as_text
+    from clusterkit.doctor.diagnosis import Rating, as_text
     from clusterkit.doctor.diagnosis import as_json as document
     from clusterkit.doctor.facts import collect_facts
     from clusterkit.doctor.rules import diagnose
@@ -45,4 +45,4 @@ def command(as_json: bool, deep: bool, color: bool | None, **values: object) -> 
         echo_json(document(found))
     else:
         echo(as_text(found, is_colored), nl=False, color=is_colored)
-    sys.exit(any(one.grade is Grade.WRONG for one in found))
+    sys.exit(any(one.grade is Rating.WRONG for one in found))

@@ -53,7 +53,7 @@ class RunSnapshot:
     def row(self) -> dict[str, Any]:
         """The run, for `ls`."""
         job = self.info.job if self.info else None
-        return run_row(self.run.run_id, self.state, time.time() - self.run.created(), job, self.status)
+        return run_row(self.run.run_id, (self.state, self.now[0]), time.time() - self.run.created(), job, self.status)
 
     def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
         """The tasks, for `ps`."""

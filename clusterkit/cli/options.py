@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import option
 from clusterkit.cli.terminal import color_in
-from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, OptionKind
+from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionEntry, OptionKind
 from clusterkit.text import durations
 from clusterkit.words.model import tasks_named
 
@@ -101,7 +101,7 @@ only_option = option(
 program_argument = click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")
 
 
-def _option(entry: Entry) -> Decorator:
+def _option(entry: OptionEntry) -> Decorator:
     about = entry.about
     shown = entry.default or False
     if entry.kind is OptionKind.SWITCH:

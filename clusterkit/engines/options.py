@@ -1,7 +1,7 @@
-"""The engines' table: the name of each engine, and the options about hosts, of all engines and of each.
+"""The table of engines: their names, the options for hosts that all engines share, and the options of single engines.
 
-It is read for every job, so it imports no engine. A new engine is a folder `engines/<name>` with an `engine.py`, and
-its name here. Options that it alone has are a class.
+The table is read for every job, so it imports no engine. To add an engine, add a folder `engines/<name>` with an
+`engine.py`, and the name to `EngineName`. A class lists the options that only this engine has.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is asked of an exam: its job, its cells, and the time that it may take."""
+"""Builds an exam from options: its job, its cells, and the time that it may take."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterkit.exam.survival import QUICK
 from clusterkit.job.options import Gathered
 from clusterkit.network.virtual import why_not
 
-BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no other cell begins
+BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no more cells are examined
 
 
 def examiner_of(
@@ -28,7 +28,7 @@ def examiner_of(
     keep: bool = False,
     wide: bool = False,
 ) -> tuple[Examiner, tuple[str, ...]]:
-    """Return the exam that is asked for, which can begin, and warnings for the user. Raises BadJob."""
+    """Return an exam that is ready to begin, and warnings for the user. Raises BadJob."""
     asked, warnings = template_of(options)
     name = name_of(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
@@ -42,7 +42,7 @@ def examiner_of(
 
 
 def examined(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:
-    """Examine a program. What is still running when `ends` is closed is ended. Raises BadJob and TypeError."""
+    """Examine a program. When the stack `ends` is closed, live runs are ended. Raises BadJob and TypeError."""
     args = options.pop("args", ())
     check_names(options)
     examiner, _ = examiner_of(gathered(program, args, options), quick)

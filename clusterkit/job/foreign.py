@@ -1,4 +1,4 @@
-"""What others call the options of `up`, for those who type their names here."""
+"""Hints for users who give `up` an option under the name that another launcher uses."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _OUTPUT = "Leave it out: the output of every task is kept. `clusterkit logs` pri
 _PROGRAM = "Leave it to the program: what comes after the program is passed to it."
 _DRY = "Leave it out: `clusterkit config --tasks` prints what `up` would start."
 
-# A key here, or the reason why there is none; and its names at mpirun, horovodrun, torchrun, accelerate, deepspeed,
-# ray, docker, batch systems and in programs of TensorFlow 1.
+# Key: an option of clusterkit, or the reason why no option is needed. Value: the names in mpirun, horovodrun, torchrun,
+# accelerate, deepspeed, ray, docker, batch systems and programs for TensorFlow 1.
 _NAMES: Mapping[str, str] = {
     "workers": "n np nproc nproc-per-node npernode num-proc num-procs num-processes num-workers n-workers nworkers "
     "num-replicas replicas processes procs ntasks ntasks-per-node tasks num-tasks worker w",
@@ -46,9 +46,9 @@ KNOWN: Mapping[str, str] = {name: key for key, names in _NAMES.items() for name 
 
 
 def meant(typed: str, ours: Collection[str]) -> str | None:
-    """The sentence after "no such option" for an option of another launcher; None if it has no place among `ours`.
+    """Return a hint to follow "no such option" if `typed` is an option of another launcher; None without a hint.
 
-    Ours are flags, keys of a job file or keywords: they are named in their form.
+    `ours` are the flags, job file keys or keywords that are valid here. The hint names an option in the same form.
     """
     name = typed.lstrip("-").replace("_", "-")
     known = KNOWN.get(name if len(name) == 1 else name.lower())

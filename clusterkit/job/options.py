@@ -1,4 +1,4 @@
-"""The table of options, made from their types; and options that were gathered from flags and files, or become flags."""
+"""The table of options, built from type hints; merging options; and writing options as flags."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ class Options(
 
 
 class JobOptions(Options, total=False):
-    """Everything that a command line or a job file can say about a job."""
+    """All options that a command line or a job file can set."""
 
     program: Path
     args: Sequence[str]
     task: Mapping[TaskType, TaskOptions]
 
 
-# Their docstrings are headings in the help.
+# The docstrings of these classes are headings in the help.
 GROUPS = (
     *(words.ShapeOptions, words.ProcessOptions, words.RestartOptions, words.TimeOptions, words.RunOptions),
     *(words.FaultOptions, words.LibraryOptions, words.DeviceOptions, HostOptions, *OPTIONS_OF.values()),
@@ -79,33 +79,33 @@ _KINDS: Mapping[Any, OptionKind] = {
     Mapping[str, object]: OptionKind.VARIABLES,
 }
 _ANY = Option("")
-BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # for the defaults of its fields
+BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # provides the defaults of the fields
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A row of the table: an option with its name and kind. `choices` are the values of a CHOICE."""
+class OptionEntry:
+    """A row of the table: an option's name, kind and description. `choices` are the values of a CHOICE."""
 
     name: str
     kind: OptionKind
     about: Option = _ANY
     choices: tuple[str | int, ...] = ()
-    group: str = ""  # its heading in the help
-    engine: str = ""  # the only one that has it
+    group: str = ""  # the option's heading in the help
+    engine: str = ""  # the engine that has the option; "" if all engines have it
 
     @property
     def key(self) -> str:
-        """Its name in a job file."""
+        """The option's name in a job file."""
         return self.name.replace("_", "-")
 
     @property
     def flag(self) -> str:
-        """Its name on the command line."""
+        """The option's name on the command line."""
         return f"--{self.key}"
 
     @property
     def default(self) -> str:
-        """The default as the help shows it; empty if the help shows none."""
+        """The default as the help shows it; empty if the help shows no default."""
         value = attrgetter(self.about.field)(BARE) if self.about.field else None
         if self.about.default or not (value or self.kind is OptionKind.DURATION):
             return self.about.default
@@ -114,7 +114,7 @@ class Entry:
         return "yes" if value is True else str(value)
 
 
-def _entries(options: type) -> Mapping[str, Entry]:
+def _entries(options: type) -> Mapping[str, OptionEntry]:
     hints = get_type_hints(options, include_extras=True)
     groups = {name: group.__doc__ or "" for group in GROUPS for name in group.__annotations__}
     engines = {name: engine for engine, group in OPTIONS_OF.items() for name in group.__annotations__}
@@ -123,10 +123,10 @@ def _entries(options: type) -> Mapping[str, Entry]:
     )
 
 
-def _entry(name: str, hint: Any, group: str, engine: str) -> Entry:
+def _entry(name: str, hint: Any, group: str, engine: str) -> OptionEntry:
     hint, about = get_args(hint) if get_origin(hint) is Annotated else (hint, _ANY)
     choices = get_args(hint) if get_origin(hint) is Literal else ()
-    return Entry(name, OptionKind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
+    return OptionEntry(name, OptionKind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
 
 
 OPTIONS = _entries(Options)
@@ -134,7 +134,7 @@ TASK_OPTIONS = _entries(TaskOptions)
 
 
 class Gathered(NamedTuple):
-    """The usable options, the problems and names of the unusable ones, and notes for the user."""
+    """The valid options, the problems and names (`wrong`) of invalid options, and notes for the user."""
 
     options: JobOptions
     problems: Sequence[str] = ()
@@ -143,9 +143,10 @@ class Gathered(NamedTuple):
 
 
 def merged(below: Gathered, above: Gathered) -> Gathered:
-    """Both together; `above` wins, environments merge, and a program in `above` does not get the arguments of `below`.
+    """Merge two sets of options. `above` takes precedence; environments are merged by variable.
 
-    A value in `above` replaces a wrong one in `below`, whose problem is still reported.
+    A program in `above` does not get the arguments of `below`. A value in `above` replaces an invalid value in `below`,
+    but the problem is still reported.
     """
     over = above.options
     gone = ("program", "module", "args") if "program" in over or "module" in over else ()
@@ -157,20 +158,20 @@ def merged(below: Gathered, above: Gathered) -> Gathered:
 
 
 def job_flags(options: JobOptions) -> list[str]:
-    """Write the options of a job, and at the end the program with its arguments.
+    """Write the options of a job as flags, followed by the program and its arguments.
 
-    Tables of task types, `task`, can't be flags: they have to be in a job file.
+    The tables of task types (`task`) are left out, since only a job file can hold them.
     """
     given = cast(Mapping[str, object], options)
     words = [word for name, entry in OPTIONS.items() if name in given for word in flags_of(entry, given[name])]
     program = [text_of(given["program"])] if "program" in given else []
     rest = [*program, *map(text_of, cast(Sequence[object], given.get("args", ())))]
-    # The program ends the options; where there is none, or it looks like an option, `--` does.
+    # The program ends the options. If there is no program, or it looks like an option, `--` ends them.
     return [*words, *(["--"] if rest and (not program or rest[0].startswith("-")) else []), *rest]
 
 
-def flags_of(entry: Entry, value: Any) -> Iterator[str]:
-    """Write one option, each of its values in a word with the flag."""
+def flags_of(entry: OptionEntry, value: Any) -> Iterator[str]:
+    """Write an option as `--flag=value`, once for each value."""
     match entry.kind:
         case OptionKind.SWITCH:
             yield entry.flag if value else f"--no-{entry.key}"
@@ -180,21 +181,21 @@ def flags_of(entry: Entry, value: Any) -> Iterator[str]:
             yield from (f"{entry.flag}={name}={text_of(item)}" for name, item in value.items())
         case _:
             text = exact(value) if isinstance(value, float) else text_of(value)
-            yield f"{entry.flag}={text}"  # with =, or a value that begins with a dash would be a flag
+            yield f"{entry.flag}={text}"  # with =, since a value may begin with a dash
 
 
 def env_flags(env: Mapping[str, str], show: bool) -> list[str]:
-    """The environment as flags for people to type; NAME alone stands for a hidden value."""
+    """Write the environment as flags to show to the user. A hidden value is left out: `--env=NAME`."""
     return [f"--env={name}" if HIDDEN in text else f"--env={name}={text}" for name, text in masked(env, show).items()]
 
 
 def text_of(value: Any) -> str:
-    """Write a value that is text, a path or a number."""
+    """Return a value (text, a path or a number) as text."""
     return str(value.__fspath__() if hasattr(type(value), "__fspath__") else value)
 
 
 def options_of(job: JobSpec) -> JobOptions:
-    """The program, and the options whose values are not the defaults."""
+    """Return the job's program and those options that differ from the defaults."""
     options: dict[str, Any] = {"module" if job.program.kind is ProgramKind.MODULE else "program": job.program.target}
     if job.program.args:
         options["args"] = list(job.program.args)
@@ -213,7 +214,7 @@ def options_of(job: JobSpec) -> JobOptions:
 
 
 def command_of(job: JobSpec) -> str:
-    """A command line that runs the job, to show. Settings of one task type are in a job file, which it names."""
+    """Return a command line to show for the job. It names a job file if task types have their own settings."""
     options = cast(dict[str, Any], options_of(without_secrets(job)))
     words = ["clusterkit", "up", *(["-f", "job.toml"] if "task" in options else [])]
     for name, entry in OPTIONS.items():
@@ -238,8 +239,8 @@ def _setup(setup: Setup) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, {}, [])}
 
 
-def _words(entry: Entry, value: Any) -> Iterator[str]:
-    """The flags of an option as people type them."""
+def _words(entry: OptionEntry, value: Any) -> Iterator[str]:
+    """Write an option as a person would type it: `--flag value`."""
     if entry.kind is OptionKind.VARIABLES:
         yield from (word for name in env_flags(value, True) for word in name.split("=", 1))
         return

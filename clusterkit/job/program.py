@@ -1,4 +1,4 @@
-"""The program of a job: what kind it is, what keeps it from being run, and what people type before its name."""
+"""The program of a job: finds out its kind, checks that it can run, and removes a leading `python`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAIN = {"job.toml": "Name its job file: -f ", **dict.fromkeys(("__main__.py", "
 
 
 def without_interpreter(given: Gathered) -> Gathered:
-    """Take `python` and its harmless options from before a program: `python -u train.py`. A note says so."""
+    """Remove `python` or `python -u` in front of a program, as in `python -u train.py`, and add a note."""
     python, args = str(given.options.get("program", "")), list(given.options.get("args", ()))
     if not _INTERPRETER.fullmatch(Path(python).name) or ("/" not in python and Path(python).is_file()):
         return given
@@ -59,7 +59,10 @@ def without_interpreter(given: Gathered) -> Gathered:
 
 
 def _is_own(python: str) -> bool | None:
-    """Whether a name of Python means clusterkit's own interpreter, as it does if there is no other; None: nothing."""
+    """Whether a name of Python means clusterkit's own interpreter; None if there is no such interpreter.
+
+    `python` and `python3` mean clusterkit's interpreter if PATH has no other.
+    """
     path = shutil.which(python)
     if path is None:
         return True if python in ("python", "python3") else None
@@ -68,12 +71,12 @@ def _is_own(python: str) -> bool | None:
 
 
 def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
-    """The job with the kind of its program, and the problems with that program."""
+    """Return the job with the kind of its program, and the problems with the program."""
     if job.program.kind is ProgramKind.MODULE:
         return job, _module_problems(job)
     target = job.program.target
     if not target:
-        return job, []  # the rules say that it is missing
+        return job, []  # `describe` reports the missing program
     path = Path(target)
     if why := why_not_reached(path):
         return job, [f"{target} can't be read: {why}."]
@@ -89,7 +92,7 @@ def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
 
 
 def _why_no_file(path: Path, target: str) -> str:
-    """What to do about a program that is no file, or that can't be read."""
+    """Return a sentence with a remedy for a program that is not a file or can't be read."""
     if path.is_dir():
         for name, what in _MAIN.items():
             if (path / name).is_file():
@@ -107,7 +110,7 @@ def _why_no_file(path: Path, target: str) -> str:
 
 
 def _file_problems(path: Path, target: str, is_command: bool) -> Iterator[str]:
-    """What keeps a file that can be read from being run."""
+    """Yield the reasons why a readable file can't be run."""
     first = _first_line(path)
     if path.suffix.lower() == ".ipynb":
         yield f"{target} is a notebook. Convert it to a program first: jupyter nbconvert --to script {target}"
@@ -133,7 +136,7 @@ def _nearest(path: Path) -> str:
 
 
 def _looked_in(path: Path) -> str:
-    """The sentence that names the searched directory; none for a full path."""
+    """Return a sentence that names the searched directory, or "" for an absolute path."""
     if path.is_absolute():
         return ""
     return f" It was looked for in {Path.cwd() / path.parent}{' and in PATH' if path.parent == Path() else ''}."
@@ -141,7 +144,7 @@ def _looked_in(path: Path) -> str:
 
 def _module_problems(job: JobSpec) -> list[str]:
     if any(setup.python for setup in job.every_setup.values()):
-        return []  # another interpreter finds other modules
+        return []  # another interpreter finds other modules, so don't check
     module = job.program.target
     top = module.partition(".")[0]
     here = str(Path(job.setup.cwd or ".").absolute())

@@ -1,10 +1,10 @@
-"""The events by what they are about, for the ledger. A new one has to be in one of these."""
+"""The events by subject, for the ledger. A new event has to be added to one of these unions."""
 
 from __future__ import annotations
 
 from clusterkit.words import events as ev
 
-# Events that change nothing here: only the narration and the page's marks show them.
+# Events that do not change the ledger. Only the narration and the page's marks show them.
 Unrecorded = (
     ev.Ticked | ev.AllocationEnding | ev.Profiled | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost
     | ev.DashboardReady | ev.DashboardLost | ev.ProgramChanged | ev.Inspected | ev.Requested | ev.Impaired | ev.Crashed

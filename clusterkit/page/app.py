@@ -24,7 +24,7 @@ from clusterkit import __version__
 from clusterkit.page.acts import Acts, NotAllowed
 from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import bundled
-from clusterkit.page.live import LiveRun, OpenRun, Runs
+from clusterkit.page.live import LiveRun, OpenRun, RunOpener
 from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
 from clusterkit.page.metrics import CONTENT_TYPE, exposition
@@ -74,7 +74,7 @@ class Dashboard:
         self._control = control
         self._store = store
         self._overview, self._campaigns = Overview(store), CampaignList(store)
-        self._runs = Runs(store)
+        self._runs = RunOpener(store)
         self._acts = Acts(control)
         self.places = Places()
         found = {str(path.relative_to(STATIC)): path.read_text() for path in STATIC.rglob("*") if path.suffix in TYPES}

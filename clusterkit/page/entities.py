@@ -142,7 +142,7 @@ class Story:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimeShare:
     """A part of the run's time."""
 
     name: str
@@ -155,7 +155,7 @@ class Goodput:
 
     seconds: float
     goodput: float | None  # 0 to 1
-    parts: tuple[Part, ...]
+    parts: tuple[TimeShare, ...]
     most: str  # what cost most, a sentence
 
 
@@ -169,7 +169,7 @@ class Startup:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class NetworkCell:
     """Key `cell/worker:1/ps:0`: the virtual network from the first task to the second."""
 
     source: str

@@ -135,7 +135,7 @@ class LiveRun:
             return NO_USAGE
 
 
-class Watched:
+class WatchedRun:
     """A run that clients of this process look at, followed by one task while there are any."""
 
     def __init__(self, live: LiveRun) -> None:
@@ -200,11 +200,11 @@ class OpenRun:
     """A run and its readers."""
 
     run: RunDirectory
-    watched: Watched
+    watched: WatchedRun
     logs: LogBook
 
 
-class Runs:
+class RunOpener:
     """Opens runs by their ids."""
 
     def __init__(self, store: RunStore) -> None:
@@ -221,7 +221,7 @@ class Runs:
                 raise NoSuchRun(f"There is no run {run_id}. It may have been removed.")
             if run_id not in self._open:
                 live = await asyncio.to_thread(LiveRun, run)
-                self._open[run_id] = OpenRun(run, Watched(live), LogBook(run, self._searcher))
+                self._open[run_id] = OpenRun(run, WatchedRun(live), LogBook(run, self._searcher))
             self._open.move_to_end(run_id)
             idle = [name for name, opened in self._open.items() if name != run_id and opened.watched.is_idle]
             for name in idle[: max(0, len(idle) - MOST_IDLE)]:

@@ -21,7 +21,7 @@ from clusterkit.page.entities import Run, StallVerdict, Story
 from clusterkit.page.live import LiveRun
 from clusterkit.page.logs import line_start, opened, read, shown
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
-from clusterkit.page.merged import ArrivalsIndex, Key, Piece, task_of
+from clusterkit.page.merged import ArrivalsIndex, IndexedPiece, Key, task_of
 from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
@@ -196,7 +196,7 @@ class Extract:
                 start = max(self._read.get(key, 0), self._tails[key])
                 yield from self._of(key, start, size, None, final=True)
 
-    def _wanted(self, piece: Piece) -> int | None:
+    def _wanted(self, piece: IndexedPiece) -> int | None:
         """From where on a piece is wanted; None if it is not."""
         for window in self._windows:
             if window[0] <= piece.at <= window[1] and window[2] > 0:

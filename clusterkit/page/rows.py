@@ -12,7 +12,7 @@ from clusterkit.job.options import command_of, options_of
 from clusterkit.job.plan import cluster_json, tf_config
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
-from clusterkit.page.entities import Cell, Resolved, Run, TaskRow
+from clusterkit.page.entities import NetworkCell, Resolved, Run, TaskRow
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
 from clusterkit.text.printable import printable, printable_lines
@@ -159,7 +159,7 @@ def _resume(run: Run, job: JobSpec, result: RunResult | None, now: Now, status: 
     return clean(command.replace("clusterkit up", f"clusterkit up {words}", 1))
 
 
-def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[Cell]:
+def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[NetworkCell]:
     """The cells while these faults are open; none without a virtual network, or with too many tasks."""
     if job is None or job.network is not Network.VIRTUAL or len(job.tasks) > MOST_TASKS:
         return
@@ -171,13 +171,13 @@ def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[Cell
                 for pair in layers.keys() & {(a, b), (b, a)}:
                     layers[pair][fault.number] = fault
     for (source, target), found in layers.items():
-        cell = Cell(source, target, None, None, None, None, False, ())
+        cell = NetworkCell(source, target, None, None, None, None, False, ())
         for fault in found.values():
             cell = _impaired(cell, fault)
         yield cell
 
 
-def _impaired(cell: Cell, fault: FaultInjected) -> Cell:
+def _impaired(cell: NetworkCell, fault: FaultInjected) -> NetworkCell:
     faults = (*cell.faults, fault.number)
     amount: float | None = None
     with suppress(BadJob):

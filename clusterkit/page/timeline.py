@@ -9,7 +9,7 @@ from typing import assert_never
 
 from clusterkit.ledger import attempts as ledger
 from clusterkit.ledger.attempts import Attempts
-from clusterkit.page.entities import Attempt, CauseLink, Goodput, Mark, Part, Segment, Startup
+from clusterkit.page.entities import Attempt, CauseLink, Goodput, Mark, Segment, Startup, TimeShare
 from clusterkit.text.printable import printable
 from clusterkit.views.details import detail
 from clusterkit.views.goodput import NAMES
@@ -95,7 +95,7 @@ def _over(segments: Iterable[Segment], new: Segment) -> list[Segment]:
 def goodput_entity(told: words.Goodput) -> Goodput | None:
     if not told.duration:
         return None
-    parts = tuple(Part(NAMES[name], round(seconds, 6)) for name, seconds in told.parts.items() if seconds > 0)
+    parts = tuple(TimeShare(NAMES[name], round(seconds, 6)) for name, seconds in told.parts.items() if seconds > 0)
     most = f"Largest cost: {printable(told.most)}." if told.most else ""
     return Goodput(round(told.duration, 6), told.share, parts, most)
 

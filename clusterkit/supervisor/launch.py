@@ -1,4 +1,4 @@
-"""Launching: starts everything that the loop needs, runs it, then writes and shows the result."""
+"""Launching: starts everything that the loop needs, runs the loop, then writes and shows the result."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
-    """Run the job; return the exit code. Unless the run continues, its directory exists and is locked."""
+    """Run the job; return the exit code. The directory must exist and be locked, unless the run is continued."""
     prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
     for lifeline, who in lifelines.items():
@@ -108,7 +108,7 @@ def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | Non
 def _engine(job: JobSpec) -> Engine | None:
     if not job.hosts.count:
         return None
-    from clusterkit.engines.base import engine_named  # as the backend below: most runs have no hosts
+    from clusterkit.engines.base import engine_named  # imported here since most runs have no hosts
 
     return engine_named(job.hosts.engine)
 
@@ -126,7 +126,7 @@ def _backend(
 def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: Past) -> RunResult:
     job, directory = run.prepared.job, observer.directory
     greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
-    with ExitStack() as stack:  # ends each of these, even if another one fails to end
+    with ExitStack() as stack:  # stops each of the following, even if stopping another fails
         stack.callback(observer.close)
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
@@ -145,7 +145,10 @@ def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox
 def _start_companions(
     job: JobSpec, directory: RunDirectory, inbox: Inbox, say: Callable[[str], None] | None, stack: ExitStack
 ) -> None:
-    """Start what the job asks for, imported when it is needed; the stack stops it. `say` is for the user alone."""
+    """Start the companions that the job requests; the stack stops them. `say` shows a line to the user alone.
+
+    Each companion is imported only if it is needed.
+    """
     if job.tensorboard:
         from clusterkit.tensorboard.companion import start_tensorboard
 
@@ -163,7 +166,7 @@ def _start_companions(
 
 
 def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
-    """Write what tasks need, and end strays; return warnings. On an error, discard a directory that is new."""
+    """Write the files that tasks need, and kill strays; return warnings. On an error, discard a new directory."""
     prepared = run.prepared
     if past is not None:
         warnings = _reap(run, run.run_id)
@@ -196,7 +199,7 @@ def _info(
         endpoints=endpoints,
         checkpoints=str(directory.checkpoints),
         platform=platform_of(job.setup.python),
-        job=without_secrets(job),  # tasks get their environment elsewhere
+        job=without_secrets(job),  # tasks get their environment, secrets included, from the backend
     )
 
 

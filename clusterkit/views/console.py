@@ -187,6 +187,8 @@ class Console:
             hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
             self._hidden -= hidden
             where = "are hidden; --all-output shows them, and the logs have them."
+            if hidden == 1:
+                where = "is hidden; --all-output shows it, and the log has it."
             item = f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
         if isinstance(item, str):
             return encoded([*(self._twins.drain() if self._twins else ()), item])

@@ -1,6 +1,6 @@
-"""Options of a job, for the command line, job files and Python.
+"""The options of a job, for the command line, job files and Python.
 
-Add a new option here; those about hosts are in engines/options.py.
+Add new options here; options about hosts are in engines/options.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Protocol, TypedDict
 
 
 class PathLike(Protocol):
-    """An object that stands for a path, such as a pathlib.Path."""
+    """An object that represents a path, such as a pathlib.Path."""
 
     def __fspath__(self) -> str: ...
 
@@ -22,11 +22,11 @@ Duration = float | str  # seconds, or "1m30s"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option, except for its name and type, for the command line, job files and the Python API.
+    """The properties of an option besides its name and type: for the command line, job files and the Python API.
 
-    `field` is where its value goes in JobSpec, such as `limits.grace`; the help shows the default of that field, or
-    `default` instead. `least` and `most` are the bounds of a number. `in_file`: job files may have it. `hidden`: the
-    help does not show it, since other commands give it.
+    `field` is the field of JobSpec that the option sets, such as `limits.grace`. The help shows the default of that
+    field, or `default` if given. `least` and `most` are the bounds of a number. `in_file`: job files may contain the
+    option. `hidden`: the help does not show the option, since only other commands use it.
     """
 
     help: str
@@ -214,7 +214,7 @@ class HookOptions(TypedDict, total=False):
 
 
 class TaskOptions(TypedDict, total=False):
-    """What is different for one task type: `[task.worker]` of a job file."""
+    """The options that can differ for one task type: `[task.worker]` of a job file."""
 
     env: Mapping[str, object]
     cwd: Path

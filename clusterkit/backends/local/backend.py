@@ -1,4 +1,4 @@
-"""Tasks as processes of this machine."""
+"""The local backend: runs tasks as processes of this machine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
-END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
+END_WITHIN = 3.0  # seconds; the time limit for killing the remaining processes at the end of the run
 NOBODY = (
     "its program does not use clusterkit.training (report, serve, Checkpointer or ReportProgress), "
     "or has not come so far yet"
@@ -44,7 +44,7 @@ NOBODY = (
 
 
 class LocalBackend:
-    """Runs tasks as children of the calling thread, which has to outlive the run. Faults use `seed`."""
+    """Runs tasks as child processes of the calling thread, which has to outlive the run. Random faults use `seed`."""
 
     def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: Warmth) -> None:
         self._job = job
@@ -66,10 +66,10 @@ class LocalBackend:
         return endpoints
 
     def open(self, directory: RunDirectory) -> None:
-        """Create the network, start the fork server and the threads. They end in reverse order."""
+        """Create the network and start the fork server and the threads; `shut` stops them in reverse order."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        # First, since it takes the longest.
+        # The fork server starts first because it takes the longest.
         self._starts = WarmStarter(self._warmth, post, lambda: post(lambda: self._spawner.start_waiting()))
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
@@ -93,16 +93,16 @@ class LocalBackend:
         ending(heed_children(self._sweeper.child_ended.ring))
         ending(self._end_all)
         if self._network is not None:
-            ending(self._network.stop)  # before `_end_all` kills it, so that it can write its captured packets
+            ending(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
-        ending(self._injector.stop)  # before processes are reaped that it may have to resume
+        ending(self._injector.stop)  # before any process is reaped that the injector may have to resume
         means = Means(directory, self._logs, self._starts, self._family, self._network)
         self._spawner = Spawner(means, job.hosts.count > 0, post, self._started)
         ending(self._spawner.finish)
 
     def claim(self, tasks: Iterable[Task]) -> dict[Task, str]:
-        """Prepare the start of tasks on this machine, and hold their ports; return their endpoints."""
+        """Prepare to start tasks on this machine: create their directories and hold ports. Return their endpoints."""
         tasks = list(tasks)
         self._here |= set(tasks)
         for task in tasks:
@@ -145,7 +145,7 @@ class LocalBackend:
             case ac.HurrySteps():
                 self._watcher.hurry()
             case ac.Avoid():
-                pass  # tasks have no other host to go to
+                pass  # tasks can't move to another host
             case ac.Refresh(files, fresh):
                 self._starts.renew(self._job, self._directory, files)
                 if fresh:
@@ -154,10 +154,10 @@ class LocalBackend:
                 assert_never(order)
 
     def leave(self) -> None:
-        """Do nothing: no process comes back in another allocation."""
+        """Do nothing: a local run does not continue in another allocation."""
 
     def shut(self) -> None:
-        """End each part, even if another one fails to end."""
+        """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
 
     def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
@@ -170,7 +170,7 @@ class LocalBackend:
 
     def _signal(self, order: ac.Signal) -> None:
         if self._spawner.withdraw(order.task, order.attempt):
-            return  # its process did not exist yet
+            return  # the attempt's process was not started yet
         if child := self._child(order.task, order.attempt):
             if order.grace or order.signal == SIGKILL:
                 child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
@@ -221,7 +221,7 @@ class LocalBackend:
             self._steps.feed(task, attempt, chunk)
 
     def _end_all(self) -> None:
-        with suppress(WillNotDie):  # the guardian tries once more, and reports it
+        with suppress(WillNotDie):  # the guardian tries to kill the processes once more, and reports a failure
             self._family.end_all(END_WITHIN)
 
     def _vitals(self) -> dict[Task, Vitals]:
@@ -242,14 +242,14 @@ class LocalBackend:
 
 
 def send_request(pipe: PurePath, **request: object) -> bool:
-    """Send a request through the named pipe that the training library reads; return whether the task has it open."""
+    """Write a request to the named pipe that the training library reads; return whether writing succeeded."""
     try:
-        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # fails if the task has not opened it
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # fails if no task has the pipe open
     except OSError:
         return False
     try:
         os.write(descriptor, json.dumps(request).encode() + b"\n")
-    except OSError:  # the task is stopped, and its pipe full of requests
+    except OSError:  # the pipe is full of requests because the task is stopped
         return False
     else:
         return True

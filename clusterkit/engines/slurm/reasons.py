@@ -1,8 +1,8 @@
-"""Why a job waits, what a signal to it means, and what has ended it.
+"""Finds out why a job waits, what a signal to a job means, and why a job has ended.
 
-The state alone does not say it: a job that is requeued is PENDING after a preemption as after a lost host, and keeps no
-trace of either. What does say it is the record while the job still ends, and the line that slurmstepd then writes into
-the job's log.
+The job's state alone is not sufficient: after a preemption as well as after the loss of a host, a requeued job is
+PENDING and keeps no trace of the cause. The cause is found in the job's record while the job is ending, and in the line
+that slurmstepd then writes to the job's log.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clusterkit.engines.slurm.answers import Phase, QueuedJob
+from clusterkit.engines.slurm.answers import JobPhase, QueuedJob
 from clusterkit.engines.slurm.script import WARNING
 from clusterkit.text import durations
 from clusterkit.text.printable import printable
 from clusterkit.words.events import AllocationEnding
 
-CHECKED_EVERY = 60  # seconds: Slurm may send its warning that much too early
+CHECKED_EVERY = 60  # seconds; the maximum time by which Slurm may send its warning too early
 _LINE = re.compile(
     r"^slurmstepd\S{0,260}: error: \*\*\* JOB ([0-9]{1,10}) ON \S{1,260} CANCELLED AT \S{1,30}"
     r"(?: DUE TO ([A-Z ,]+?))? \*\*\*",
     re.MULTILINE,
 )
-WARNINGS = (23, 10)  # SIGURG, for which the batch script asks; SIGUSR1, for which a user's own may
-SPARE = 20.0  # seconds for what has to be done when the tasks have ended
-LEAST = 20.0  # seconds; less than KillWait, the time from SIGTERM to SIGKILL, is at most sites
+WARNINGS = (23, 10)  # SIGURG, requested by clusterkit's batch script; SIGUSR1, often requested by users' scripts
+SPARE = 20.0  # seconds; the time reserved for the work after the end of the tasks
+LEAST = 20.0  # seconds; the minimum grace; less than most sites' KillWait, the time from SIGTERM to SIGKILL
 
 
 class End(enum.Enum):
-    """What ends a job; the value is a clause that fits behind "the job ends: "."""
+    """The cause of a job's end. The value is a clause to follow "the job ends: "."""
 
     TIME_LIMIT = "its time limit is reached"
     PREEMPTION = "a job of higher priority takes its hosts"
@@ -66,8 +66,8 @@ _CAUSES = {
 
 
 def why_warned(job: QueuedJob, now: float, warning: float, restarts: int | None = None) -> End:
-    """Return what a signal means to a job that began after `restarts` requeues: the script's warning, or a SIGTERM."""
-    if job.phase is not Phase.RUNNING:
+    """Return the cause of a signal (warning or SIGTERM) to a job whose script started after `restarts` requeues."""
+    if job.phase is not JobPhase.RUNNING:
         return why_ended(job, job.restarts if restarts is None else restarts)
     if job.preempted is not None:
         return End.PREEMPTION
@@ -76,47 +76,47 @@ def why_warned(job: QueuedJob, now: float, warning: float, restarts: int | None 
 
 
 def why_ended(job: QueuedJob, restarts: int, log: str = "") -> End:
-    """Return what ends, or has ended, a job that began after `restarts` requeues; `log` is the end of its output."""
+    """Return the cause of the end of a job that started after `restarts` requeues. `log` is the end of its output."""
     if causes := [cause for number, cause in _LINE.findall(log) if int(number) == job.job]:
         return _CAUSES.get(causes[-1].partition(",")[0], End.UNKNOWN)
-    if job.phase is Phase.OVER:
+    if job.phase is JobPhase.OVER:
         return _STATES.get(job.state, End.UNKNOWN)
-    if job.reason in _REASONS and job.phase is Phase.ENDING:
+    if job.reason in _REASONS and job.phase is JobPhase.ENDING:
         return _REASONS[job.reason]
     if job.preempted is not None:
         return End.PREEMPTION
     if job.restarts > restarts:
-        return End.REQUEUED  # whoever wanted it
-    return End.CANCELLED if job.phase is Phase.ENDING else End.UNKNOWN
+        return End.REQUEUED  # by the user or an administrator
+    return End.CANCELLED if job.phase is JobPhase.ENDING else End.UNKNOWN
 
 
-CONTINUES = (End.TIME_LIMIT, End.PREEMPTION, End.REQUEUED, End.HOST_LOST)  # after these the run is to continue
+CONTINUES = (End.TIME_LIMIT, End.PREEMPTION, End.REQUEUED, End.HOST_LOST)  # causes after which the run is continued
 
 
 def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> AllocationEnding | None:
-    """Return what a signal means, to a job that began after `restarts` requeues; None: the run is to end for good.
+    """Return AllocationEnding if the run is to continue after a signal to the job; None if the run is to end for good.
 
-    Without a job, Slurm did not answer: then the run is left so that it can continue.
+    The job started after `restarts` requeues. If `job` is None, Slurm did not answer, and the run is to continue.
     """
     end = End.UNKNOWN if job is None else why_warned(job, now, WARNING, restarts)
     if signal in WARNINGS and end not in CONTINUES:
-        end = End.TIME_LIMIT  # that is what the warning is for
-    elif job is not None and end is End.TIME_LIMIT and job.phase is Phase.RUNNING and signal not in WARNINGS:
-        return None  # a user sent the signal, near the time limit by chance
+        end = End.TIME_LIMIT  # the purpose of the warning
+    elif job is not None and end is End.TIME_LIMIT and job.phase is JobPhase.RUNNING and signal not in WARNINGS:
+        return None  # a user sent the signal, and the time limit is near by chance
     if end not in CONTINUES and job is not None:
         return None
-    left = 0.0 if job is None or job.end is None or job.phase is not Phase.RUNNING else job.end - now - SPARE
+    left = 0.0 if job is None or job.end is None or job.phase is not JobPhase.RUNNING else job.end - now - SPARE
     return AllocationEnding(end.value, max(left, LEAST))
 
 
 class Wait(NamedTuple):
-    """A clause, and whether the job starts by itself some day; if not, what to do is in it."""
+    """The reason why a job waits, as a clause. If the wait does not end by itself, the clause includes what to do."""
 
     text: str
     ends_by_itself: bool = True
 
 
-# The first row whose beginning fits. https://slurm.schedmd.com/job_reason_codes.html
+# The first row that is a prefix of the reason is used. See https://slurm.schedmd.com/job_reason_codes.html
 _WAITS: Sequence[tuple[str, Wait]] = (
     ("Resources", Wait("no hosts are free for it yet")),
     ("Priority", Wait("other jobs come before it")),
@@ -156,7 +156,7 @@ _WAITS: Sequence[tuple[str, Wait]] = (
 
 
 def why_it_waits(job: QueuedJob, now: float) -> Wait:
-    """Return why it waits, for a job that does. `now` is in seconds since 1970."""
+    """Return the reason why a waiting job waits. `now` is in seconds since 1970."""
     waits = next((wait for word, wait in _WAITS if job.reason.startswith(word)), Wait(""))
     text = waits.text.format(job=job.job)
     if not job.reason:
@@ -165,6 +165,6 @@ def why_it_waits(job: QueuedJob, now: float) -> Wait:
         text = f"Slurm says {printable(job.reason)}"
     else:
         text += f" ({printable(job.reason)})"
-    if job.phase is Phase.WAITING and job.start is not None and job.start > now and waits.ends_by_itself:
+    if job.phase is JobPhase.WAITING and job.start is not None and job.start > now and waits.ends_by_itself:
         text += f"; expected to start in {durations.shown(job.start - now)}"
     return Wait(text, waits.ends_by_itself)

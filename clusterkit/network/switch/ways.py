@@ -1,4 +1,4 @@
-"""Ways: one for each direction between two hosts, with its impairments and route."""
+"""Ways: the impairments and routes of each direction between two hosts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from clusterkit.network.switch.links import NetworkLink
 
 @dataclass(slots=True, eq=False)
 class Way:
-    """One direction between two hosts, and what impairs it."""
+    """One direction between two hosts, and its impairments."""
 
     pair: Pair  # source and destination
-    address: bytes  # the destination's
-    device: int  # the destination's
+    address: bytes  # the address of the destination
+    device: int  # the device of the destination
     link: NetworkLink
-    doomed: set[bytes]  # flows of connections that are being reset; shared with the way back
-    wakes: float = math.inf  # when the next waiting packet is due
+    doomed: set[bytes]  # flows that are being reset; the set is shared with the opposite direction
+    wakes: float = math.inf  # the time at which the next waiting packet is due
 
     @property
     def is_clear(self) -> bool:
@@ -28,7 +28,7 @@ class Way:
 
 
 class Ways:
-    """All ways between hosts, given by index. With `detours`, packets take a cable if both directions are clear."""
+    """All ways between hosts, given by index. With `detours`, packets use a cable while both directions are clear."""
 
     detours: Detours | None = None
 
@@ -41,10 +41,10 @@ class Ways:
         self._seed = seed
         self._captured = captured
         self._indices = {address: index for index, address in enumerate(self.addresses)}
-        # Created on demand: most pairs of hosts never exchange a packet.
+        # Ways are created on demand, since most pairs of hosts never exchange a packet.
         self._ways: dict[Pair, Way] = {}
         self._detoured: set[Pair] = set()
-        # By source, then by the destination's address: all ways, and the devices to which packets need no inspection.
+        # By source, then by destination address: all ways, and the devices for packets that need no inspection.
         self._all: list[dict[bytes, Way]] = [{} for _ in devices]
         self.clear: list[dict[bytes, int]] = [{} for _ in devices]
 
@@ -65,7 +65,7 @@ class Ways:
         return way
 
     def way_of(self, source: int, packet: bytes) -> Way | None:
-        """Return the way of a packet from `source`; None if it is not an IPv4 packet for another host."""
+        """Return the way of a packet from `source`; None unless it is an IPv4 packet for another host."""
         address = packet[16:20]
         if (way := self._all[source].get(address)) is None:
             destination = self._indices.get(address, source)
@@ -76,7 +76,7 @@ class Ways:
         return self.devices[self._indices[address]]
 
     def update_routes(self, ways: Iterable[Way]) -> None:
-        """Choose for each of these ways between inspection or not, detour or cable. Raises NotPossible."""
+        """Decide for each of these ways whether to inspect packets and whether to use a cable. Raises NotPossible."""
         begin, end = set[Pair](), set[Pair]()
         for way in ways:
             source, destination = way.pair

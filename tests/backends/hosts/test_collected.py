@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.hosts.incoming import LONGEST, Collected
-from clusterkit.backends.link.messages import BadMessage, Written
+from clusterkit.backends.hosts.incoming import LONGEST, MOST_OPEN, Collected
+from clusterkit.backends.link.messages import BadMessage, Output, Written
 from clusterkit.store.directory import RunDirectory
+from clusterkit.words.events import Drained
+from clusterkit.words.model import Task, TaskType
 
 
 @pytest.fixture
@@ -45,3 +49,33 @@ def test_a_part_is_written_where_it_belongs(collected: Collected, tmp_path: Path
     for offset, data in ((0, b"first "), (6, b"second")):
         collected.written("n1", Written("stacks/stall-1.txt", offset), data)
     assert (tmp_path / "r-1/stacks/n1-stall-1.txt").read_bytes() == b"first second"
+
+
+def test_output_that_comes_while_other_attempts_end_is_whole(
+    collected: Collected,
+) -> None:
+    """The listener's thread writes more logs than may be open, while the loop's thread closes them."""
+    tasks = [Task(TaskType.WORKER, index) for index in range(MOST_OPEN + 20)]
+    interval = sys.getswitchinterval()
+    for task in tasks:
+        collected._directory.log(task, 1).parent.mkdir(parents=True, exist_ok=True)
+
+    def write() -> None:
+        for line in range(6):
+            for task in tasks:
+                collected.output(Output(task, 1, 0.0), f"{line}\n".encode())
+
+    def end() -> None:
+        for _ in range(6):
+            for task in reversed(tasks):
+                collected.ended(Drained(task, 1))
+
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor() as pool:
+            for done in [pool.submit(write), pool.submit(end)]:
+                done.result(60)
+    finally:
+        sys.setswitchinterval(interval)
+    whole = "".join(f"{line}\n" for line in range(6))
+    assert {collected._directory.log(task, 1).read_text() for task in tasks} == {whole}
