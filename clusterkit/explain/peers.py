@@ -23,7 +23,7 @@ def _ended_with_the_chief(evidence: Evidence) -> Words | None:
 ROWS: tuple[Row, ...] = (
     Row(
         "ended-with-the-chief",
-        "ended after the job's success: a worker still ran when the chief had finished",
+        "stopped: the job had succeeded, and a worker still ran when the chief had finished",
         "",
         "{task} finished its program, which ends the job, and {late} still ran 7 s later.",
         "Let the chief finish last: after what takes one worker longer, call strategy.reduce('SUM', tf.ones(1), "
