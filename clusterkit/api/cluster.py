@@ -20,7 +20,7 @@ from clusterkit.api.options import (
 from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, preformatted, read_result
 from clusterkit.api.supervisor import Supervisor, Temporary
 from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, told
-from clusterkit.job.options import Gathered, Options
+from clusterkit.job.options import GivenOptions, Options
 from clusterkit.store.control import Client, NotLive
 from clusterkit.store.journal import JournalReader, follow
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
@@ -215,7 +215,7 @@ class Cluster:
 
     def _job(
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
-    ) -> Gathered:
+    ) -> GivenOptions:
         problems = []
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             problems.append(f"args={args!r}: it has to be a list.")

@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
 from clusterkit.job.foreign import meant
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionEntry, OptionKind, Options, text_of
+from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind, Options, text_of
 from clusterkit.job.spec import UNFIT
 from clusterkit.task import call
 from clusterkit.text import durations
@@ -69,7 +69,9 @@ def _help(entry: OptionEntry) -> str:
     return f"{entry.name}: {kind}\n    {entry.about.help}{default}"
 
 
-def gathered(program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()) -> Gathered:
+def gathered(
+    program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()
+) -> GivenOptions:
     """Return the program, arguments and options as options of a job. None and empty lists count as not given.
 
     Invalid values are added to the problems in `found`. The caller that prepares the job checks the rest.
@@ -92,7 +94,7 @@ def gathered(program: object | None, args: Sequence[object], options: Options, f
     fit = {name: _fit(value) for name, value in usable.items() if value != ()}
     if fit != {name: usable[name] for name in fit}:
         problems.append("A NUL character or half a character can't be part of a program's arguments or options.")
-    return Gathered(cast(JobOptions, fit), problems, frozenset(wrong))
+    return GivenOptions(cast(JobOptions, fit), problems, frozenset(wrong))
 
 
 def _value(entry: OptionEntry, value: Any) -> object:

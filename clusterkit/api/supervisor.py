@@ -27,7 +27,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.store.cleaning import MARK
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
@@ -106,7 +106,7 @@ os.register_at_fork(after_in_child=Lifeline.forget_all)
 class Supervisor:
     """A `clusterkit up` that runs in the background. Its methods can be called from any thread."""
 
-    def __init__(self, job: Gathered, run_id: str, home: Path, console: Path, words: Sequence[str] = ()) -> None:
+    def __init__(self, job: GivenOptions, run_id: str, home: Path, console: Path, words: Sequence[str] = ()) -> None:
         """Start the supervisor. `words` is its command line, by default a quiet `up`; `job` overrides its options."""
         self._run_id, self._home = run_id, home
         self._console, self._owner = console, os.getpid()
@@ -180,7 +180,7 @@ class Supervisor:
             raise ClusterkitError(f"{what}. A fork of it can neither wait for the run nor end it.")
         return self._process
 
-    def _start(self, job: Gathered, output: int, words: Sequence[str]) -> subprocess.Popen[bytes]:
+    def _start(self, job: GivenOptions, output: int, words: Sequence[str]) -> subprocess.Popen[bytes]:
         # A file that no other process can open, since the job may have secrets, which must not be on a command line.
         with os.fdopen(os.memfd_create("clusterkit-job", os.MFD_CLOEXEC), "w+b") as asked:
             pickle.dump(ApiRequest(job, self._lifeline.end, session()), asked)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterkit.chaos.trial import JobTemplate
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.words.errors import BadJob
@@ -11,7 +11,7 @@ from clusterkit.words.errors import BadJob
 LONGEST_NAME = 40  # characters; run ids begin with this name
 
 
-def template_of(options: Gathered) -> tuple[JobTemplate, tuple[str, ...]]:
+def template_of(options: GivenOptions) -> tuple[JobTemplate, tuple[str, ...]]:
     """Check the options; return the job and warnings for the user. Raises BadJob."""
     prepared = prepare(options)
     if prepared.job.watches:

@@ -58,7 +58,7 @@ DEFAULT = Measure()
 _NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not restored."
 
 
-class _Said(NamedTuple):
+class _Violation(NamedTuple):
     """A violation by an attempt that began at step `begun`. `what` completes a sentence about the attempt."""
 
     task: Task
@@ -134,7 +134,7 @@ def _metric(baseline: Baseline, events: Timed, measure: Measure) -> Iterator[str
 
 
 @dataclass(slots=True)
-class _Saved:
+class _CheckpointTracker:
     """Tracks the complete checkpoints, newest last, and the checkpoint that each attempt could have resumed from."""
 
     steps: list[int] = field(default_factory=list)
@@ -184,9 +184,9 @@ class _Saved:
                 self.found.add(key)
 
 
-def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
+def _lost(job: JobSpec, events: Timed) -> Iterator[_Violation]:
     """Yield a violation for each attempt that resumed from an older step than the newest checkpoint at its start."""
-    saved, corrupted = _Saved(), set[int]()
+    saved, corrupted = _CheckpointTracker(), set[int]()
     for _, event in events:
         match event:
             case Checkpointed():
@@ -201,7 +201,7 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
             case CheckpointFound(task, attempt) if (task, attempt) in saved.early - saved.found:
                 saved.found.add((task, attempt))
                 if (task, attempt) in saved.at_zero:
-                    yield _Said(task, attempt, _NOT_RESTORED, 0)
+                    yield _Violation(task, attempt, _NOT_RESTORED, 0)
             case Resumed(task, attempt, step):
                 saved.resumed.add((task, attempt))
                 yield from _resumption(saved, task, attempt, step)
@@ -217,20 +217,20 @@ def began_anew(job: JobSpec, events: Timed) -> bool:
     return any(said.begun is not None and said.begun <= 0 for said in _lost(job, events))
 
 
-def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[_Said]:
+def _resumption(saved: _CheckpointTracker, task: Task, attempt: int, step: int) -> Iterator[_Violation]:
     key = task, attempt
     newest = saved.at_start.get(key)
     if newest is not None and step < newest:
         lost = number_of("step", newest - step)
         what = f"continued from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
-        yield _Said(task, attempt, what, step)
+        yield _Violation(task, attempt, what, step)
     elif step <= 0:
         saved.at_zero.add(key)
         if key in saved.found:
-            yield _Said(task, attempt, _NOT_RESTORED, 0)
+            yield _Violation(task, attempt, _NOT_RESTORED, 0)
 
 
-def _causes(events: Timed) -> Iterator[_Said]:
+def _causes(events: Timed) -> Iterator[_Violation]:
     """Yield a violation for each attempt that caused a restart although no fault explains its failure."""
     faults = [event for _, event in events if isinstance(event, FaultInjected)]
     injected = {task for fault in faults for task in (*fault.tasks, *fault.others)}
@@ -240,10 +240,10 @@ def _causes(events: Timed) -> Iterator[_Said]:
     for cause in {(cause.task, cause.attempt): cause for cause in causes if not cause.exit.ok}.values():
         if ended[cause.task, cause.attempt].fault is None:
             what = f"{cause.exit} and was named as the cause of a restart, but no fault accounts for that: "
-            yield _Said(cause.task, cause.attempt, f"{what}they were injected into {where}.")
+            yield _Violation(cause.task, cause.attempt, f"{what}they were injected into {where}.")
 
 
-def _together(said: Iterable[_Said]) -> Iterator[str]:
+def _together(said: Iterable[_Violation]) -> Iterator[str]:
     """Yield a sentence for each violation, with equal violations by attempts of the same task combined."""
     attempts = defaultdict[tuple[Task, str], list[int]](list)
     for one in said:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.chaos.model import Outcome, Trial
-from clusterkit.chaos.runner import Campaign, Terms
+from clusterkit.chaos.runner import Campaign, CampaignSettings
 from clusterkit.chaos.text import document
 from clusterkit.chaos.trial import JobTemplate
 from clusterkit.store.campaigns import RUNNING, CampaignFile
@@ -34,7 +34,7 @@ class RecordWriter:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @classmethod
-    def make(cls, file: CampaignFile, asked: JobTemplate, terms: Terms, warn: Callable[[str], None],
+    def make(cls, file: CampaignFile, asked: JobTemplate, terms: CampaignSettings, warn: Callable[[str], None],
              **more: Any) -> RecordWriter:  # fmt: skip
         """Create the record of a new campaign, with `more` as additional entries. Raises RunDirectoryError."""
         record = cls(file, {**_head(asked, terms), **more}, warn)
@@ -94,7 +94,7 @@ def campaign_json(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]
     return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, campaign.interrupted, **head)
 
 
-def _head(asked: JobTemplate, terms: Terms) -> dict[str, Any]:
+def _head(asked: JobTemplate, terms: CampaignSettings) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "campaign": terms.name,
@@ -115,7 +115,7 @@ def _head(asked: JobTemplate, terms: Terms) -> dict[str, Any]:
     }
 
 
-def _command(asked: JobTemplate, terms: Terms) -> str:
+def _command(asked: JobTemplate, terms: CampaignSettings) -> str:
     """Return the command that repeats the campaign. Like `JobTemplate.command`, it contains no secrets."""
     own = [f"--runs={terms.runs}", f"--actions={','.join(terms.actions)}", f"--rate={terms.rate:g}"]
     own += [] if terms.measure.name is None else [f"--metric={terms.measure.name}"]

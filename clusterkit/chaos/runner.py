@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CampaignSettings:
     """The settings of a campaign, apart from its job. `shrunk` is how many failing runs are shrunk at most."""
 
     name: str
@@ -46,7 +46,7 @@ class Terms:
 class Campaign:
     """A campaign in progress. `shrunk` has the smallest schedules by the numbers of the failing trials."""
 
-    terms: Terms
+    terms: CampaignSettings
     trials: Trials
     plan: Plan
     shrunk: dict[int, SmallestSchedule] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class Campaign:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def begin(cls, template: JobTemplate, terms: Terms) -> Campaign | FinishedRun:
+    def begin(cls, template: JobTemplate, terms: CampaignSettings) -> Campaign | FinishedRun:
         """Do the run without faults. Return the campaign or, if the run failed, the run."""
         always = template.job.faults
         template = template.changed({}, "fault", "seed")

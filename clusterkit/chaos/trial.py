@@ -18,7 +18,7 @@ from clusterkit.chaos.invariants import DEFAULT, Measure, violations
 from clusterkit.chaos.model import Baseline, Outcome, Trial, fault_outcomes
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
-from clusterkit.job.options import Gathered, JobOptions, Options, env_flags, job_flags
+from clusterkit.job.options import GivenOptions, JobOptions, Options, env_flags, job_flags
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
@@ -55,7 +55,7 @@ class JobTemplate:
     job: JobSpec
     options: JobOptions
 
-    def gathered(self) -> Gathered:
+    def gathered(self) -> GivenOptions:
         """Return the options in the form that `Supervisor` takes."""
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)
@@ -103,6 +103,7 @@ class Trials:
     campaign: str
     keep: bool = False
     measure: Measure = DEFAULT
+    kind: str = "campaign"  # or "exam"
     store: RunStore = field(default_factory=RunStore)
     stopped: bool = False
     _live: set[Supervisor] = field(default_factory=set)
@@ -169,7 +170,8 @@ class Trials:
 
     def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
         run = self.store.run(run_id)
-        invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
+        own: Options = {"run_id": run_id, "part_of": f"{self.kind}/{self.campaign}"}
+        invoked = self.template.changed({**self._places(run_id), **own, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:

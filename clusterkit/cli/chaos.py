@@ -103,7 +103,7 @@ def command(
     """
     from clusterkit.chaos.asked import name_of, template_of
     from clusterkit.chaos.invariants import Measure
-    from clusterkit.chaos.runner import Terms
+    from clusterkit.chaos.runner import CampaignSettings
     from clusterkit.cli.campaign import run_campaign
 
     with exit_on_error():
@@ -112,7 +112,7 @@ def command(
             say(warning)
         name = name_of(asked, "chaos")
         seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
-        terms = Terms(
+        terms = CampaignSettings(
             name, runs, seed, _actions(asked.job, actions), rate, parallel or _side_by_side(asked.job), shrunk,
             Measure(metric, tolerance), keep, fail_fast,
         )  # fmt: skip

@@ -17,7 +17,7 @@ from clusterkit.doctor.diagnosis import Rating
 from clusterkit.doctor.machine import collect_machine, try_ports, try_state
 from clusterkit.doctor.rules import Facts, Interpreter, Unmet
 from clusterkit.job import preflight
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.job.program import with_program
 from clusterkit.job.spec import describe
 from clusterkit.network.virtual import why_not
@@ -71,7 +71,7 @@ def _why(result: RunResult) -> str:
 CENSUS = str(Path(__file__).with_name("census.py"))
 
 
-def collect_facts(given: Gathered, deep: bool = False) -> Facts:
+def collect_facts(given: GivenOptions, deep: bool = False) -> Facts:
     """Collect all facts and, with `deep`, run a small job. Raises BadJob for options that no machine can satisfy."""
     job = _job(given)
     env = {**os.environ, **job.setup.env}
@@ -99,7 +99,7 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
     )
 
 
-def _job(given: Gathered) -> JobSpec:
+def _job(given: GivenOptions) -> JobSpec:
     """Describe the job. Its interpreters are not checked here, since the rules evaluate them."""
     is_named = bool(given.options.get("program") or given.options.get("module"))
     if not is_named:

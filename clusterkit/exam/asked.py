@@ -14,14 +14,14 @@ from clusterkit.chaos.trial import Trials
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Report
 from clusterkit.exam.survival import QUICK
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
 BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no more cells are examined
 
 
 def examiner_of(
-    options: Gathered,
+    options: GivenOptions,
     quick: bool = False,
     budget: float | None = None,
     cells: Sequence[str] = (),
@@ -33,7 +33,7 @@ def examiner_of(
     name = name_of(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
     budget = budget or (QUICK_BUDGET if quick else BUDGET)
-    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep)
+    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep, kind="exam")
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
     phases = QUICK if quick else None
     longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)

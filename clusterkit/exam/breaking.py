@@ -22,7 +22,7 @@ LONGEST = 4096  # bytes; the maximum length of a line about a step
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
+class Interruption:
     """The break after a task's step: a fault in the grammar of `--fault` or, if `fault` is empty, a stop of the run."""
 
     task: Task
@@ -36,13 +36,13 @@ class Break:
 
 
 @dataclass(slots=True)
-class Breaking:
+class Interrupter:
     """Breaks a run at each of several steps in turn. `grace` is the grace period of the tasks if the run is stopped.
 
     With `by_reports`, a step is reached when a task reports it. Coordinators need this, since they compute no steps.
     """
 
-    breaks: Sequence[Break]
+    breaks: Sequence[Interruption]
     grace: float
     by_reports: bool = False
     missed: str = ""  # why a break could not be carried out
@@ -58,7 +58,7 @@ class Breaking:
             if not self._broken(one, supervisor, run):
                 return
 
-    def _broken(self, one: Break, supervisor: Supervisor, run: RunDirectory) -> bool:
+    def _broken(self, one: Interruption, supervisor: Supervisor, run: RunDirectory) -> bool:
         if not one.fault:
             supervisor.end(self.grace + PUSH)
             return True
@@ -75,7 +75,7 @@ class _Holds:
     """Reads the lines that a task's attempts write when they wait after a step. The lines may be malformed."""
 
     run: RunDirectory
-    one: Break
+    one: Interruption
     _read: dict[Path, int] = field(default_factory=dict)
 
     def is_reached(self) -> bool:
@@ -100,7 +100,7 @@ class _Reports:
     """Reads the steps that tasks report, from the journal."""
 
     run: RunDirectory
-    one: Break
+    one: Interruption
     _reader: JournalReader | None = None
 
     def is_reached(self) -> bool:

@@ -10,7 +10,7 @@ from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.schedule import SPARE
 from clusterkit.chaos.trial import Trials
-from clusterkit.exam.breaking import Break
+from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.equality import draws, equality, other_order
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
@@ -211,7 +211,7 @@ class _Way:
     """A way to interrupt a run. If `compares`, the final metric is compared with the unbroken run's."""
 
     cell: Cell
-    one: Break
+    one: Interruption
     workers: int | None = None  # the number of workers to continue with; None for the same number
     compares: bool = True
 
@@ -220,15 +220,15 @@ def _ways(job: JobSpec, baseline: Baseline, compares: bool) -> Iterator[_Way]:
     middle, leader = middle_step(baseline), job.leader
     if middle is None:
         return
-    yield _Way(Cell(Chapter.RESUME, "stopped-between-checkpoints"), Break(leader, middle))
-    kill = Break(leader, middle, f"{FaultAction.KILL} {leader}")
+    yield _Way(Cell(Chapter.RESUME, "stopped-between-checkpoints"), Interruption(leader, middle))
+    kill = Interruption(leader, middle, f"{FaultAction.KILL} {leader}")
     yield _Way(Cell(Chapter.RESUME, "killed-between-checkpoints"), kill)
     if (saved := other_step(baseline, middle)) is not None:
-        yield _Way(Cell(Chapter.RESUME, "stopped-after-a-checkpoint"), Break(leader, saved))
+        yield _Way(Cell(Chapter.RESUME, "stopped-after-a-checkpoint"), Interruption(leader, saved))
     if workers := workers_of(job):
         others = workers - 1 or 2
         cell = Cell(Chapter.RESUME, f"continued-by-{number_of('worker', others).replace(' ', '-')}")
-        yield _Way(cell, Break(leader, middle), others, compares)
+        yield _Way(cell, Interruption(leader, middle), others, compares)
 
 
 def _resumed(runs: ExamRuns, way: _Way, exact: Examined | None) -> CellResult:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.trial import NEVER, FinishedRun, Trials
-from clusterkit.exam.breaking import Break, Breaking
+from clusterkit.exam.breaking import Interrupter, Interruption
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import by_task, recordings
@@ -83,14 +83,16 @@ class ExamRuns:
         """Whether two runs can end with identical values. With parameter servers, updates are asynchronous."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
-    def up(self, name: str, changes: Options, *breaks: Break, fault: str = "", words: Sequence[str] = ()) -> Examined:
+    def up(
+        self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
+    ) -> Examined:
         """Do a run with `fault`, which waits for its trigger, and `breaks`. `words` are more entries of --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
         # While a fault waits for a step, tasks report each step at once.
         faults = [NEVER, *([fault] if fault else [])]
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
-        breaking = Breaking(breaks, self.job.limits.grace, not self.is_synchronous)
+        breaking = Interrupter(breaks, self.job.limits.grace, not self.is_synchronous)
         run = self.trials.up(f"{self.name}-{name}", {**common, **changes}, breaking)
         missed = breaking.missed
         for one in () if run.result is None else run.result.not_injected:

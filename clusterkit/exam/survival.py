@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import Baseline, Timed
-from clusterkit.exam.breaking import Break
+from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.model import Cell, Chapter, ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.text.printable import printable
@@ -49,7 +49,7 @@ class SurvivalCell:
     action: FaultAction
     task: Task
     phase: str
-    breaks: tuple[Break, ...] = ()
+    breaks: tuple[Interruption, ...] = ()
     fault: str = ""
 
 
@@ -82,15 +82,15 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
     fault = f"{action} {task}" + (f" for={seconds}s" if action in _LASTING else "")
     middle, last = middle_step(baseline), baseline.last_step
     watched = job.leader if job.is_server(task) else task  # a server computes no steps
-    breaks: tuple[Break, ...] = ()
+    breaks: tuple[Interruption, ...] = ()
     waiting = f"{fault} @ phase={phase}"
     match phase:
         case "step":
-            breaks, waiting = () if middle is None else (Break(watched, middle, fault),), ""
+            breaks, waiting = () if middle is None else (Interruption(watched, middle, fault),), ""
         case "last-step":
-            breaks, waiting = () if not last else (Break(watched, last, fault),), ""
+            breaks, waiting = () if not last else (Interruption(watched, last, fault),), ""
         case Phase.RESTORING:  # a checkpoint is restored only after a task has died
-            breaks = () if middle is None else (Break(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
+            breaks = () if middle is None else (Interruption(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
             waiting = waiting if breaks else ""
     return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), action, task, phase, breaks, waiting)
 

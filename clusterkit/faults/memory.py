@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from clusterkit.faults.throttle import ChildOf
 from clusterkit.system import procfs
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
@@ -28,7 +28,7 @@ class NoProcess(Exception):
 class _Limited:
     """The limits of one attempt: bytes by pid. Processes without an entry have inherited the leader's limit."""
 
-    child: Child
+    child: AttemptChild
     usual: dict[int, int] = field(default_factory=dict)  # the limits that applied before the first fault
     faults: dict[int, dict[int, int]] = field(default_factory=dict)  # from each fault's number to the limits it sets
 
@@ -108,7 +108,7 @@ def _apply(limited: _Limited, pid: int) -> None:
     resource.prlimit(pid, DATA, (smallest, hard))
 
 
-def _processes(child: Child) -> Iterator[int]:
+def _processes(child: AttemptChild) -> Iterator[int]:
     """Yield the attempt's pids: the leader, its descendants, and its session's orphans, which this process adopted."""
     yield child.pid
     below = procfs.descendants(child.pid)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection
 from signal import SIGCONT, SIGSTOP
 
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.process import Child, signal_attempt, signal_group
+from clusterkit.system.process import AttemptChild, signal_attempt, signal_group
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task
 
 PERIOD = 0.1  # seconds; in each period a slowed task first runs, and is then stopped for the rest of the period
-ChildOf = Callable[[Task], Child | None]
+ChildOf = Callable[[Task], AttemptChild | None]
 
 
 class Throttle:
@@ -49,7 +49,7 @@ class Throttle:
             if self._slowed.pop(number, None) is not None:
                 self._let_run(self._stopped - self._shares().keys())
 
-    def signal(self, task: Task, child: Child, number: int) -> None:
+    def signal(self, task: Task, child: AttemptChild, number: int) -> None:
         """Signal the task's process group. Between SIGSTOP and SIGCONT the throttle leaves the task alone."""
         with self._changed:
             if number == SIGSTOP:

@@ -21,7 +21,7 @@ from clusterkit.companions import tell
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import become_subreaper
-from clusterkit.system.sweep import WillNotDie, end_descendants
+from clusterkit.system.sweep import ProcessesSurvived, end_descendants
 from clusterkit.task.entry import die_with_parent
 from clusterkit.words.outcome import signal_name
 
@@ -178,7 +178,7 @@ def _end_rest() -> str | None:
     """Kill the command's descendants outside its group, which this process has adopted; return a problem, or None."""
     try:
         end_descendants(os.getpid())
-    except WillNotDie as error:
+    except ProcessesSurvived as error:
         return f"left processes behind: {error}"
     return None
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Gathered, JobOptions, OptionEntry, OptionKind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
 from clusterkit.text.durations import compact, seconds
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
@@ -30,7 +30,7 @@ _WANTED = {
 }
 
 
-def read_job_file(text: str, name: str) -> Gathered:
+def read_job_file(text: str, name: str) -> GivenOptions:
     """Read the options in a job file. `name` is the file's path. Raises BadJob if the file is not TOML.
 
     Relative paths in the file are resolved against the file's directory.
@@ -50,7 +50,7 @@ def read_job_file(text: str, name: str) -> Gathered:
             wrong.add(key.replace("-", "_"))
         else:
             options[key.replace("-", "_")] = found
-    return Gathered(cast(JobOptions, options), problems, frozenset(wrong))
+    return GivenOptions(cast(JobOptions, options), problems, frozenset(wrong))
 
 
 class _ValueReader:

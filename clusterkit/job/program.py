@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit.faults.aim import command_problems
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.system.files import why_not_reached
 from clusterkit.text.spelling import closest
 from clusterkit.words.job import JobSpec
@@ -25,7 +25,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _MAIN = {"job.toml": "Name its job file: -f ", **dict.fromkeys(("__main__.py", "train.py", "main.py"), "")}
 
 
-def without_interpreter(given: Gathered) -> Gathered:
+def without_interpreter(given: GivenOptions) -> GivenOptions:
     """Remove `python` or `python -u` in front of a program, as in `python -u train.py`, and add a note."""
     python, args = str(given.options.get("program", "")), list(given.options.get("args", ()))
     if not _INTERPRETER.fullmatch(Path(python).name) or ("/" not in python and Path(python).is_file()):
@@ -38,7 +38,7 @@ def without_interpreter(given: Gathered) -> Gathered:
     typed, first = " ".join([python, *args[:head]]), args[head] if args[head:] else "-"
     if first in ("-", "-i"):
         why = f"{python} is given without a program. Tasks have no standard input to read one from."
-        return Gathered(cast(JobOptions, kept), [*given.problems, why], given.wrong | {"program"}, given.notes)
+        return GivenOptions(cast(JobOptions, kept), [*given.problems, why], given.wrong | {"program"}, given.notes)
     if first.startswith("-") and not first.startswith("-m"):
         note = f"{typed} {first} is run as a command: without warm starts and without the repairs of Keras."
         return given._replace(notes=list(dict.fromkeys([*given.notes, note])))

@@ -12,7 +12,7 @@ from clusterkit.faults.aim import problems_of
 from clusterkit.job.debugging import debugging_problems
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions
+from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions
 from clusterkit.job.plan import RESERVED, convention_problems
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
@@ -46,7 +46,7 @@ class Described(NamedTuple):
     clear: bool
 
 
-def describe(given: Gathered) -> Described:
+def describe(given: GivenOptions) -> Described:
     """Build the job and check it. The program's kind is MODULE or SCRIPT; `with_program` finds out the actual kind."""
     given = _with_fit_text(given)
     options, wrong = given.options, given.wrong
@@ -62,12 +62,12 @@ def describe(given: Gathered) -> Described:
     return Described(job, [*given.problems, *of_shape, *others, *aimed], clear)
 
 
-def _with_fit_text(given: Gathered) -> Gathered:
+def _with_fit_text(given: GivenOptions) -> GivenOptions:
     """Remove options with text that can't be a path, name or argument, and add a problem for each."""
     found = {name: [*_text_problems(name, value)] for name, value in given.options.items()}
     options = {name: value for name, value in given.options.items() if not found[name]}
     wrong = given.wrong | {name for name, problems in found.items() if problems}
-    return Gathered(cast(JobOptions, options), [*given.problems, *chain.from_iterable(found.values())], wrong)
+    return GivenOptions(cast(JobOptions, options), [*given.problems, *chain.from_iterable(found.values())], wrong)
 
 
 def _text_problems(name: str, value: object, where: str = "") -> Iterator[str]:

@@ -12,7 +12,7 @@ from clusterkit.words.faults import AT_ONCE, FaultAction
 from clusterkit.words.model import Task, TaskType
 
 
-class Ended(NamedTuple):
+class RecoveryTime(NamedTuple):
     """A recovery that has ended, or an injected fault that only interrupted training."""
 
     seconds: float

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clusterkit.ledger.attempts import Attempts, Key
-from clusterkit.ledger.incident import Ended, Faults, Incident
+from clusterkit.ledger.incident import Faults, Incident, RecoveryTime
 from clusterkit.ledger.status import RunStatus
 from clusterkit.machine.scope import restart_scope
 from clusterkit.words import events as ev
@@ -29,7 +29,7 @@ class Incidents:
         self._trainers_of: dict[frozenset[Task], frozenset[Task]] = {}  # the training tasks of each restart scope
         self._stalled: float | None = None  # when the current stall was first reported
         self._begun: set[int] = set()  # faults whose injection began a recovery in `ended`
-        self.ended: list[Ended] = []  # each recovery once, as known when it ended; append-only
+        self.ended: list[RecoveryTime] = []  # each recovery once, as known when it ended; append-only
 
     @property
     def is_open(self) -> bool:
@@ -94,7 +94,7 @@ class Incidents:
             if fault.course.settled:
                 del self._faults.unsettled[number]
             if fault.course.first_step is not None and number not in self._attempts.explained.values():
-                self.ended.append(Ended(now - fault.at, 0))
+                self.ended.append(RecoveryTime(now - fault.at, 0))
 
     def failed(self, now: float, failure: Failure) -> None:
         death = self._death(failure)
@@ -151,7 +151,7 @@ class Incidents:
         if over := [incident for incident in self._open if incident.over]:
             self._open = [incident for incident in self._open if not incident.over]
             told = [self._recovery(incident, self._begun) for incident in over]
-            self.ended += [Ended(one.seconds, one.lost or 0) for one in told if one.seconds is not None]
+            self.ended += [RecoveryTime(one.seconds, one.lost or 0) for one in told if one.seconds is not None]
         return self._open
 
     def _recovery(self, incident: Incident, begun: set[int]) -> Recovery:

@@ -68,7 +68,8 @@ def situation_of(ledger: Ledger) -> Situation:
     if pace.stall is not None:
         begun, event = pace.stall
         blamed = () if event.task is None else (event.task,)
-        return Situation(RunActivity.STALLED, begun, blamed, verdict=event.text, stepped=pace.stepped, faults=faults)
+        verdict = f"{event.verdict}." if event.verdict else event.text
+        return Situation(RunActivity.STALLED, begun, blamed, verdict=verdict, stepped=pace.stepped, faults=faults)
     if repairs or conditions.failed:
         tasks = restarting or tuple(sorted(conditions.failed))
         attempt = max((back.attempt for one in repairs for back in one.returns.values()), default=None)

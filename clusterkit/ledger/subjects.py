@@ -11,6 +11,7 @@ Unrecorded = (
     | ev.StorageFailed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostDraining | ev.HostLost | ev.HostAvoided
     | ev.LeftEarly | ev.CannotExit | ev.TrainAlone | ev.RequestRefused | ev.Warned | ev.EditTrains
     | ev.CheckpointFound | ev.Swept | ev.Drained | ev.StepsTimed | ev.TrainsWith | ev.PhaseReached
+    | ev.StepsUnreported
 )  # fmt: skip
 OfFault = ev.FaultInjected | ev.FaultTook | ev.FaultHealed
 OfTask = (

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from clusterkit.ledger.ledger import Ledger, ledger_of
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 
 
-def before_of(ledger: Ledger) -> Before:
+def before_of(ledger: Ledger) -> RunHistory:
     """Return the history of the run, for a machine that continues the run."""
     run, records = ledger.run, {(one.task, one.number): one for one in ledger.attempts.all()}
-    return Before(
+    return RunHistory(
         began=ledger.began if run.allocations else None,
         last=ledger.last,
         allocations=run.allocations,

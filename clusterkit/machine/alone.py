@@ -8,7 +8,7 @@ from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.distribution import SPANS_TASKS, Training, Undistributed, WhyAlone
-from clusterkit.words.events import Look, TrainAlone
+from clusterkit.words.events import Look, TrainAlone, TrainsWith
 from clusterkit.words.job import Convention, RestartScope
 from clusterkit.words.model import Shape, TaskType
 
@@ -28,6 +28,11 @@ class Alone:
     told: bool = False
     found: Undistributed | None = None
     asked: bool = False  # True while the answer to a requested inspection is pending
+
+    def trains_with(self, record: TaskRecord, event: TrainsWith) -> None:
+        """A task has reported how it trains."""
+        record.trains_with = event
+        self.watch(record)
 
     def watch(self, record: TaskRecord) -> None:
         """Schedule an inspection if the task, which reported its first step or its way of training, may train alone."""

@@ -58,6 +58,8 @@ class AttemptEvents:
                 self.watch.phase_changed(record, event)
             case ev.PhaseReached():
                 self.faults.phase_reached(event)
+            case ev.StepsUnreported():
+                self.watch.steps_unreported(record)
             case ev.ProgramEnds():
                 self.exits.program_ends(record, event)
             case ev.InDebugger() | ev.EditorAwaited(waits=True):
@@ -69,8 +71,7 @@ class AttemptEvents:
             case ev.StepsTimed():
                 self.watch.paces.timed(event)
             case ev.TrainsWith():
-                record.trains_with = event
-                self.alone.watch(record)
+                self.alone.trains_with(record, event)
             case ev.SigtermHandled():
                 record.sigterm_handled = event.handled
             case _:

@@ -13,7 +13,7 @@ Key = tuple[Task, int]  # task, attempt
 
 
 @dataclass(slots=True)
-class Before:
+class RunHistory:
     """The history of a run; empty for a new run. Times are in seconds of the run's clock, which all allocations share.
 
     | field | meaning |

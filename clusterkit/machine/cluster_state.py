@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.machine.census import Census
 from clusterkit.machine.timers import Holds, Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
@@ -26,7 +26,7 @@ BY_HAND = 0  # the reason for pausing a task on request; other reasons are the n
 
 @dataclass(slots=True)
 class TaskRecord:
-    """The state of a task. Every field but the number of the attempt is about the current attempt."""
+    """The state of a task. A new attempt resets all fields except the number of the attempt."""
 
     task: Task
     state: TaskState = TaskState.WAITING
@@ -82,7 +82,7 @@ class TaskRecord:
 class ClusterState:
     """The mutable state and the methods that change it, without any decisions."""
 
-    def __init__(self, job: JobSpec, seed: int, before: Before) -> None:
+    def __init__(self, job: JobSpec, seed: int, before: RunHistory) -> None:
         self.job = job
         self.seed = seed
         self.before = before
@@ -105,7 +105,7 @@ class ClusterState:
         self.metrics = dict(before.metrics)  # the newest metrics of each task
         self.problem = ""  # why the current files of the program can't run; empty if they can
         self.waiting = False  # True while the failed job waits for a change of its program: all tasks are ended
-        self.known: tuple[Task, ...] = ()  # workers that were given up before the leader started
+        self.known: tuple[Task, ...] = ()  # given-up workers, as of the start of the leader
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clusterkit.machine.alone import Alone
 from clusterkit.machine.attempts import AttemptEvents
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending, Verdict
@@ -32,8 +32,8 @@ class Machine:
     All times are in seconds of one monotonic clock, and never decrease.
     """
 
-    def __init__(self, job: JobSpec, seed: int, before: Before | None = None) -> None:
-        self.state = ClusterState(job, seed, before or Before())
+    def __init__(self, job: JobSpec, seed: int, before: RunHistory | None = None) -> None:
+        self.state = ClusterState(job, seed, before or RunHistory())
         self.ending = Ending(self.state)
         self.hosts = HostRecords(self.state)
         self.recoveries = Recoveries(self.state, self.ending, self.hosts)

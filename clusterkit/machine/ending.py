@@ -94,7 +94,7 @@ class Ending:
             self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.spoiled))
 
     def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
-        """Fail the job, for which a restart is no help; with --watch, wait for a change of the program instead."""
+        """Fail the job, because a restart does not help. With --watch, wait for a change of the program instead."""
         if self.outlive is None:
             self.fail(reason, blame, repeated, usage)
         elif not self.begun:

@@ -14,7 +14,7 @@ Delays = dict[Task, dict[int, float]]  # for each task: the delay in seconds by 
 
 @dataclass(slots=True)
 class DelayedStarts:
-    """Starts delayed by faults, given by their numbers. A start takes place when the last fault has released it."""
+    """Task starts that faults delay; faults have numbers. A task starts when the last fault has released the start."""
 
     state: ClusterState
     expected: Delays = field(default_factory=dict)  # seconds for which the next start is to be held back

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.restart import true_name
-from clusterkit.machine.straggler import PATIENCE, Deviation, Peers, Sight, compared, hints, slower
+from clusterkit.machine.straggler import PATIENCE, Deviation, Observation, Peers, compared, hints, slower
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import KeepsUp, Look, Slowness, StepsTimed, StepTimes, Straggling, Vitals
@@ -27,7 +27,7 @@ BRIEF = 0.2  # seconds; an inspection with longer phases does not count (some jo
 
 
 @dataclass(slots=True)
-class Named:
+class ReportedStraggler:
     """An attempt that was reported as slower than its peers, and since when it is slower."""
 
     attempt: int
@@ -45,9 +45,9 @@ class Paces:
 
     state: ClusterState
     ending: Ending
-    sights: deque[Sight] = field(default_factory=lambda: deque(maxlen=OVER))
+    sights: deque[Observation] = field(default_factory=lambda: deque(maxlen=OVER))
     steps: dict[Task, StepTimes] = field(default_factory=dict)  # a coordinator's workers, since the last inspection
-    named: dict[Task, Named] = field(default_factory=dict)
+    named: dict[Task, ReportedStraggler] = field(default_factory=dict)
     times: dict[Task, int] = field(default_factory=dict)  # how often each task was reported
     quiet_until: dict[Task, float] = field(default_factory=dict)
     asked_at: float | None = None  # when the pending inspection was requested
@@ -95,7 +95,7 @@ class Paces:
         self.steps.clear()
 
     def phase_changed(self) -> None:
-        """Note that a task began or ended a phase without steps. Measurements during a brief phase count."""
+        """Note that a task began or ended a phase without steps. Measurements of a brief phase are used."""
         if self._is_in_phase():
             self.away_since = self.state.now if self.away_since is None else self.away_since
         elif self.away_since is not None:
@@ -119,7 +119,7 @@ class Paces:
             return
         settled = {record.task for record in self.state.alive() if self._is_settled(record)}
         paces = {task: of.pace for task, of in vitals.items() if of.pace is not None and task in settled}
-        sight = Sight(asked, paces, {task: times for task, times in steps.items() if task in settled})
+        sight = Observation(asked, paces, {task: times for task, times in steps.items() if task in settled})
         self.sights.append(sight)
         self.closely = LOOKS if hints(sight, self.peers) else max(0, self.closely - 1)
         self._end()
@@ -133,7 +133,7 @@ class Paces:
             return
         since = self._since(task, finding.slowness)
         slowness, factor, _, why = finding
-        self.named[task] = Named(record.attempt, slowness, since)
+        self.named[task] = ReportedStraggler(record.attempt, slowness, since)
         self.times[task] = self.times.get(task, 0) + 1
         self.state.record(Straggling(task, record.attempt, slowness, round(factor, 2), round(now - since, 1), why))
 
@@ -143,7 +143,7 @@ class Paces:
         findings = ((sight.at, compared([sight], self.peers, slowness).finding(task)) for sight in sights)
         return next((at for at, found in findings if found and found.is_slow(PATIENCE)), sights[0].at)
 
-    def _newest(self) -> list[Sight]:
+    def _newest(self) -> list[Observation]:
         return [*self.sights][-LOOKS:]
 
     def _end(self) -> None:

@@ -60,7 +60,7 @@ def window(job: JobSpec, failure: Failure) -> float:
 
 
 def _until_seen(job: JobSpec) -> float:
-    """Return the seconds until it is certain whether a host is cut off, and may be the cause.
+    """Return the seconds after which a cut-off host, a possible cause of the failure, is certain to be detected.
 
     No time is lost: if a task's host is cut off, the task could not restart earlier anyway.
     """

@@ -90,7 +90,7 @@ class Stalls:
             said += f" {stuck[0]} is killed."
         seen = f" What was seen of every task is in {report}." if report else ""
         hint = "" if limits.stall else " --stall-timeout ends the stuck task after a time that you choose."
-        self.state.record(Stalled(said + seen + hint, stuck[0], idle, vitals, report))
+        self.state.record(Stalled(said + seen + hint, stuck[0], idle, vitals, report, why))
         self.warned = True
         self.judged_at = now if act else self.judged_at
         self._arm()

@@ -14,7 +14,7 @@ from clusterkit.words.events import Pace, Slowness, StepTimes
 from clusterkit.words.model import Task
 
 
-class Least(NamedTuple):
+class Threshold(NamedTuple):
     """The factor and the amount by which a task has to be slower."""
 
     factor: float
@@ -22,10 +22,10 @@ class Least(NamedTuple):
 
 
 LEAST = {  # in the order in which reasons are checked
-    Slowness.STOPPED: Least(1.25, 0.2),  # amount: share of the time
-    Slowness.STARVED: Least(3.0, 0.3),  # amount: share of the time, above that of its peers
-    Slowness.STEPS: Least(1.5, 0.0),
-    Slowness.BUSY: Least(1.5, 0.3),  # amount: share of the time, above that of its peers
+    Slowness.STOPPED: Threshold(1.25, 0.2),  # amount: share of the time
+    Slowness.STARVED: Threshold(3.0, 0.3),  # amount: share of the time, above that of its peers
+    Slowness.STEPS: Threshold(1.5, 0.0),
+    Slowness.BUSY: Threshold(1.5, 0.3),  # amount: share of the time, above that of its peers
 }
 LEAST_STEPS = 3  # the least number of steps of each worker in a comparison
 LEAST_CPU = 0.3  # CPU seconds per second, used and waited for; a task with less is not compared for waiting
@@ -34,7 +34,7 @@ NAMED = 2  # the number of peers that a text lists by name; more are counted
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Observation:
     """An inspection: the tasks' paces, and the steps of a coordinator's workers since the previous inspection.
 
     An attempt that ends is removed from `paces`.
@@ -109,7 +109,7 @@ class Comparison:
         return f"{' and '.join(map(str, few)) or f'the {others} others'} {_shown(self.slowness, usual)}"
 
 
-def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Deviation]:
+def slower(sights: Sequence[Observation], peers: Peers) -> dict[Task, Deviation]:
     """Return the tasks that are slower than their peers, each with the first reason that applies."""
     found: dict[Task, Deviation] = {}
     for slowness in LEAST:
@@ -122,23 +122,23 @@ def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Deviation]:
     return found
 
 
-def hints(sight: Sight, peers: Peers) -> bool:
+def hints(sight: Observation, peers: Peers) -> bool:
     """Whether a single inspection shows a task that is slower than its peers."""
     return any(_slow([sight], peers, slowness) for slowness in LEAST)
 
 
-def _lasts(sights: Sequence[Sight], task: Task, peers: Peers, slowness: Slowness) -> bool:
+def _lasts(sights: Sequence[Observation], task: Task, peers: Peers, slowness: Slowness) -> bool:
     """Whether at most one inspection contradicts the difference. Inspections with too few samples do not contradict."""
     findings = (compared([sight], peers, slowness).finding(task) for sight in sights)
     return sum(found is not None and not found.is_slow(PATIENCE) for found in findings) <= 1
 
 
-def compared(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> Comparison:
+def compared(sights: Sequence[Observation], peers: Peers, slowness: Slowness) -> Comparison:
     """Compare all tasks that have enough samples, over all inspections together."""
     return _MEASURES[slowness](sights, peers)
 
 
-def _slow(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> dict[Task, Deviation]:
+def _slow(sights: Sequence[Observation], peers: Peers, slowness: Slowness) -> dict[Task, Deviation]:
     figures = compared(sights, peers, slowness)
     if not figures.ranked or figures.ranked[-1] - figures.ranked[0] < LEAST[slowness].amount:
         return {}
@@ -146,14 +146,14 @@ def _slow(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> dict[Tas
     return {task: finding for task, finding in findings.items() if finding is not None and finding.is_slow()}
 
 
-def _stopped(sights: Sequence[Sight], peers: Peers) -> Comparison:
+def _stopped(sights: Sequence[Observation], peers: Peers) -> Comparison:
     """Compare the shares of time for which signals stop the tasks."""
     paces = _paces(sights, peers.every)
     shares = {task: pace.stopped / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.STOPPED, shares, _resolution(paces))
 
 
-def _starved(sights: Sequence[Sight], peers: Peers) -> Comparison:
+def _starved(sights: Sequence[Observation], peers: Peers) -> Comparison:
     """Compare the shares of time for which the tasks wait for a CPU."""
     paces = _paces(sights, peers.alike)
     wanted = {task: pace.cpu + pace.delayed for task, pace in paces.items()}
@@ -165,14 +165,14 @@ def _starved(sights: Sequence[Sight], peers: Peers) -> Comparison:
     return Comparison(Slowness.STARVED, shares, 1e-3)
 
 
-def _busy(sights: Sequence[Sight], peers: Peers) -> Comparison:
+def _busy(sights: Sequence[Observation], peers: Peers) -> Comparison:
     """Compare the shares of time for which the tasks of a gang do not wait for their peers."""
     paces = _paces(sights, peers.alike) if peers.gang else {}
     shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.BUSY, shares, _resolution(paces))
 
 
-def _steps(sights: Sequence[Sight], peers: Peers) -> Comparison:
+def _steps(sights: Sequence[Observation], peers: Peers) -> Comparison:
     """Compare the seconds that the workers take for a coordinator's step."""
     count, seconds = dict.fromkeys(peers.alike, 0), dict.fromkeys(peers.alike, 0.0)
     for task, times in ((task, times) for sight in sights for task, times in sight.steps.items() if task in count):
@@ -182,7 +182,7 @@ def _steps(sights: Sequence[Sight], peers: Peers) -> Comparison:
     return Comparison(Slowness.STEPS, means, 1e-6)
 
 
-_MEASURES: Mapping[Slowness, Callable[[Sequence[Sight], Peers], Comparison]] = {
+_MEASURES: Mapping[Slowness, Callable[[Sequence[Observation], Peers], Comparison]] = {
     Slowness.STOPPED: _stopped,
     Slowness.STARVED: _starved,
     Slowness.STEPS: _steps,
@@ -196,7 +196,7 @@ _WHAT = {
 }
 
 
-def _paces(sights: Sequence[Sight], tasks: Collection[Task]) -> dict[Task, Pace]:
+def _paces(sights: Sequence[Observation], tasks: Collection[Task]) -> dict[Task, Pace]:
     """Return the combined paces of the tasks that were seen in every inspection."""
     found = {}
     for task in tasks:

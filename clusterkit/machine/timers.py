@@ -50,7 +50,7 @@ class Timers:
         self._set: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
         self._count = 0
-        self._stood: dict[Key, float] = {}  # the value of `stood` when each deadline was set
+        self._stood: dict[Key, float] = {}  # for each deadline, `stood` as of when the deadline was set
         self.stood = 0.0  # total seconds for which deadlines were suspended
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:

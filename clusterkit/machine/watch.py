@@ -37,6 +37,7 @@ class Watch:
     stalls: Stalls = field(init=False)
     paces: Paces = field(init=False)
     startup_overdue: bool = False
+    hinted: bool = False  # True once the user was told that the program reports no steps
     left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # True: the stall is explained
 
     def __post_init__(self) -> None:
@@ -111,6 +112,18 @@ class Watch:
             self.state.stepped_at = self.state.now
         self.stalls.expect_progress()
         self.paces.progressed()
+
+    def steps_unreported(self, record: TaskRecord) -> None:
+        """The program trains and reports no step; say so once, unless another task reports for all."""
+        if self.hinted or self.state.progress_at is not None or not record.task.trains:
+            return
+        self.hinted = True
+        self.state.warn(
+            f"{record.task} trains, but no step has been reported. The program imports clusterkit.training, so its own "
+            "loop has to call training.report(step=…); without that, there are no steps by which to find a stall, to "
+            "aim a fault or to see what a restart lost.",
+            record.task,
+        )
 
     def checkpointed(self, record: TaskRecord, event: Checkpointed) -> None:
         """Note the newest checkpoint. After a restart, its step may be lower than an older checkpoint's."""

@@ -22,7 +22,7 @@ from clusterkit.words.model import Task
 MOST = 4 << 20  # bytes; the most output to read at a time, older output is skipped
 
 
-class Shown:
+class ClusterView:
     """Shows one cluster in a cell. The tasks' output is read from the logs, since a `Cluster` does not print it."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -75,12 +75,12 @@ class NotebookClusters:
 
     def __init__(self) -> None:
         self.waited = set[Cluster]()
-        self._shown: WeakKeyDictionary[Cluster, Shown] = WeakKeyDictionary()
+        self._shown: WeakKeyDictionary[Cluster, ClusterView] = WeakKeyDictionary()
 
     def show(self, cluster: Cluster) -> None:
         """Show a cluster. Ignored outside the main thread, since only the main thread can write to a cell."""
         if threading.current_thread() is threading.main_thread():
             self.waited.add(cluster)
             if cluster not in self._shown:
-                self._shown[cluster] = Shown(cluster)
+                self._shown[cluster] = ClusterView(cluster)
             self._shown[cluster].show(cluster)

@@ -53,7 +53,7 @@ def _status(look: RunSnapshot) -> str:
     return status_line(look.status, time.time(), WIDTH) or f"run {look.run.run_id} {look.state}"
 
 
-class Printing:
+class PlainDisplay:
     """Prints the output of a command that shows no tasks, such as `up -d`."""
 
     def __init__(self) -> None:

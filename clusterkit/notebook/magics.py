@@ -16,7 +16,7 @@ from clusterkit.cli import OTHER_NAMES
 from clusterkit.cli.up import command as up
 from clusterkit.notebook.clusters import NotebookClusters
 from clusterkit.notebook.commands import run_command
-from clusterkit.notebook.display import CellDisplay, Printing
+from clusterkit.notebook.display import CellDisplay, PlainDisplay
 from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
 from clusterkit.notebook.running import CellFailed, CellRun
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
@@ -105,7 +105,7 @@ class ClusterMagics(Magics):
         words = ["up", *(() if params.get("run_id") else ("--run-id", run_id)), "--no-color", *words]
         detached = bool(params.get("detach"))
         run = CellRun(words, run_id, state_dir(), detached)
-        run.wait(Printing() if detached else CellDisplay(run_id))
+        run.wait(PlainDisplay() if detached else CellDisplay(run_id))
         if detached:
             self._left.setdefault(self._cell, []).append(partial(_end_run, run))
 

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.cli.looking import RunSnapshot
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.notebook.output import CellOutput
 from clusterkit.store.store import RunStore
 from clusterkit.system.process import first_readable
@@ -29,7 +29,7 @@ class CellFailed(ClusterkitError):
         return [f"clusterkit: {self}"]
 
 
-class Shows(Protocol):
+class RunDisplay(Protocol):
     """A function that shows a run. `look` is None until the run exists."""
 
     def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None: ...
@@ -50,14 +50,14 @@ class CellRun:
         self._open = True
         try:
             console = Path(f"/proc/self/fd/{other}")  # a pipe that can be opened like the console file of other runs
-            self._supervisor = Supervisor(Gathered({}), run_id, home, console, words)
+            self._supervisor = Supervisor(GivenOptions({}), run_id, home, console, words)
         except BaseException:
             os.close(self._pipe)
             raise
         finally:
             os.close(other)
 
-    def wait(self, show: Shows) -> None:
+    def wait(self, show: RunDisplay) -> None:
         """Show the run until it is over. An interrupt ends the run, a second interrupt at once. Raises CellFailed."""
         interrupts = 0
         try:
@@ -85,7 +85,7 @@ class CellRun:
             return f"The run {self.run.run_id} {result.state}: {result.reason}."
         return f"The run {self.run.run_id} was lost." if self.run.path.exists() else "Nothing was started."
 
-    def _watch(self, show: Shows) -> None:
+    def _watch(self, show: RunDisplay) -> None:
         due, read_at = 0.0, time.monotonic()
         while self._open:
             if first_readable((self._pipe,), EVERY) is not None:

@@ -24,6 +24,7 @@ from clusterkit import __version__
 from clusterkit.page.acts import Acts, NotAllowed
 from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import bundled
+from clusterkit.page.downloads import log_download
 from clusterkit.page.live import LiveRun, OpenRun, RunOpener
 from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
@@ -192,8 +193,10 @@ class Dashboard:
         return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
 
     async def file(self, request: Request) -> Response:
-        opened = await self._opened(request)
-        text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
+        opened, kind, name = await self._opened(request), request.path_params["kind"], request.path_params["name"]
+        if kind == "log":
+            return await asyncio.to_thread(log_download, opened.run, name)
+        text = await asyncio.to_thread(run_file, opened.run, kind, name)
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> str:

@@ -63,7 +63,7 @@ def report(subject: Subject, kind: Format, store: RunStore) -> str:
 
 
 def _of_run(run: RunDirectory, kind: Format) -> str:
-    live = LiveRun(run, here=False)
+    live = LiveRun(run)
     live.update()
     if live.model.board.get("run") is None or not run.path.is_dir():
         raise NoReport(f"The run {run.run_id} can't be read.")
@@ -82,7 +82,7 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
     room = max(LEAST_LOGS, MOST // max(1, len(kept)))
     runs = []
     for run in kept:
-        live = LiveRun(run, here=False)
+        live = LiveRun(run)
         live.update()
         runs.append(f"{json.dumps(run.run_id)}:{_run_data(run, live, room)}")
     entities = json_text(campaign_entities(record, {run.run_id for run in kept}))

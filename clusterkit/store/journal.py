@@ -116,7 +116,7 @@ def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     return kept[::-1]
 
 
-class Life:
+class RunEndWaiter:
     """Waits in a thread for the end of a run, by waiting until the supervisor's lock is released.
 
     Then `continues` is called, which returns True once another supervisor continues the run, and False if none will.

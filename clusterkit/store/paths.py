@@ -33,6 +33,7 @@ class Paths(Generic[P_co]):
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
         self.recorded = path / "recorded"  # values computed by the tasks, recorded for an exam
         self.all_tasks = path / "tasks"
+        self.usage = path / "usage.jsonl"  # samples of the CPU, memory and GPUs that the tasks use
         self.arrivals = self.all_tasks / "arrivals"  # which part of which log was written when
 
     def of_task(self, task: Task) -> P_co:

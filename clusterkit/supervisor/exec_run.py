@@ -47,10 +47,10 @@ def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) 
     from clusterkit.supervisor.prepare import PendingRun
     from clusterkit.supervisor.up import GUARDIAN, OWNER
     from clusterkit.supervisor.up import supervise as supervise_run
-    from clusterkit.warm.fork_client import Inherited
+    from clusterkit.warm.fork_client import StartedServer
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:
         run: PendingRun = pickle.load(file)
     names = (GUARDIAN, "the command that started the run", OWNER)
-    return supervise_run(run, dict(zip(owners, names, strict=False)), Inherited(server, channel, lifeline))
+    return supervise_run(run, dict(zip(owners, names, strict=False)), StartedServer(server, channel, lifeline))

@@ -16,7 +16,7 @@ from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import saying_what_is_used_up
 from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, become_subreaper
-from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
+from clusterkit.system.sweep import PATIENCE, ProcessesSurvived, end_descendants
 from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import signal_name
 
@@ -151,7 +151,7 @@ def _be_the_supervisor(supervise: Supervise, lifeline: int) -> int:
 def _end_descendants(within: float) -> int:
     try:
         return end_descendants(os.getpid(), within)
-    except WillNotDie as error:
+    except ProcessesSurvived as error:
         with suppress(OSError, ValueError):  # the output may be closed, but the result must still be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)

@@ -19,7 +19,7 @@ Observer = Callable[[Event, float], None]  # takes an event and the time of the 
 
 
 class Loop(NamedTuple):
-    """A run's main loop, which connects the machine, the backend that carries out its actions, and an observer."""
+    """A run's main loop: passes events to the state machine, its actions to the backend, and both to the observer."""
 
     machine: Machine
     backend: Backend

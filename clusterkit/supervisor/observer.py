@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,13 +13,14 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.lost import keep_crash
 from clusterkit.supervisor.prepare import PendingRun
-from clusterkit.supervisor.takeover import Past
+from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.warm.choice import marks
 from clusterkit.words.account import Account
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class Observer:
     The earlier events enter the ledger, but are not written or shown again.
     """
 
-    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: Past) -> None:
+    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: PastRun) -> None:
         self._job, self._level = run.prepared.job, run.display.level
         self.directory, self._inbox, self._console = directory, inbox, console
         self._storage_has_failed = False
@@ -84,6 +85,11 @@ class Observer:
 
     def account(self) -> Account:
         return self._ledger.account()
+
+    def pids(self) -> Mapping[Task, int]:
+        """The tasks that have a process; for any thread."""
+        with self._status_line:
+            return self._ledger.run.pids
 
     def close(self) -> None:
         self._journal.close()

@@ -11,7 +11,7 @@ from clusterkit.backends.base import Preflight
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.job import preflight
 from clusterkit.job.jobfile import read_job_file
-from clusterkit.job.options import Gathered, merged
+from clusterkit.job.options import GivenOptions, merged
 from clusterkit.job.plan import seed_of
 from clusterkit.job.program import with_program, without_interpreter
 from clusterkit.job.spec import SHAPING, describe
@@ -36,7 +36,7 @@ class Prepared:
     continues: bool = False  # True if the run `run_id` should be continued, if it exists
 
 
-def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
+def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
     """Merge the job file with the flags, which take precedence, and check the job. Raises BadJob with every problem.
 
     `only` selects the tasks to show, such as `worker:1` or `worker`. If `must_parse`, the program must be valid Python.
@@ -69,7 +69,8 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
         refuse_unparsable(job)
     if resume is not None:
         info = resume.info()
-        seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)  # orders unseeded data
+        # The seed shuffles data for which the program sets none.
+        seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
         warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
@@ -89,7 +90,7 @@ def _preflight(job: JobSpec) -> Preflight:
     return of_local(job)
 
 
-def gather(flags: Gathered) -> Gathered:
+def gather(flags: GivenOptions) -> GivenOptions:
     """Return the flags merged with the job file they name, and completed with the options that the engine derives."""
     options = flags.options.copy()
     file = options.pop("file", None)
@@ -97,7 +98,7 @@ def gather(flags: Gathered) -> Gathered:
     try:
         given = without_interpreter(flags if file is None else merged(_read(str(file)), flags))
     except BadJob as error:  # without the file, which options are missing is unknown
-        return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
+        return GivenOptions(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
     if "engine" not in given.options:
         return given
     from clusterkit.engines.base import engine_named
@@ -105,7 +106,7 @@ def gather(flags: Gathered) -> Gathered:
     try:
         return given._replace(options=engine_named(given.options["engine"]).completed(given.options))
     except BadJob as error:
-        return Gathered(given.options, [*given.problems, *error.problems], given.wrong | {"hosts"})
+        return GivenOptions(given.options, [*given.problems, *error.problems], given.wrong | {"hosts"})
 
 
 def _anchored(job: JobSpec) -> JobSpec:
@@ -129,7 +130,7 @@ def _anchored(job: JobSpec) -> JobSpec:
     return replace(job, setup=anchored(job.setup, "."), setups=setups)
 
 
-def _read(job_file: str) -> Gathered:
+def _read(job_file: str) -> GivenOptions:
     if not job_file:
         raise BadJob(["-f is empty. Name a job file, or leave it out."])
     try:

@@ -1,4 +1,4 @@
-"""Signals to the supervisor: which signals announce the end of the allocation, and how the next one is requested."""
+"""Signals to the supervisor: which of them announce the end of the allocation, and how a new one is requested."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def end_with(code: int, heeded: Sequence[signal.Signals] = ENDING) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class SignalMeaning:
+class SignalInterpreter:
     """Queries the engine, in a thread, whether a signal announces the end of the allocation, and posts the answer."""
 
     allocation: Allocation | None

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.journal import JournalReader, Stamped, events_of
 from clusterkit.words.errors import BadJob, ClusterkitError
@@ -20,10 +20,10 @@ LOCK_TIMEOUT = 120.0  # seconds; a file server may hold a lost host's lock for t
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class PastRun:
     """The history of a run. `ahead` is the run's clock minus the monotonic clock of this host, in seconds."""
 
-    before: Before
+    before: RunHistory
     events: Sequence[Stamped] = ()  # stamped with the run's clock
     info: RunInfo | None = None
     ahead: float = 0.0
@@ -38,7 +38,7 @@ class Past:
         return time.monotonic() + self.ahead
 
 
-NONE = Past(Before())
+NONE = PastRun(RunHistory())
 
 
 class RunOver(ClusterkitError):
@@ -49,7 +49,7 @@ class RunOver(ClusterkitError):
         self.exit_code = result.exit_code
 
 
-def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
+def take_over(directory: RunDirectory, job: JobSpec) -> PastRun | None:
     """Lock and reopen the directory of a run that has no supervisor; return None if the run does not exist.
 
     Raises RunOver if the run has ended, RunDirectoryError if the run is live, BadJob if it belongs to another job.
@@ -72,7 +72,7 @@ def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
     return past
 
 
-def _read(directory: RunDirectory) -> Past:
+def _read(directory: RunDirectory) -> PastRun:
     from clusterkit.ledger.takeover import before_of
 
     lines = JournalReader(directory).new()
@@ -83,4 +83,4 @@ def _read(directory: RunDirectory) -> Past:
     if events:
         written = max(at for at, _ in events_of(lines, "t"))
         ahead = before.last + max(0.0, time.time() - written) - time.monotonic()
-    return Past(before, events, info, ahead)
+    return PastRun(before, events, info, ahead)

@@ -23,7 +23,7 @@ from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import can_share, launch_for, warm_places
-from clusterkit.warm.fork_client import Inherited, Launch, begin
+from clusterkit.warm.fork_client import Launch, StartedServer, begin
 from clusterkit.warm.kept import suggestion
 from clusterkit.warm.warm_client import WarmSession
 from clusterkit.words.errors import ClusterkitError
@@ -76,7 +76,7 @@ def up(
     return code
 
 
-def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:
+def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: StartedServer | None = None) -> int:
     """Run the job in this process, the supervisor; return the exit code. `inherited` is a running fork server."""
     directory = run.directory
     try:
@@ -93,7 +93,7 @@ def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: Inherite
         return end_crashed(directory, crashed("its supervisor", error))
 
 
-def _early(launch: Launch | None) -> Inherited | None:
+def _early(launch: Launch | None) -> StartedServer | None:
     """Start the fork server. After a failure, the run tries again later, when a journal can record the reason."""
     try:
         return None if launch is None else begin(launch)

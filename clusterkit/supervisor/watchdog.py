@@ -31,7 +31,7 @@ class WatchdogAction(enum.Enum):
 
 
 @dataclass(slots=True)
-class Patience:
+class HangDetector:
     """Decides whether the supervisor hangs by whether the run's journal grows. All times are monotonic seconds.
 
     If the journal does not grow for REACTS_WITHIN seconds, the tasks get SIGTERM; after `grace` more seconds, the
@@ -78,7 +78,7 @@ class Watchdog:
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self._heard: list[tuple[int, float, int]] = []  # appended to by signal handlers
-        self._patience: Patience | None = None
+        self._patience: HangDetector | None = None
         self.killed = ""
 
     def heard(self, number: int) -> None:
@@ -95,7 +95,7 @@ class Watchdog:
                 grace = Limits().grace if info is None else info.job.limits.grace
                 if info is not None and info.job.hosts.count:  # tasks get more time in an ending allocation
                     grace = max(grace, GRACE)
-                self._patience = Patience(grace, at, size)
+                self._patience = HangDetector(grace, at, size)
                 self._name = signal.Signals(number).name
             else:
                 self._patience.heard(number, at)

@@ -23,7 +23,7 @@ KILLED_WITHIN = 2.0  # seconds; how long to wait for a helper process to end aft
 
 
 @dataclass(slots=True)
-class Child:
+class AttemptChild:
     """A started attempt; its first process leads a new session and process group."""
 
     pid: int  # also the id of its process group and its session
@@ -100,7 +100,7 @@ def heed_children(ended: Callable[[], None]) -> Callable[[], object]:
     return lambda: signal.signal(signal.SIGCHLD, before)
 
 
-def signal_attempt(child: Child, number: int) -> None:
+def signal_attempt(child: AttemptChild, number: int) -> None:
     """Signal every process of the attempt's group; record the signal in `child.reached` if the first process runs.
 
     A process that ends between the check and the signal counts as reached. At worst, a program that had finished is
@@ -111,7 +111,7 @@ def signal_attempt(child: Child, number: int) -> None:
     signal_group(child, number)
 
 
-def signal_group(child: Child, number: int) -> None:
+def signal_group(child: AttemptChild, number: int) -> None:
     """Signal every process of the group. The leader is reaped last, so the group's id can't have been reused."""
     try:
         os.killpg(child.pid, number)
@@ -119,7 +119,7 @@ def signal_group(child: Child, number: int) -> None:
         return
 
 
-def exit_of(child: Child) -> Exit | None:
+def exit_of(child: AttemptChild) -> Exit | None:
     """Return how a process with a readable pidfd ended, without reaping it; None while a debugger holds the process."""
     info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     if info is None:
@@ -130,7 +130,7 @@ def exit_of(child: Child) -> Exit | None:
     return Exit(signal=info.si_status, out_of_memory=out_of_memory)
 
 
-def reap(child: Child) -> None:
+def reap(child: AttemptChild) -> None:
     with suppress(ChildProcessError):
         os.waitpid(child.pid, os.WNOHANG)
     if child.process is not None:
@@ -139,7 +139,7 @@ def reap(child: Child) -> None:
     os.close(child.pidfd)
 
 
-def _killed_for_memory(child: Child) -> bool:
+def _killed_for_memory(child: AttemptChild) -> bool:
     """Whether the OOM killer killed this process or, if the kernel's log is not readable, any process."""
     if procfs.oom_kills() <= child.oom_kills:
         return False

@@ -17,7 +17,7 @@ RETRY_EVERY = 0.05  # seconds; the pause before another try when no descriptor i
 PATIENCE = 10.0  # seconds to wait for a process to die of SIGKILL; a process that hangs in the kernel may take longer
 
 
-class WillNotDie(ClusterkitError):
+class ProcessesSurvived(ClusterkitError):
     """Processes did not die of SIGKILL in time. `unseen`, if set, is the reason why this could not be checked."""
 
     def __init__(self, pids: Collection[int], within: float, unseen: str = "") -> None:
@@ -47,13 +47,13 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
                 return len(killed)
             living = [pid for pid in found if _lives(pid)]
             if time.monotonic() > until:  # for example, because the processes fork faster than they are killed
-                raise WillNotDie(living or found, within)
+                raise ProcessesSurvived(living or found, within)
             seen.update(found)
             killed.update(living)
             kill_and_wait(living, until, within)
         except CannotLook as error:
             if time.monotonic() > until:
-                raise WillNotDie((), within, error.why) from None
+                raise ProcessesSurvived((), within, error.why) from None
             time.sleep(RETRY_EVERY)
 
 
@@ -80,7 +80,7 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE)
             left = until - time.monotonic()
             ended = poll.poll(max(0, left) * 1000)
             if not ended and left <= 0:
-                raise WillNotDie(waiting.values(), within)
+                raise ProcessesSurvived(waiting.values(), within)
             for pidfd, _ in ended:
                 poll.unregister(pidfd)
                 del waiting[pidfd]

@@ -137,7 +137,7 @@ def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[s
 
 
 def short(path: str) -> str:
-    """Return a path, relative to the working directory if it is inside; of a long path, return only the end."""
+    """Shorten a path: relative if it is in the working directory, and only the end of a long path."""
     try:
         here = os.path.join(os.getcwd(), "")
     except OSError:  # the directory has been deleted

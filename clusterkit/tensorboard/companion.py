@@ -17,7 +17,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
 if TYPE_CHECKING:
-    from clusterkit.tensorboard.scalars import Scalars
+    from clusterkit.tensorboard.scalars import ScalarWriter
 
 NICENESS = 10  # the process's niceness, since training has priority
 ANSWER_WITHIN = 60.0  # seconds; the timeout for TensorBoard's first answer
@@ -62,9 +62,9 @@ def _serve(run: RunDirectory, channel: socket.socket, port: int) -> None:
 
 def _follow(run: RunDirectory, channel: socket.socket) -> None:
     """Write scalars until the channel is closed. After an error, stop writing, but keep the process alive to serve."""
-    from clusterkit.tensorboard.scalars import EVERY, Scalars
+    from clusterkit.tensorboard.scalars import EVERY, ScalarWriter
 
-    scalars: Scalars | None = Scalars(run)
+    scalars: ScalarWriter | None = ScalarWriter(run)
     closed = False
     while not closed:
         live = run.is_live()  # checked first, so that the update includes everything written before the run's end
@@ -73,7 +73,7 @@ def _follow(run: RunDirectory, channel: socket.socket) -> None:
     _updated(scalars, live=False)
 
 
-def _updated(scalars: Scalars | None, live: bool) -> Scalars | None:
+def _updated(scalars: ScalarWriter | None, live: bool) -> ScalarWriter | None:
     try:
         if scalars is not None:
             scalars.update(live)

@@ -33,7 +33,7 @@ class Scalar:
     at: float  # wall time
 
 
-class Series:
+class ScalarConverter:
     """Converts events to scalars, one event at a time. A restarted task continues its series."""
 
     def __init__(self, job: JobSpec | None) -> None:
@@ -69,7 +69,7 @@ class Series:
                     yield Scalar(task, f"task/{name}", value, seconds, at)
 
 
-class Scalars:
+class ScalarWriter:
     """Writes the scalars of each event of a run once, even if several processes write in turn.
 
     The file `written` contains the journal offset up to which events have been written. The writing process locks it.
@@ -78,7 +78,7 @@ class Scalars:
     def __init__(self, run: RunDirectory) -> None:
         info = run.info()
         self._directory = run.tensorboard / "clusterkit"
-        self._series = Series(info.job if info else None)
+        self._series = ScalarConverter(info.job if info else None)
         self._journal = JournalReader(run)
         self._meter = Meter()
         self._record: int | None = None

@@ -13,7 +13,7 @@ from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.prefixed import Chunk, Prefixer, encoded
-from clusterkit.views.repeats import Repeats, Told
+from clusterkit.views.repeats import Repeats, ShownTraceback
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
 from clusterkit.views.twins import Twins
@@ -60,7 +60,7 @@ class Console:
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
-        self._tracebacks: dict[tuple[str, ...], Told] = {}
+        self._tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
         # On a terminal alone: programs that read the output look for each task's lines.
         is_terminal = show.group is not None and not show.noise
         self._twins = Twins(_prefix("worker:*", self._width, 0 if show.color else None)) if is_terminal else None

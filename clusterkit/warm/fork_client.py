@@ -45,7 +45,7 @@ class Launch:
         return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
 
 
-class Inherited(NamedTuple):
+class StartedServer(NamedTuple):
     """A fork server that this process or a warm server has started: its pid, and the descriptors to reach it."""
 
     pid: int
@@ -53,7 +53,7 @@ class Inherited(NamedTuple):
     lifeline: int
 
 
-def begin(launch: Launch) -> Inherited:
+def begin(launch: Launch) -> StartedServer:
     """Start a fork server as a child of this thread, without waiting for its imports. Raises OSError."""
     with ExitStack() as ours, ExitStack() as theirs:
         channel, other = socket.socketpair()
@@ -77,7 +77,7 @@ def begin(launch: Launch) -> Inherited:
         )
         process.returncode = 0  # keeps Popen from reaping the pid when garbage-collected; stop() reaps the process
         ours.pop_all()
-        return Inherited(process.pid, channel.detach(), lifeline)
+        return StartedServer(process.pid, channel.detach(), lifeline)
 
 
 class NoForkServer(Exception):
@@ -98,7 +98,7 @@ class ForkServer:
     Why not a Poller: the two waits follow each other, which is simpler to write as a sequence in a thread.
     """
 
-    def __init__(self, inherited: Inherited, post: Post, tries: int = TRIES) -> None:
+    def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # from each top-level module that the server has imported to its directory
         self.ready = self.gone = False
         self.tries = tries  # the servers, including this one, that may still be started in a row without a fork

@@ -27,7 +27,7 @@ CLONE_PARENT = 0x8000
 AT_ONCE = 8  # the largest number of unanswered requests
 
 
-class Begun(NamedTuple):
+class PendingAnswer(NamedTuple):
     """A fork that has begun, or has failed with the errno `error`."""
 
     reader: int  # the pipe from which the pid is read
@@ -35,7 +35,7 @@ class Begun(NamedTuple):
     error: int | None = None
 
 
-class Forked(NamedTuple):
+class ForkedProgram(NamedTuple):
     """The program that a fork has to run, and the descriptor to which its stack dumps are written."""
 
     how: str
@@ -43,7 +43,7 @@ class Forked(NamedTuple):
     stacks: int
 
 
-def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
+def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgram:
     """Import modules, report the result on the descriptor `lifeline`, and answer requests. Returns only in forks.
 
     `descriptor` is the socket. The options are `lifeline`, `tensorflow` (True to import TensorFlow and Keras),
@@ -61,7 +61,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
     return answer_requests(entry, descriptor, lifeline)
 
 
-def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> Forked:
+def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> ForkedProgram:
     """Answer requests until the socket closes. Returns only in forks."""
     entry.load("task/join")  # here, so that forks need not load the file again
     with socket.socket(fileno=descriptor) as channel:
@@ -107,11 +107,11 @@ class Server:
     def __init__(self, entry: ModuleType, channel: socket.socket) -> None:
         self.entry = entry
         self.channel = channel
-        self.begun: list[Begun] = []  # the unanswered forks, in the order of the requests
+        self.begun: list[PendingAnswer] = []  # the unanswered forks, in the order of the requests
         # Computed once, since a loop over all signals takes half as long as a fork.
         self.handled = [one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)]
 
-    def work(self) -> Forked | None:
+    def work(self) -> ForkedProgram | None:
         """Answer requests until the socket closes. Returns the program in each fork, and None at the end."""
         while True:
             if self.begun and (len(self.begun) == AT_ONCE or not self.has_request()):
@@ -126,7 +126,7 @@ class Server:
         poll.register(self.channel, select.POLLIN)
         return bool(poll.poll(0))
 
-    def fork(self, request: dict[str, Any], descriptors: list[int]) -> Forked | None:
+    def fork(self, request: dict[str, Any], descriptors: list[int]) -> ForkedProgram | None:
         """Begin to fork a task. Returns None in the server, and the program in the task."""
         is_direct = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
         try:
@@ -138,19 +138,19 @@ class Server:
                 os.close(writer)
                 raise
         except OSError as error:
-            self.begun.append(Begun(-1, None, error.errno))
+            self.begun.append(PendingAnswer(-1, None, error.errno))
         else:
             if pid == 0:
                 return self.continue_as_task(is_direct, request, descriptors, reader, writer)
             os.close(writer)
-            self.begun.append(Begun(reader, None if is_direct else pid))
+            self.begun.append(PendingAnswer(reader, None if is_direct else pid))
         for descriptor in descriptors:
             os.close(descriptor)
         return None
 
     def continue_as_task(
         self, is_direct: bool, request: Mapping[str, Any], descriptors: list[int], reader: int, writer: int
-    ) -> Forked:
+    ) -> ForkedProgram:
         """Turn a fork into the task; on an error, exit the process so that it does not continue as a second server."""
         try:
             if not is_direct:
@@ -201,7 +201,7 @@ def fork_sibling() -> int:
     return pid
 
 
-def answer(channel: socket.socket, begun: Begun) -> None:
+def answer(channel: socket.socket, begun: PendingAnswer) -> None:
     """Send the pid of a task once it is a child of the supervisor, or the errno of a failed fork."""
     try:
         if begun.error is not None:
@@ -228,7 +228,7 @@ def quiet_fork() -> int:
 
 def become(
     entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
-) -> Forked:
+) -> ForkedProgram:
     """Give this fork the state of a fresh interpreter that starts the task's program; if it is a command, exec it."""
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -254,4 +254,4 @@ def become(
     sys.argv[:] = request["argv"]
     fresh.refresh_streams()
     fresh.refresh_modules()
-    return Forked(request["how"], request["argv"][0], stacks)
+    return ForkedProgram(request["how"], request["argv"][0], stacks)

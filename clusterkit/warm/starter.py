@@ -13,7 +13,7 @@ from clusterkit.check.imports import program_of
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.fork_client import TRIES, ForkServer, Inherited, Launch, begin, lost_event
+from clusterkit.warm.fork_client import TRIES, ForkServer, Launch, StartedServer, begin, lost_event
 from clusterkit.warm.servable import differing, shadowed
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.job import JobSpec
@@ -22,11 +22,11 @@ from clusterkit.words.model import ProgramKind
 Post = Callable[[Noted | Crashed], None]
 
 
-class Warmth(NamedTuple):
+class ForkServerSettings(NamedTuple):
     """The settings with which a run starts its fork servers."""
 
     launch: Launch | None = None  # None if the run has no fork servers
-    inherited: Inherited | None = None  # the first fork server, if it already runs
+    inherited: StartedServer | None = None  # the first fork server, if it already runs
 
 
 class WarmStarter:
@@ -36,7 +36,7 @@ class WarmStarter:
     `replace_lost`.
     """
 
-    def __init__(self, warmth: Warmth, post: Post, changed: Callable[[], None]) -> None:
+    def __init__(self, warmth: ForkServerSettings, post: Post, changed: Callable[[], None]) -> None:
         self._launch, inherited = warmth
         self._post = post
         self._changed = changed

@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.store import control
 from clusterkit.store.control import LONGEST, temporary_for
 from clusterkit.store.store import state_dir
@@ -249,6 +249,6 @@ class WarmSession:
 class ApiRequest(NamedTuple):
     """A job that a Python process runs. `lifeline` is a pipe to that process; the run must not outlive the process."""
 
-    job: Gathered
+    job: GivenOptions
     lifeline: int
     session: WarmSession

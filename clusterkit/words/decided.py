@@ -1,4 +1,4 @@
-"""Decisions of the machine in a run, for the journal and its readers."""
+"""Events that record the decisions of the state machine, for the journal and its readers."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class Stalled(Tagged):
     """No task has reported a step for `seconds`, and inspecting the tasks found no legitimate reason.
 
     `text` is the message for people, `task` the task to blame. `vitals` are those of each live task. `report` is the
-    path of the full report.
+    path of the full report, `verdict` a clause about what holds the tasks up.
     """
 
     text: str
@@ -215,6 +215,7 @@ class Stalled(Tagged):
     seconds: float
     vitals: Mapping[Task, Vitals]
     report: str | None = None
+    verdict: str = ""
 
 
 class Slowness(enum.StrEnum):

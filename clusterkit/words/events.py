@@ -49,6 +49,7 @@ from clusterkit.words.reports import Ready as Ready
 from clusterkit.words.reports import Resumed as Resumed
 from clusterkit.words.reports import SigtermHandled as SigtermHandled
 from clusterkit.words.reports import StepsTimed as StepsTimed
+from clusterkit.words.reports import StepsUnreported as StepsUnreported
 from clusterkit.words.reports import StepTimes as StepTimes
 from clusterkit.words.reports import TrainsWith as TrainsWith
 from clusterkit.words.reports import Vitals as Vitals
@@ -284,7 +285,7 @@ class StorageFailed(Tagged):
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
     | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | SigtermHandled | StepsTimed
-    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited | PhaseReached
+    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited | PhaseReached | StepsUnreported
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost

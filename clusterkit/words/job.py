@@ -140,8 +140,8 @@ class StartMode(enum.StrEnum):
 class TfConfig(enum.StrEnum):
     """Which TF_CONFIG a task uses."""
 
-    PROGRAM = "program"  # the program's own if it sets one, as many tutorials do
-    OURS = "ours"  # clusterkit's, whatever the program sets
+    PROGRAM = "program"  # the TF_CONFIG that the program sets, as many tutorials do; clusterkit's if it sets none
+    OURS = "ours"  # always clusterkit's TF_CONFIG, even if the program sets its own
 
 
 class Convention(enum.StrEnum):
@@ -226,6 +226,7 @@ class JobSpec:
     record: str | None = (
         None  # the steps whose state the tasks record, such as "0,1,hold=50"; None: nothing is recorded
     )
+    part_of: str | None = None  # `campaign/NAME` or `exam/NAME`, whose run it is
     seed: int | None = None  # the seed of all random choices in the run; None: drawn when the run begins
     given_up: tuple[Task, ...] = ()  # the workers without which the job continues
     show_env: bool = False  # True to store and show the values of the variables in the job's setups

@@ -197,6 +197,9 @@ class ProgressOptions(TypedDict, total=False):
     progress_regex: Annotated[
         str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")
     ]
+    part_of: Annotated[
+        str, Option("The campaign or the exam that the run is a part of.", "part_of", "KIND/NAME", hidden=True)
+    ]
     record: Annotated[
         str, Option("Record what the tasks have computed after these steps.", "record", "STEPS", hidden=True)
     ]

@@ -31,7 +31,7 @@ def signal_name(number: int) -> str:
 
 
 class Asked(enum.StrEnum):
-    """The reason for which the machine ended an attempt."""
+    """Why clusterkit itself ended an attempt."""
 
     TEARDOWN = "stopped with the run"
     SUCCESS = "stopped: the job had succeeded"

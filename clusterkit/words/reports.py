@@ -53,9 +53,9 @@ class Pace:
 class Vitals:
     """What is observed of a live attempt from outside. `state` is the letter of /proc/PID/stat.
 
-    `pace` is set by Look.PACE only, which does not determine `listening`. STALL and STARTUP set `doing`, the place of
-    the main thread, as in "waits in Server.join" (or empty), and `own`: the main thread runs the program's own code, so
-    the task does not wait for other tasks.
+    Look.PACE sets `pace` but not `listening`. STALL and STARTUP set two more fields:
+    `doing` is what the main thread does, such as "waits in Server.join", or empty;
+    `own` is True if the main thread runs the program's own code, so that the task does not wait for other tasks.
     """
 
     attempt: int
@@ -236,11 +236,23 @@ class EditorAwaited(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class SigtermHandled(Tagged):
-    """Whether the task handles SIGTERM. TensorFlow's preemption notifier counts only if the program waits for it."""
+    """Whether the task handles SIGTERM.
+
+    TensorFlow's preemption notifier counts as a handler only if the program uses it.
+    """
 
     task: Task
     attempt: int
     handled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepsUnreported(Tagged):
+    """The program imports clusterkit.training, and has trained for these seconds without a report of a step."""
+
+    task: Task
+    attempt: int
+    seconds: int
 
 
 @dataclass(frozen=True, slots=True)

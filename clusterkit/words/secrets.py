@@ -54,7 +54,7 @@ def hidden_in(env: Mapping[str, str], show: bool) -> list[str]:
 
 
 def has_credentials(job: JobSpec) -> bool:
-    """Whether any URL in the job, outside of its variables, contains credentials."""
+    """Whether any URL in the job contains credentials. Environment variables are not searched."""
     bare = replace(job, setup=replace(job.setup, env={}), setups={k: replace(s, env={}) for k, s in job.setups.items()})
     return _cleaned(bare) != bare
 

@@ -12,7 +12,7 @@ import pytest
 from clusterkit.api.options import RUNNER, check_names, gathered, name_of
 from clusterkit.cli.options import given
 from clusterkit.cli.up import command
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionKind, Options, env_flags
+from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionKind, Options, env_flags
 from clusterkit.words.model import Program, ProgramKind
 
 
@@ -33,7 +33,7 @@ from clusterkit.words.model import Program, ProgramKind
 def test_a_keyword_is_the_option_of_its_name(options: dict[str, Any], found: dict[str, Any]) -> None:
     """None is nothing, and text is what it would be on the command line."""
     job = gathered("train.py", ["--steps", 5, Path("data")], cast(Options, options))
-    assert job == Gathered(cast(JobOptions, {**found, "program": "train.py", "args": ["--steps", "5", "data"]}), [])
+    assert job == GivenOptions(cast(JobOptions, {**found, "program": "train.py", "args": ["--steps", "5", "data"]}), [])
 
 
 def test_a_command_to_type_has_no_secrets() -> None:

@@ -20,6 +20,7 @@ from clusterkit.system.barrier import start_thread
 from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.account import Account
+from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, FailureRole, RoleKind, RunResult, RunState
@@ -231,6 +232,16 @@ def test_a_failure_that_was_overcome_is_explained(tmp_path: Path) -> None:
     said = explained_in(result, job, run, Account())
     assert [one.row for one in said.explanations] == ["strategy-too-late"]
     assert "    Why: " in report(said, run, color=False)
+
+
+def test_servers_still_run_when_the_coordinator_has_finished(tmp_path: Path) -> None:
+    """They never finish by themselves, so that nothing was cut off."""
+    ends = [(Task(TaskType.CHIEF, 0), Exit(code=0)), (Task(TaskType.WORKER, 0), Exit(signal=9, asked=Asked.SUCCESS))]
+    attempts = tuple(AttemptEnded(task, 1, 0.0, 1.0, exit_, 0, None, None, None) for task, exit_ in ends)
+    alone = Undistributed((ends[0][0],), WhyAlone.NEVER_CONNECTED, ("MirroredStrategy",), has_ps=True)
+    result = RunResult(RunState.SUCCEEDED, 0, "", attempts=attempts, undistributed=alone)
+    said = explained_in(result, job_of(tmp_path, TF, workers=1, ps=1), RunDirectory(tmp_path), Account())
+    assert [one.row for one in said.explanations] == ["no-strategy"]
 
 
 @pytest.mark.parametrize(

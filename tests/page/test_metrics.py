@@ -13,7 +13,7 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families as parse
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from clusterkit.ledger.incident import Ended
+from clusterkit.ledger.incident import RecoveryTime
 from clusterkit.ledger.status import RunPhase
 from clusterkit.page.entities import Attempt, Entity, Goodput, Mark, Run, TimeShare
 from clusterkit.page.metrics import CAUSES, MOST_REPORTED, OTHER, STATES, Scraped, exposition
@@ -56,7 +56,7 @@ def scraped(changes: Mapping[str, Entity] | None = None, now: float = 30.0) -> S
     """The made-up run, with changes."""
     restarts = {(task("chief:0"), "collateral"): 1, (task("worker:0"), "fault"): 1}
     faults = {FaultAction.KILL: 1, FaultAction.SLOW: 1}
-    return Scraped({**entities(), **(changes or {})}, now, 4096, restarts, faults, 8.0, [Ended(4.0, 12)])
+    return Scraped({**entities(), **(changes or {})}, now, 4096, restarts, faults, 8.0, [RecoveryTime(4.0, 12)])
 
 
 def test_each_state_of_a_run_is_one_of_the_metric() -> None:

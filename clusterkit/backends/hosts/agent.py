@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit.backends.hosts.departure import Departure
-from clusterkit.backends.hosts.fitness import Needs, NotShared, Restarts, peers_of, seconds_until_seen
+from clusterkit.backends.hosts.fitness import CheckedStarts, NotShared, StartRequirements, peers_of, seconds_until_seen
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.address import own_address
 from clusterkit.backends.link.connection import Connection
@@ -27,7 +27,7 @@ from clusterkit.backends.local.resources import preflight
 from clusterkit.system.inbox import Inbox, Work
 from clusterkit.system.ports import port_of
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.starter import Warmth
+from clusterkit.warm.starter import ForkServerSettings
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError
@@ -52,7 +52,7 @@ class Agent:
         self._stack = ExitStack()
         self._backend: LocalBackend | None = None
         self._spool: Spool | None = None
-        self._restarts: Restarts | None = None
+        self._restarts: CheckedStarts | None = None
         self._looks_until = 0.0
         self._endpoints: Mapping[Task, str] = {}
         self._ended: tuple[int, str] | None = None
@@ -174,13 +174,13 @@ class Agent:
             return ms.Opened(tuple(problems))
         self._job = job
         launch = launch_for(job, directory)
-        warmth = Warmth(None if isinstance(launch, str) else launch)
+        warmth = ForkServerSettings(None if isinstance(launch, str) else launch)
         backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
         self._stack.callback(backend.shut)
         backend.open(directory)
         places = (directory.path, *shared)
-        self._restarts = Restarts(
-            lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put).look,
+        self._restarts = CheckedStarts(
+            lambda: StartRequirements(places, peers_of(address, self._endpoints), self._inbox.put).look,
             self._port,
             backend.do,
             self._inbox.put,

@@ -12,9 +12,9 @@ from typing import assert_never
 
 from clusterkit.backends.hosts.allocation import LOOK_EVERY, Allocation, ask
 from clusterkit.backends.hosts.fitness import SharedDirectories
-from clusterkit.backends.hosts.hosts import Aggregation, Host, Hosts
-from clusterkit.backends.hosts.incoming import Collected, IncomingMessages, joined
-from clusterkit.backends.hosts.placements import Starts
+from clusterkit.backends.hosts.hosts import CombinedAnswers, Host, Hosts
+from clusterkit.backends.hosts.incoming import CollectedFiles, IncomingMessages, joined
+from clusterkit.backends.hosts.placements import PendingStarts
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.certificate import write_certificate
 from clusterkit.backends.link.connection import Connection
@@ -42,9 +42,9 @@ class AgentsBackend:
         self._job, self._seed, self._inbox, self._viewer = job, seed, inbox, viewer
         self._allocation = allocation
         self._hosts = Hosts()
-        self._starts = Starts(job, self._hosts, allocation, self._tell, inbox.put)
+        self._starts = PendingStarts(job, self._hosts, allocation, self._tell, inbox.put)
         self._placements = self._starts.placements
-        self._aggregation = Aggregation(inbox.put, joined)
+        self._aggregation = CombinedAnswers(inbox.put, joined)
         self._ending: set[Host] = set()  # hosts that have not confirmed the end of the run
         self._over = True
         self._stack = ExitStack()
@@ -53,7 +53,7 @@ class AgentsBackend:
         """Start the agents, wait for them, and place the tasks; return the tasks' endpoints. Raises NoHosts."""
         asked, ending = self._job.hosts, self._stack.callback
         self._directory = directory
-        self._collected = Collected(directory, self._inbox.put, self._viewer)
+        self._collected = CollectedFiles(directory, self._inbox.put, self._viewer)
         ending(self._collected.stop)
         key = directory.agents_key if asked.key is None else Path(asked.key)
         if asked.key is None:
@@ -127,7 +127,7 @@ class AgentsBackend:
 
     def said(self, connection: Connection, said: ms.FromAgent) -> None:
         if (host := self._hosts.of(connection)) is None:
-            return  # the host was lost before
+            return  # the host is already recorded as lost
         match said:
             case ms.Opened():
                 self._opened(host, said)

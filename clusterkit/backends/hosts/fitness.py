@@ -39,7 +39,7 @@ WaitUntil = Callable[[Callable[[], bool], float], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class UnmetRequirement:
     """The reason why no attempt can start on this host, as a clause. `unreached` are the peers that did not answer."""
 
     why: str
@@ -47,17 +47,17 @@ class Unfit:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class StartRequirements:
     """The requirements of a start: writable directories, and reachable peers. Crashes of threads are posted."""
 
     directories: Sequence[Path]
     peers: Mapping[Task, str]
     post: Post
 
-    def look(self) -> Unfit | None:
+    def look(self) -> UnmetRequirement | None:
         """Return the first requirement that is not met, within the time limits above. May be called in any thread."""
         if (why := _of_memory() or _of_disks(self.directories, self.post)) is not None:
-            return Unfit(why)
+            return UnmetRequirement(why)
         return _of_peers(self.peers)
 
 
@@ -106,7 +106,7 @@ def _of_disk(directory: Path) -> str | None:
     return f"no file can be made in {directory}: no inode is free" if stat.f_files and not stat.f_favail else None
 
 
-def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
+def _of_peers(peers: Mapping[Task, str]) -> UnmetRequirement | None:
     """Connect to each peer. A peer that refuses the connection is reachable: its task need not listen yet."""
     waiting: dict[socket.socket, Task] = {}
     silent = list[Task]()
@@ -138,15 +138,15 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
     if not silent:
         return None
     names = ", ".join(f"{task} ({split(peers[task])[0]})" for task in sorted(silent))
-    return Unfit(f"it does not reach the host of {names}", tuple(sorted(silent)))
+    return UnmetRequirement(f"it does not reach the host of {names}", tuple(sorted(silent)))
 
 
-class Restarts:
+class CheckedStarts:
     """Starts each later attempt of a task only after a check of the host. All pending starts share one check."""
 
     def __init__(
         self,
-        needs: Callable[[], Callable[[], Unfit | None]],
+        needs: Callable[[], Callable[[], UnmetRequirement | None]],
         port: Callable[[Task], int | None],
         start: Callable[[Order], None],
         post: Post,
@@ -157,7 +157,7 @@ class Restarts:
         self._looking = False
 
     def do(self, order: Order) -> None:
-        """Carry out an order. Attempts after the first start only after a check."""
+        """Carry out an order. A restart is carried out once the host has been checked."""
         match order:
             case Spawn(task, attempt) if attempt > 1:
                 self._held[task] = order
@@ -182,7 +182,7 @@ class Restarts:
 
         start_thread("fitness", look, self._post)
 
-    def _looked(self, found: Unfit | None) -> None:
+    def _looked(self, found: UnmetRequirement | None) -> None:
         self._looking = False
         held, self._held = self._held, {}
         taken = frozenset[int]()

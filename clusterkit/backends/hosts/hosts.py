@@ -157,7 +157,7 @@ def in_order(name: str) -> list[str | int]:
 
 
 @dataclass(slots=True)
-class OpenLook:
+class PendingInspection:
     """A pending inspection. It is posted without hosts that are cut off, and kept until these have answered too."""
 
     waiting: set[Host]
@@ -168,7 +168,7 @@ class OpenLook:
 
 
 @dataclass(slots=True)
-class OpenFault:
+class PendingInjection:
     """A pending injection, and the answers so far."""
 
     waiting: set[Host]
@@ -177,24 +177,24 @@ class OpenFault:
     file: str | None = None  # the damaged file of a checkpoint
 
 
-class Aggregation:
+class CombinedAnswers:
     """Combines the answers of several hosts to one order. `join` merges reports. For the loop's thread."""
 
     def __init__(
         self, post: Callable[[ev.Inspected | ev.FaultTook], None], join: Callable[[list[str]], str | None]
     ) -> None:
         self._post, self._join = post, join
-        self._looks: list[OpenLook] = []
-        self._faults: dict[int, OpenFault] = {}
+        self._looks: list[PendingInspection] = []
+        self._faults: dict[int, PendingInjection] = {}
 
     def look(self, look: ev.Look, hosts: Collection[Host]) -> None:
         """Expect an answer to an inspection from each of these hosts."""
-        self._looks.append(OpenLook(set(hosts), look))
+        self._looks.append(PendingInspection(set(hosts), look))
         self._settle()
 
     def fault(self, number: int, hosts: Collection[Host]) -> None:
         """Expect an answer to an injection from each of these hosts."""
-        self._faults[number] = OpenFault(set(hosts))
+        self._faults[number] = PendingInjection(set(hosts))
         self._settle()
 
     def looked(self, host: Host, answer: ev.Inspected, report: str | None) -> None:
@@ -217,7 +217,7 @@ class Aggregation:
         self._settle()
 
     def cut(self) -> None:
-        """Post inspections without hosts that are cut off. Injections wait: such hosts inject after they reconnect."""
+        """Post the pending inspections without results of hosts that are cut off. Injections wait for such hosts."""
         self._settle()
 
     def lost(self, host: Host) -> None:

@@ -35,7 +35,7 @@ MOST_OPEN = 256  # open logs; a process may have 1,024 descriptors, and each hos
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 
 
-class Collected:
+class CollectedFiles:
     """Writes the logs and other files of all hosts' tasks to the run directory.
 
     Output arrives in the listener's thread; the loop's thread closes the logs of attempts that are over.
@@ -126,9 +126,9 @@ def joined(reports: list[str]) -> str | None:
 
 
 class IncomingMessages:
-    """The AgentEvents of the listener. They call the backend in the loop's thread."""
+    """Implements AgentEvents for the listener: passes each call to the backend, in the loop's thread."""
 
-    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: Collected, to: AgentsBackend) -> None:
+    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: CollectedFiles, to: AgentsBackend) -> None:
         self._tasks = frozenset(job.tasks)
         self._put, self._collected, self._to = put, collected, to
 

@@ -134,7 +134,7 @@ class Placements:
         self._settled()
 
 
-class Starts:
+class PendingStarts:
     """Holds starts until tasks are placed. `problems` are reasons why placing failed. For the loop's thread."""
 
     def __init__(

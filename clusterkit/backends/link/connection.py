@@ -70,8 +70,8 @@ class AgentEvents(Protocol):
         """Called when the session timed out, was closed by either side, or was refused; `why` is a sentence."""
 
 
-class Peer:
-    """A Connection that outlives its links. Methods that Connection does not have are for the poller's thread only."""
+class SessionConnection:
+    """A Connection that survives a change of its link. Only the poller's thread calls the methods added here."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clusterkit.backends.link.address import Address, Resolver
 from clusterkit.backends.link.certificate import Tls, client_context, pinned
-from clusterkit.backends.link.connection import AgentEvents, Peer
+from clusterkit.backends.link.connection import AgentEvents, SessionConnection
 from clusterkit.backends.link.frames import AgentRefused, Frame
 from clusterkit.backends.link.link import Link, reason
 from clusterkit.backends.link.session import AgentSession
@@ -44,7 +44,7 @@ class Dialer:
         self._name = endpoint_of(*address)
         self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
         self._poller = Poller("dialer", post, self._turn)
-        self._peer = Peer(self._session, self._name, events, self._poller.do, _now)
+        self._peer = SessionConnection(self._session, self._name, events, self._poller.do, _now)
         self._resolver = Resolver(address, self._poller.do, self._resolved, post)
         self._link: Link | None = None
         self._dial_at = _now()

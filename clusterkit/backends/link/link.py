@@ -14,7 +14,7 @@ from clusterkit.system.poller import READABLE, WRITABLE, Poller
 BATCH = 1 << 14  # bytes of small frames that are sent together
 
 
-class User(Protocol):
+class LinkOwner(Protocol):
     """The owner of a link: its callbacks, which run in the poller's thread. A link's user can change."""
 
     def opened(self, link: Link) -> None:
@@ -33,7 +33,9 @@ class User(Protocol):
 class Link:
     """One TCP connection. Its methods are for the poller's thread."""
 
-    def __init__(self, poller: Poller, sock: socket.socket, tls: Tls, user: User, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, poller: Poller, sock: socket.socket, tls: Tls, user: LinkOwner, clock: Callable[[], float]
+    ) -> None:
         """Take over a non-blocking socket, which may still be connecting."""
         self.user = user
         self.heard = clock()  # when bytes were last received

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from clusterkit.backends.link.address import family_of
 from clusterkit.backends.link.certificate import Tls, pinned, server_context
-from clusterkit.backends.link.connection import AgentEvents, Peer
+from clusterkit.backends.link.connection import AgentEvents, SessionConnection
 from clusterkit.backends.link.frames import AgentRefused, Frame, Hello, parse_hello, refusal
 from clusterkit.backends.link.link import Link
 from clusterkit.backends.link.session import SupervisorSession
@@ -30,7 +30,7 @@ EVERYWHERE = "::"  # all addresses of this host, IPv4 included
 class ConnectedAgent(NamedTuple):
     """An agent that has been welcomed."""
 
-    peer: Peer
+    peer: SessionConnection
     session: SupervisorSession
 
 
@@ -93,7 +93,7 @@ class Listener:
                 f"This supervisor does not know the agent on {hello.host}: it belongs to an earlier one."
             )
         session = SupervisorSession(self._timeout, time.monotonic())
-        peer = Peer(session, hello.host, self._events, self._poller.do, time.monotonic)
+        peer = SessionConnection(session, hello.host, self._events, self._poller.do, time.monotonic)
         peer.waits_when_closed = False
         return ConnectedAgent(peer, session)
 

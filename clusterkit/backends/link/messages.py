@@ -1,4 +1,4 @@
-"""The messages between supervisor and agent: the machine's orders and events, and messages about the host itself."""
+"""The messages between supervisor and agent: the state machine's orders and events, and messages about the host."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class FileRange:
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class UnacknowledgedMessage:
     """A message that the peer has not acknowledged."""
 
     number: int
@@ -43,9 +43,9 @@ class Stream:
 
     def __init__(self) -> None:
         self.received = 0  # the number of the last message that was delivered
-        self._sent = deque[Kept]()  # sent in this connection, and not acknowledged
-        self._unsent = deque[Kept]()
-        self._growing: dict[PurePath, Kept] = {}  # by file: its last message, if never sent
+        self._sent = deque[UnacknowledgedMessage]()  # sent in this connection, and not acknowledged
+        self._unsent = deque[UnacknowledgedMessage]()
+        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # by file: its last message, if never sent
         self._on_way = 0  # bytes of the messages in _sent
         self._acknowledged = 0
         self._highest_sent = 0  # the highest number sent in any connection
@@ -53,19 +53,19 @@ class Stream:
         self._owed = 0  # received bytes that are not acknowledged yet
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
-        """Add a message. To keep the backlog short, a new part of a growing file joins the file's waiting message.
+        """Add a message. If an earlier part of the same growing file is still unsent, extend that message instead.
 
-        While few messages wait, only the last message is extended, to preserve the order of output in several files.
+        While the backlog is short, only the newest message is extended, so that output of several files stays in order.
         """
         if isinstance(body, FileRange) and body.grows and self._joins(body):
             return
         self._last += 1
-        kept = Kept(self._last, text, body)
+        kept = UnacknowledgedMessage(self._last, text, body)
         self._unsent.append(kept)
         if isinstance(body, FileRange) and body.grows:
             self._growing[body.path] = kept
 
-    def next(self) -> Kept | None:
+    def next(self) -> UnacknowledgedMessage | None:
         """Return the message to send now; None if no message waits or too many bytes are unacknowledged."""
         if not self._unsent or self._on_way >= WINDOW:
             return None
@@ -77,7 +77,7 @@ class Stream:
         self._highest_sent = max(self._highest_sent, kept.number)
         return kept
 
-    def skip(self, text: bytes) -> Kept:
+    def skip(self, text: bytes) -> UnacknowledgedMessage:
         """Replace the message returned last, whose file can't be read, with this text; return the message."""
         kept = self._sent[-1]
         self._on_way -= kept.size

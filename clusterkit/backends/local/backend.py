@@ -11,12 +11,12 @@ from pathlib import PurePath
 from typing import assert_never
 
 from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
-from clusterkit.backends.local.family import AttemptProcess, Family
+from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
 from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
-from clusterkit.backends.local.spawner import Means, Plans, Spawner
+from clusterkit.backends.local.spawner import Plans, Spawner, StartResources
 from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
@@ -26,9 +26,9 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.ports import listening
-from clusterkit.system.process import Child, heed_children
-from clusterkit.system.sweep import WillNotDie
-from clusterkit.warm.starter import WarmStarter, Warmth
+from clusterkit.system.process import AttemptChild, heed_children
+from clusterkit.system.sweep import ProcessesSurvived
+from clusterkit.warm.starter import ForkServerSettings, WarmStarter
 from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Impaired, Inspected, Look, Profiled, Spawned, Vitals
@@ -46,14 +46,14 @@ NOBODY = (
 class LocalBackend:
     """Runs tasks as child processes of the calling thread, which has to outlive the run. Random faults use `seed`."""
 
-    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: Warmth) -> None:
+    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: ForkServerSettings) -> None:
         self._job = job
         self._seed = seed
         self._inbox = inbox
         self._post = inbox.put
         self._viewer = viewer
         self._warmth = warmth
-        self._children: dict[Task, tuple[int, Child]] = {}
+        self._children: dict[Task, tuple[int, AttemptChild]] = {}
         self._here: set[Task] = set()
         every = 0.0 if waits_for_steps(job) else EVERY
         self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
@@ -85,7 +85,7 @@ class LocalBackend:
         ending(self._inspector.stop)
         self._paces = PaceInspector(post)
         ending(self._paces.stop)
-        self._family = Family(directory.run_id)
+        self._family = ProcessFamily(directory.run_id)
         self._watcher = Watcher(post, self._family.in_grace)
         ending(self._watcher.stop)
         self._sweeper = Sweeper(self._family, post)
@@ -97,7 +97,7 @@ class LocalBackend:
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
         ending(self._injector.stop)  # before any process is reaped that the injector may have to resume
-        means = Means(directory, self._logs, self._starts, self._family, self._network)
+        means = StartResources(directory, self._logs, self._starts, self._family, self._network)
         self._spawner = Spawner(means, job.hosts.count > 0, post, self._started)
         ending(self._spawner.finish)
 
@@ -160,7 +160,7 @@ class LocalBackend:
         """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
 
-    def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
+    def _started(self, order: ac.Spawn, moment: float, child: AttemptChild) -> None:
         task, attempt = order.task, order.attempt
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
@@ -221,7 +221,7 @@ class LocalBackend:
             self._steps.feed(task, attempt, chunk)
 
     def _end_all(self) -> None:
-        with suppress(WillNotDie):  # the guardian tries to kill the processes once more, and reports a failure
+        with suppress(ProcessesSurvived):  # the guardian tries to kill the processes once more, and reports a failure
             self._family.end_all(END_WITHIN)
 
     def _vitals(self) -> dict[Task, Vitals]:
@@ -233,10 +233,10 @@ class LocalBackend:
             for task, (attempt, _) in self._children.items()
         }
 
-    def _present(self, task: Task) -> Child | None:
+    def _present(self, task: Task) -> AttemptChild | None:
         return self._children.get(task, (0, None))[1]
 
-    def _child(self, task: Task, attempt: int) -> Child | None:
+    def _child(self, task: Task, attempt: int) -> AttemptChild | None:
         known, child = self._children.get(task, (0, None))
         return child if known == attempt else None
 

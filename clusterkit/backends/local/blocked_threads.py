@@ -15,6 +15,7 @@ _FRAME = re.compile(
     r'^  File "(?P<file>.{0,4096})", line (?P<line>\d{1,9}) in (?P<function>.{1,500})$', flags=re.MULTILINE
 )
 _MOST_FRAMES = 200  # frames read per thread; faulthandler writes at most 100
+_MOST_THREADS = 10
 _OUTERMOST = "<module>"
 
 
@@ -37,7 +38,7 @@ class StackFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
+class ThreadActivity:
     """A thread's activity, as a clause whose subject is the task. `own`: the thread does not wait for another task."""
 
     text: str
@@ -104,8 +105,7 @@ def main_thread(dump: str) -> tuple[StackFrame, ...]:
     faulthandler writes the newest thread first, so the main thread comes last. With more than 100 threads, it omits the
     oldest threads; the main thread is then the one marked as current, because the main thread handles the signal.
     """
-    stacks = re.split(r"^(?=(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
-    found = [(text.startswith("Current"), _frames(text)) for text in stacks if _FRAME.search(text)]
+    found = _threads(dump)
     if not found:
         return ()
     whole = [frames for _, frames in found if frames[-1].function == _OUTERMOST]
@@ -113,7 +113,14 @@ def main_thread(dump: str) -> tuple[StackFrame, ...]:
     return (whole or current or [found[-1][1]])[-1]
 
 
-def doing(frames: Sequence[StackFrame], source: str = "") -> Doing | None:
+def other_threads(dump: str) -> tuple[StackFrame, ...]:
+    """Return the innermost frame of the program's own code in each other thread that runs some, at most ten."""
+    main = main_thread(dump)
+    own = ([frame for frame in frames if frame.own] for _, frames in _threads(dump) if frames != main)
+    return tuple(islice((frames[0] for frames in own if frames), _MOST_THREADS))
+
+
+def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | None:
     """Describe what a thread does or waits for; None without frames. `source` is the innermost frame's line of code."""
     if not frames:
         return None
@@ -121,17 +128,23 @@ def doing(frames: Sequence[StackFrame], source: str = "") -> Doing | None:
     inner = frames[: len(frames) if place is None else place]
     for files, functions, text, own in _TENSORFLOW:
         if any(_is(frame, files, functions) for frame in inner):
-            return Doing(text, own)
+            return ThreadActivity(text, own)
     at = f"at {frames[0 if place is None else place]}"
     for files, functions, text in _PYTHON:
         if any(_is(frame, files, functions) for frame in inner):
-            return Doing(f"{text} {at}", own=True)
+            return ThreadActivity(f"{text} {at}", own=True)
     for pattern, text in _SOURCE if not inner else ():
         if re.search(pattern, source.strip()):
-            return Doing(f"{text} {at}", own=True)
+            return ThreadActivity(f"{text} {at}", own=True)
     if any(_is(frame, "polymorphic_function/tracing_compilation.py", "trace_function") for frame in frames):
-        return Doing(f"traces a tf.function {at}", own=True)
-    return Doing(f"is {at}", own=True)
+        return ThreadActivity(f"traces a tf.function {at}", own=True)
+    return ThreadActivity(f"is {at}", own=True)
+
+
+def _threads(dump: str) -> list[tuple[bool, tuple[StackFrame, ...]]]:
+    """Return the frames of each thread, and whether it is the current one."""
+    stacks = re.split(r"^(?=(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
+    return [(text.startswith("Current"), _frames(text)) for text in stacks if _FRAME.search(text)]
 
 
 def _frames(text: str) -> tuple[StackFrame, ...]:

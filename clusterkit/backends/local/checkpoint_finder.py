@@ -27,7 +27,7 @@ class CheckpointFinder:
     """Posts CheckpointFound for each attempt that had a checkpoint to resume from when it started.
 
     Checkpoints written after the start are ignored, because the attempt may write its first one during the scan.
-    The thread is no Poller, because a scan may hang forever and `stop` must not wait for it that long.
+    This class does not use a Poller: a scan may hang forever, and `stop` must not wait for a scan.
     """
 
     def __init__(self, directory: PurePath, post: Callable[[CheckpointFound | Crashed], None]) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPERS, Child, first_readable, reap
+from clusterkit.system.process import HELPERS, AttemptChild, first_readable, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
@@ -24,7 +24,7 @@ Sign = int | str  # evidence of a process's origin: a process id, or the name of
 PATIENCE = 0.1  # seconds; how long a search for orphans waits for a process that is being started
 
 
-class Adopted(NamedTuple):
+class Orphan(NamedTuple):
     """An orphan: a living child of this process that another process started."""
 
     pid: int
@@ -44,7 +44,7 @@ class Orphans:
         self._run_id = run_id
         self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # possible leaders by orphan (pid, start)
 
-    def living(self, leaders: Mapping[int, Child]) -> Iterator[Adopted]:
+    def living(self, leaders: Mapping[int, AttemptChild]) -> Iterator[Orphan]:
         """Yield the living adopted processes, and reap the dead ones. `leaders` are the first processes of attempts."""
         session = os.getsid(0)
         for pid in procfs.children(os.getpid()):
@@ -52,9 +52,9 @@ class Orphans:
             if pid in leaders or pid in HELPERS or (seen := procfs.stat(pid)) is None or seen[2] == session:
                 continue
             if seen[0] not in "ZX" or not _reaped(pid):
-                yield Adopted(pid, *seen[1:])
+                yield Orphan(pid, *seen[1:])
 
-    def signs(self, leaders: Mapping[int, Child]) -> dict[int, set[Sign]]:
+    def signs(self, leaders: Mapping[int, AttemptChild]) -> dict[int, set[Sign]]:
         """Return evidence of each adopted process's origin, by its pid: pids and pipes of leaders, or a task's name."""
         found = dict[int, set[Sign]]()
         marks = {mark for child in leaders.values() for mark in (child.pid, child.pipe)}
@@ -76,7 +76,7 @@ class Orphans:
         return env.get("CLUSTERKIT_TASK") if env.get("CLUSTERKIT_RUN_ID") == self._run_id else None
 
 
-def _begun_before(start: int, leaders: Mapping[int, Child]) -> frozenset[int]:
+def _begun_before(start: int, leaders: Mapping[int, AttemptChild]) -> frozenset[int]:
     begun = {pid: procfs.start_of(pid) for pid in leaders}
     return frozenset(pid for pid, at in begun.items() if at is not None and at <= start)
 
@@ -93,10 +93,10 @@ class AttemptProcess(NamedTuple):
 
     task: Task
     attempt: int
-    child: Child
+    child: AttemptChild
 
 
-class StartedSpawn(NamedTuple):
+class PendingStart(NamedTuple):
     """An attempt that is starting: its process exists, or was requested from a fork server."""
 
     start: Start
@@ -107,7 +107,7 @@ class StartedSpawn(NamedTuple):
     asked: PendingFork | None = None
 
 
-class Family:
+class ProcessFamily:
     """Starts and reaps the first processes of attempts, and kills the processes that attempts left behind.
 
     A lock excludes searches for orphans while a process is started: between fork and exec, the new process looks like
@@ -116,10 +116,10 @@ class Family:
 
     def __init__(self, run_id: str) -> None:
         self._orphans = Orphans(run_id)
-        self._leaders: dict[int, Child] = {}
+        self._leaders: dict[int, AttemptChild] = {}
         self._lock = threading.RLock()  # acquired by `begin`, and released by `finish` in the same thread
 
-    def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
+    def begin(self, start: Start, server: ForkServer | None) -> PendingStart:
         """Begin to start an attempt. Complete starts with `finish`, in the same order and thread. Raises OSError."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
@@ -132,9 +132,9 @@ class Family:
         except BaseException:
             self._lock.release()
             raise
-        return StartedSpawn(start, pipe, oom_kills, process, server, asked)
+        return PendingStart(start, pipe, oom_kills, process, server, asked)
 
-    def finish(self, begun: StartedSpawn) -> Child:
+    def finish(self, begun: PendingStart) -> AttemptChild:
         """Complete the start of an attempt, and return its first process. Raises OSError."""
         try:
             process, pid = begun.process, None
@@ -144,7 +144,7 @@ class Family:
             if pid is None:
                 process = process or spawn(begun.start)
                 pid = process.pid
-            child = Child(pid, _pidfd(pid, process), begun.pipe, begun.oom_kills, process)
+            child = AttemptChild(pid, _pidfd(pid, process), begun.pipe, begun.oom_kills, process)
             self._leaders[pid] = child
             return child
         finally:
@@ -173,7 +173,7 @@ class Family:
         """Reap all orphans that have ended. If a process is being started, return False instead. Raises CannotLook."""
         return self._living() is not None
 
-    def in_grace(self, child: Child) -> bool:
+    def in_grace(self, child: AttemptChild) -> bool:
         """Whether other processes of the attempt still live in the grace period that followed SIGTERM."""
         if signal.SIGTERM not in child.reached or time.monotonic() >= child.grace_until:
             return False
@@ -183,7 +183,7 @@ class Family:
             return True
         return living is None or any(one.group == child.pid for one in living)
 
-    def _living(self) -> list[Adopted] | None:
+    def _living(self) -> list[Orphan] | None:
         """Reap the orphans that have ended, and return the living ones; None if a process is being started."""
         if not self._lock.acquire(timeout=PATIENCE):
             return None
@@ -207,7 +207,7 @@ class Family:
             found = [pid for pid, signs in self._orphans.signs(self._leaders).items() if not own.isdisjoint(signs)]
             return found + [below for pid in found for below in procfs.descendants(pid)]
 
-    def _reap(self, child: Child) -> None:
+    def _reap(self, child: AttemptChild) -> None:
         if self._leaders.pop(child.pid, None) is not None:  # absent if `end_all` has already reaped the child
             reap(child)
 

@@ -12,13 +12,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread
+from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread, other_threads
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
 from clusterkit.machine.stalls import halted
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.system.procfs import Meter, TcpConnection, established
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
@@ -37,7 +37,7 @@ class InspectedAttempt:
 
     task: Task
     attempt: int
-    child: Child
+    child: AttemptChild
     vitals: Vitals
     endpoint: str | None = None
     dump: Dump | None = None
@@ -142,6 +142,7 @@ def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mappin
         f"  endpoint     {subject.endpoint or 'none'}{'' if vitals.listening else ', not listening'}",
         f"  connections  {_peers(subject.connections, ends)}",
         f"  listens      {_listens(subject, places) or 'nowhere'}",
+        *(f"  thread at    {frame}" for frame in (other_threads(subject.dump.text) if subject.dump else ())),
         *(["  main thread, innermost first", *stack] if stack else ["  no stacks: stopped, or no Python program"]),
         "",
     ])  # fmt: skip

@@ -99,7 +99,7 @@ class PaceInspector:
 
 def _sample(subject: PacedAttempt) -> None:
     seen = procfs.stat(subject.pid)
-    if seen is None or seen[2] != subject.pid:  # a task leads its session, so the pid now belongs to another process
+    if seen is None or seen[2] != subject.pid:  # not the leader of its session: the pid was reused
         return
     subject.samples += 1
     if seen[0] in STOPPED:

@@ -15,7 +15,7 @@ from clusterkit.words.reports import MOST_METRICS, Stage
 Report = (
     ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
     | ev.Profiled | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger
-    | ev.EditorAwaited | ev.PhaseReached
+    | ev.EditorAwaited | ev.PhaseReached | ev.StepsUnreported
 )  # fmt: skip
 LONGEST = 1 << 16  # bytes; longer lines are ignored
 MOST = 1 << 63  # the exclusive upper limit of steps, attempts, requests and other counts
@@ -62,6 +62,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return ev.SigtermHandled(task, attempt, message["handled"] is True)
     if kind == "workers":
         return ev.StepsTimed(task, attempt, _workers(message["workers"]))
+    if kind == "unreported":
+        return ev.StepsUnreported(task, attempt, _count(message["seconds"]))
     if kind == "strategy":
         distributed, training = message["distributed"] is True, Training(message["training"])
         return ev.TrainsWith(

@@ -77,36 +77,36 @@ def _is_virtual(job: JobSpec) -> bool:
     return job.network is Network.VIRTUAL
 
 
-class Found(NamedTuple):
+class UsableGpus(NamedTuple):
     """The usable GPUs, as names for CUDA_VISIBLE_DEVICES, or the reason why there are none."""
 
     names: tuple[str, ...]
     why_none: str | None = None
 
 
-def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
+def gpus_here(env: Mapping[str, str] = os.environ) -> UsableGpus:
     """Return the GPUs that this process may use, by UUID, since CUDA may number GPUs differently from nvidia-smi."""
     if (named := env.get(GPUS)) is not None:
         names = visible(named)
-        return Found(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
+        return UsableGpus(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
     tool = TOOL[0]
     if shutil.which(tool, path=env.get("PATH")) is None:  # most machines lack the tool
-        return Found((), f"{tool}, which lists GPUs, was not found")
+        return UsableGpus((), f"{tool}, which lists GPUs, was not found")
     try:
         asked = subprocess.run(
             TOOL, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_WITHIN, env=dict(env)
         )
     except OSError as error:
-        return Found((), f"{tool} can't be run: {error.strerror}")
+        return UsableGpus((), f"{tool} can't be run: {error.strerror}")
     except subprocess.TimeoutExpired:
-        return Found((), f"{tool} did not answer within {ANSWER_WITHIN:g} s")
+        return UsableGpus((), f"{tool} did not answer within {ANSWER_WITHIN:g} s")
     said = asked.stdout.decode(errors="replace").strip()
     if asked.returncode != 0:
         said = (said or asked.stderr.decode(errors="replace").strip()).partition("\n")[0]
-        return Found((), f"{tool} ends with code {asked.returncode}" + (f" ({said.rstrip('.')})" if said else ""))
+        return UsableGpus((), f"{tool} ends with code {asked.returncode}" + (f" ({said.rstrip('.')})" if said else ""))
     rows = [line.split(",") for line in said.splitlines()]
     names = tuple(row[1].strip() for row in rows if len(row) == 2 and row[0].strip().isdecimal())
-    return Found(names, None if names else f"{tool} lists no GPU")
+    return UsableGpus(names, None if names else f"{tool} lists no GPU")
 
 
 def visible(named: str) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
     """Check the job, and assign cores and GPUs of this machine. `here`: the tasks of this host, or None for all."""
     asked = job.devices
     cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
-    found = gpus_here() if asked.gpus else Found(())
+    found = gpus_here() if asked.gpus else UsableGpus(())
     job = replace(job, devices=replace(asked, cores=cores, names=found.names))
     problems = [*_network_problems(job), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
     return Preflight(job, problems, [] if problems or here is not None else shortages(job))

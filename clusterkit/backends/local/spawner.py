@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from clusterkit.backends.local.family import Family, StartedSpawn
+from clusterkit.backends.local.family import PendingStart, ProcessFamily
 from clusterkit.backends.local.logs import LogPump
 from clusterkit.job.plan import Endpoints, Start, TaskPlan, attempt_environment, plan_tasks
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
 from clusterkit.system.inbox import Work
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.warm.starter import WarmStarter
 from clusterkit.words.actions import Spawn
 from clusterkit.words.events import NEVER_STARTED, Noted, SpawnFailed, StorageFailed
@@ -34,8 +34,8 @@ OF_HOST = frozenset({
 })  # fmt: skip
 AT_ONCE = 4  # attempts that may be starting at the same time
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
-Started = Callable[[Spawn, float, Child], None]
-Starting = tuple[Spawn, float, StartedSpawn]  # a starting attempt: its order, the wall time, and its process
+Started = Callable[[Spawn, float, AttemptChild], None]
+Starting = tuple[Spawn, float, PendingStart]  # a starting attempt: its order, the wall time, and its process
 
 
 class Plans:
@@ -54,13 +54,13 @@ class Plans:
         return self._plans[order.task]
 
 
-class Means(NamedTuple):
+class StartResources(NamedTuple):
     """The parts of the backend that are needed to start attempts. `network` is None if tasks use the host's network."""
 
     directory: RunDirectory
     logs: LogPump
     servers: WarmStarter
-    family: Family
+    family: ProcessFamily
     network: VirtualNetwork | None
 
 
@@ -71,7 +71,7 @@ class Spawner:
     begin the next start. Before the loop does anything else with a task, it has to call `finish`.
     """
 
-    def __init__(self, means: Means, on_hosts: bool, post: Post, started: Started) -> None:
+    def __init__(self, means: StartResources, on_hosts: bool, post: Post, started: Started) -> None:
         self._means = means
         self._on_hosts = on_hosts
         self._post = post

@@ -8,10 +8,10 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 
-from clusterkit.backends.local.family import AttemptProcess, Family
+from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.system.barrier import start_thread
 from clusterkit.system.poller import Bell, Poller
-from clusterkit.system.sweep import WillNotDie
+from clusterkit.system.sweep import ProcessesSurvived
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
@@ -25,7 +25,7 @@ class Sweeper:
     Call `child_ended.ring` when a child of this process has ended. A signal handler may call it.
     """
 
-    def __init__(self, family: Family, post: Post) -> None:
+    def __init__(self, family: ProcessFamily, post: Post) -> None:
         self._family = family
         self._post = post
         self._ended: list[AttemptProcess] = []  # attempts to be swept in the thread's next turn
@@ -76,5 +76,5 @@ class Sweeper:
     def _end(self, ended: AttemptProcess) -> None:
         try:
             self._post(Swept(ended.task, ended.attempt, self._family.sweep(ended)))
-        except WillNotDie as error:
+        except ProcessesSurvived as error:
             self._post(Swept(ended.task, ended.attempt, len(error.pids), error.pids, error.unseen))

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from clusterkit.backends.local.family import AttemptProcess
 from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.system.poller import ONCE, READABLE, Poller
-from clusterkit.system.process import Child, exit_of
+from clusterkit.system.process import AttemptChild, exit_of
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
@@ -49,7 +49,7 @@ class Watcher:
     posted. The exit of an attempt is not posted while `in_grace` returns true for its first process.
     """
 
-    def __init__(self, post: Post, in_grace: Callable[[Child], bool]) -> None:
+    def __init__(self, post: Post, in_grace: Callable[[AttemptChild], bool]) -> None:
         self._post, self._in_grace = post, in_grace
         self._poller = Poller("watcher", post, self._look_at_rested)
         self._known: dict[int, Channel | AttemptProcess] = {}
@@ -70,7 +70,7 @@ class Watcher:
         with suppress(BlockingIOError):  # the pipe is full
             os.write(self._channels[task].fd, b"\n")
 
-    def wait_for(self, task: Task, attempt: int, child: Child) -> None:
+    def wait_for(self, task: Task, attempt: int, child: AttemptChild) -> None:
         """Post Exited when the attempt's first process has ended."""
         self._watch(child.pidfd, AttemptProcess(task, attempt, child))
 

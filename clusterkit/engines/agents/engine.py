@@ -39,11 +39,11 @@ class ExternalAgents(Allocation):
         """Do nothing: the agents end with the run, or when their lease ends."""
 
 
-class External(Engine):
+class ExternalEngine(Engine):
     """The engine for agents that others start with `clusterkit agent`."""
 
     def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> ExternalAgents:
         return ExternalAgents(continues, job.limits.grace)
 
 
-ENGINE = External()
+ENGINE = ExternalEngine()

@@ -8,7 +8,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from clusterkit.engines.kubernetes import pods
-from clusterkit.engines.kubernetes.manifest import AGENT, HOME, MOST, SUPERVISOR, Document, Manifest, Place, Secret
+from clusterkit.engines.kubernetes.manifest import (
+    AGENT,
+    HOME,
+    MOST,
+    SUPERVISOR,
+    Document,
+    Manifest,
+    RunMetadata,
+    Secret,
+)
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
@@ -108,7 +117,7 @@ def _agents(manifest: Manifest) -> Document:
     }
 
 
-def key_secret(place: Place, pem: str) -> Document:
+def key_secret(place: RunMetadata, pem: str) -> Document:
     """Return the Secret with the certificate and key by which supervisor and agents recognize each other."""
     return _secret(place, place.key, {pods.KEY: pem})
 
@@ -155,7 +164,7 @@ def network_policy(manifest: Manifest) -> Document:
     }
 
 
-def _secret(place: Place, name: str, values: dict[str, str]) -> Document:
+def _secret(place: RunMetadata, name: str, values: dict[str, str]) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -37,7 +37,7 @@ class Secret(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RunMetadata:
     """The metadata that all objects of a run share. Their names begin with `run`, the run's id."""
 
     run: str
@@ -49,7 +49,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
+class ManifestFlags:
     """The values of the command's flags that are not options of the job."""
 
     image: str
@@ -70,11 +70,11 @@ class Manifest:
     name: str  # the run's id, and the beginning of all object names
     job: JobSpec
     options: JobOptions  # the job's options without the run's id
-    flags: Flags
+    flags: ManifestFlags
 
     @property
-    def place(self) -> Place:
-        return Place(self.name, self.flags.namespace)
+    def place(self) -> RunMetadata:
+        return RunMetadata(self.name, self.flags.namespace)
 
     @property
     def hosts(self) -> int:
@@ -91,12 +91,12 @@ class Manifest:
         return self.flags.claim or self.name
 
 
-def hosts_of(job: JobSpec, flags: Flags) -> int:
+def hosts_of(job: JobSpec, flags: ManifestFlags) -> int:
     """Return the number of hosts from the flags, or else one for each computing task."""
     return len(computing(job)) if flags.hosts is None else flags.hosts
 
 
-def agents_of(job: JobSpec, flags: Flags) -> int:
+def agents_of(job: JobSpec, flags: ManifestFlags) -> int:
     return hosts_of(job, flags) + job.hosts.spare
 
 
@@ -118,7 +118,7 @@ def name_problems(name: str, hosts: int) -> Iterator[str]:
     )
 
 
-def flag_problems(flags: Flags) -> Iterator[str]:
+def flag_problems(flags: ManifestFlags) -> Iterator[str]:
     if not _IMAGE.fullmatch(flags.image):
         yield f"--image {flags.image!r} can't be the name of an image."
     if flags.namespace is not None and not _LABEL.fullmatch(flags.namespace):
@@ -138,7 +138,7 @@ def flag_problems(flags: Flags) -> Iterator[str]:
             yield f"{flag} {size!r} is not a size. Write 512Mi, 10Gi or a number of bytes."
 
 
-def problems_of(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str]:
+def problems_of(job: JobSpec, options: JobOptions, flags: ManifestFlags) -> Iterator[str]:
     """Yield all problems except those of the run's id."""
     yield from flag_problems(flags)
     yield from _volume_problems(options, flags)
@@ -155,7 +155,7 @@ def problems_of(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str
     yield from _table_problems(job)
 
 
-def _volume_problems(options: JobOptions, flags: Flags) -> Iterator[str]:
+def _volume_problems(options: JobOptions, flags: ManifestFlags) -> Iterator[str]:
     if flags.claim is not None and (flags.storage is not None or flags.storage_size is not None):
         yield "--claim names a volume claim that there is already; --storage and --storage-size are for a new one."
     if "resume" in options and flags.claim is None:

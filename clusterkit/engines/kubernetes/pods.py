@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import ceil
 
-from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest, Place
+from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest, RunMetadata
 from clusterkit.job.devices import computing
 from clusterkit.job.jobfile import job_text
 from clusterkit.job.options import JobOptions, job_flags
@@ -75,7 +75,7 @@ def of_run(run: str) -> Document:
     return {"app.kubernetes.io/name": "clusterkit", "app.kubernetes.io/instance": run}
 
 
-def metadata(place: Place, name: str) -> Document:
+def metadata(place: RunMetadata, name: str) -> Document:
     return {
         "name": name,
         **({} if place.namespace is None else {"namespace": place.namespace}),

@@ -11,8 +11,8 @@ from typing import cast
 from clusterkit.backends.link.certificate import make_certificate
 from clusterkit.engines.kubernetes import manifest
 from clusterkit.engines.kubernetes.documents import documents, head, key_secret, secrets_in, yaml_text
-from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, Secret
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.engines.kubernetes.manifest import Manifest, ManifestFlags, RunMetadata, Secret
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.spec import MOST, describe
 from clusterkit.store.store import new_run_id
 from clusterkit.text.spelling import listed
@@ -20,7 +20,7 @@ from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import JobSpec
 
 
-def asked(gathered: Gathered, flags: Flags) -> Manifest:
+def asked(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
     """Check everything that can be checked without the files in the image; return the manifest. Raises BadJob."""
     # If the number of hosts is not given, it has a different default than on one machine.
     asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))
@@ -38,20 +38,20 @@ def asked(gathered: Gathered, flags: Flags) -> Manifest:
     return Manifest(name, job, cast(JobOptions, options), flags)
 
 
-def _countable(gathered: Gathered) -> tuple[JobSpec, list[str]]:
+def _countable(gathered: GivenOptions) -> tuple[JobSpec, list[str]]:
     """Return the job and its problems. A job with invalid counts gets few tasks, as there may be too many to list."""
     job, problems, clear = describe(gathered)
     return job if clear else replace(job, counts={kind: min(count, 1) for kind, count in job.counts.items()}), problems
 
 
-def asked_key(gathered: Gathered, flags: Flags) -> Place:
+def asked_key(gathered: GivenOptions, flags: ManifestFlags) -> RunMetadata:
     """Check the inputs of the Secret with a run's key, which does not depend on the job. Raises BadJob."""
     name = gathered.options.get("run_id")
     problems = [*manifest.flag_problems(flags)]
     problems += ["--only-secret needs the run's id: --run-id ID."] if name is None else manifest.name_problems(name, 1)
     if name is None or problems:
         raise BadJob(problems)
-    return Place(name, flags.namespace)
+    return RunMetadata(name, flags.namespace)
 
 
 class CannotWriteManifest(ClusterkitError):
@@ -68,7 +68,7 @@ def manifest_text(one: Manifest, seen: bool) -> str:
     return yaml_text(head(one), documents(one, _new_key(one.name) if has_key else ""))
 
 
-def key_text(place: Place, seen: bool) -> str:
+def key_text(place: RunMetadata, seen: bool) -> str:
     """Return only the Secret with a run's key. Raises BadJob if it would be `seen` on a terminal."""
     if seen:
         raise BadJob([_unseen("the run's key")])

@@ -18,7 +18,7 @@ MOST = 1024  # hosts; an agent takes 15 MB of memory
 END_WITHIN = 10.0  # seconds; how long to wait for agents that were requested to end
 
 
-class Processes(Allocation):
+class LocalAgents(Allocation):
     """Agents on this machine, named host0, host1, …. They end with the supervisor, and kill what their tasks left."""
 
     def __init__(self, count: int, log: Path) -> None:
@@ -60,7 +60,7 @@ class Processes(Allocation):
             self._held = None
 
 
-class Local(Engine):
+class LocalEngine(Engine):
     """The engine that uses this machine in place of several hosts."""
 
     def problems(self, job: JobSpec) -> Iterator[str]:
@@ -73,8 +73,8 @@ class Local(Engine):
         except NoInterface as error:
             yield f"--interface: {error}"
 
-    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> Processes:
-        return Processes(job.hosts.count + job.hosts.spare, directory.path / "agents.log")
+    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> LocalAgents:
+        return LocalAgents(job.hosts.count + job.hosts.spare, directory.path / "agents.log")
 
 
-ENGINE = Local()
+ENGINE = LocalEngine()

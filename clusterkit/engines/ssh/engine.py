@@ -47,7 +47,7 @@ MOST_BYTES = 1 << 20  # bytes; the rest of a hosts file is ignored
 
 
 @dataclass
-class Login:
+class SshConnection:
     """The ssh process for one host. Its output goes to two files, so ssh never blocks if nobody reads it."""
 
     host: str
@@ -99,7 +99,7 @@ class SshAgents(Allocation):
     def __init__(self, hosts: Sequence[str], python: str, place: Path) -> None:
         """`place` is the directory for the output of ssh."""
         self._hosts, self._python, self._place = hosts, python, place
-        self._logins: list[Login] = []
+        self._logins: list[SshConnection] = []
         self._orders: tuple[str, bytes] | None = None  # the supervisor's endpoint and the key; None once sent
         self._until = 0.0
 
@@ -124,7 +124,7 @@ class SshAgents(Allocation):
         # An agent whose ssh is killed ends with its lease.
         end_all([one.process for one in ending], END_WITHIN if self._orders is None else 0.0)
 
-    def _connect(self, host: str) -> Login:
+    def _connect(self, host: str) -> SshConnection:
         printed, errors = (self._place / f"{host}.{kind}" for kind in ("out", "log"))
         mark = secrets.token_hex(16)
         options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
@@ -139,7 +139,7 @@ class SshAgents(Allocation):
             )
         with suppress(ProcessLookupError):
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_PRINTED, MOST_PRINTED))
-        return Login(host, process, printed, errors, mark.encode())
+        return SshConnection(host, process, printed, errors, mark.encode())
 
     def _give(self, endpoint: str, key: bytes) -> bool:
         """Once all hosts have answered, send them the key and return True; until then, return False. Raises BadJob."""
@@ -155,7 +155,7 @@ class SshAgents(Allocation):
             one.send(f"{endpoint_of(self._seen_from(one), port) if anywhere else endpoint}\n".encode() + key)
         return True
 
-    def _seen_from(self, one: Login) -> str:
+    def _seen_from(self, one: SshConnection) -> str:
         """Return this machine's address for a host. If the host is this machine, return the address for other hosts."""
         peers = [each.peer for each in self._logins if not ip_address(each.peer.partition("%")[0]).is_loopback]
         return one.peer if one.peer in peers or not peers else peers[0]
@@ -169,7 +169,7 @@ def _is_address(text: str) -> bool:
     return True
 
 
-class Ssh(Engine):
+class SshEngine(Engine):
     """The engine for hosts with ssh. A run uses all hosts that the user names."""
 
     def completed(self, options: JobOptions) -> JobOptions:
@@ -222,4 +222,4 @@ def _in_file(path: object) -> Iterator[str]:
         yield from [name] if name else []
 
 
-ENGINE = Ssh()
+ENGINE = SshEngine()

@@ -15,16 +15,16 @@ from clusterkit.network.switch.capture import Capture
 from clusterkit.network.switch.devices import Pair
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.resets import LONGEST, Resets, replies, segment_of
-from clusterkit.network.switch.ways import Way, Ways
+from clusterkit.network.switch.ways import Direction, Directions
 
 LONGEST_WAIT = 86400.0  # seconds; the limit of epoll is 24 days
 BURST = 32  # packets to read from one host before the next host's turn
 
 
-class Fabric:
+class PacketLoop:
     """Forwards packets. Without impairments, a packet costs a read, a dictionary lookup and a write."""
 
-    def __init__(self, namespaces: Sequence[int], ways: Ways, capture: Capture | None) -> None:
+    def __init__(self, namespaces: Sequence[int], ways: Directions, capture: Capture | None) -> None:
         self._ways = ways
         self.devices = ways.devices
         self._capture = capture
@@ -106,12 +106,12 @@ class Fabric:
         way.link.accept(packet, now)
         self._deliver_and_reroute(way, now)
 
-    def _deliver_and_reroute(self, way: Way, now: float) -> None:
+    def _deliver_and_reroute(self, way: Direction, now: float) -> None:
         self._deliver(way, now)
         if way.is_clear:
             self._ways.update_routes([way])
 
-    def _deliver(self, way: Way, now: float) -> None:
+    def _deliver(self, way: Direction, now: float) -> None:
         for packet in way.link.due(now):
             self._write(way.device, packet)
         following = way.link.next
@@ -119,7 +119,7 @@ class Fabric:
             way.wakes = following
             self._call_at(following, functools.partial(self._wake, way, following))
 
-    def _wake(self, way: Way, at: float, now: float) -> None:
+    def _wake(self, way: Direction, at: float, now: float) -> None:
         if at == way.wakes:  # otherwise an earlier delivery has set another timer
             way.wakes = math.inf
             self._deliver_and_reroute(way, now)

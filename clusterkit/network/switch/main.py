@@ -19,10 +19,10 @@ from clusterkit.network.switch import system
 from clusterkit.network.switch.capture import Capture
 from clusterkit.network.switch.devices import Detours, Hub, VirtualHost, new_host, release
 from clusterkit.network.switch.disk import FullDisk, try_full_disk
-from clusterkit.network.switch.fabric import Fabric
+from clusterkit.network.switch.fabric import PacketLoop
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.system import NotPossible
-from clusterkit.network.switch.ways import Ways
+from clusterkit.network.switch.ways import Directions
 
 NICENESS = -10  # a high priority, since a real network does not slow down when its hosts are busy
 DESCRIPTORS_PER_MESSAGE = 200  # the kernel allows 253
@@ -59,7 +59,7 @@ def main() -> None:
     os._exit(0)  # skips the interpreter's shutdown, which is slower
 
 
-def build(plan: dict[str, Any], channel: socket.socket) -> Fabric:
+def build(plan: dict[str, Any], channel: socket.socket) -> PacketLoop:
     """Create the namespaces and the fabric, and send the namespaces to the supervisor. Raises NotPossible."""
     names, addresses = plan["names"], plan["addresses"]
     try:
@@ -73,10 +73,10 @@ def build(plan: dict[str, Any], channel: socket.socket) -> Fabric:
         disk = FullDisk(plan["disk"]["path"], plan["disk"]["scratch"], made.in_user_namespace)
     system.die_with_parent(plan["parent"])  # last, since entering a user namespace clears this request
     namespaces, devices = [host.namespace for host in made.hosts], [host.device for host in made.hosts]
-    ways = Ways(devices, names, addresses, plan["seed"], captured=capture is not None)
+    ways = Directions(devices, names, addresses, plan["seed"], captured=capture is not None)
     if made.hub is not None:
         ways.detours = Detours(namespaces, ways.addresses)
-    fabric = Fabric(namespaces, ways, capture)
+    fabric = PacketLoop(namespaces, ways, capture)
     Control(channel, fabric, disk)
     descriptors = [*made.shared, *namespaces]
     for start in range(0, len(descriptors), DESCRIPTORS_PER_MESSAGE):
@@ -113,7 +113,7 @@ def why_not(network: bool, disk: bool) -> str | None:
 class Control:
     """The switch's end of the channel to the supervisor. When the supervisor's end closes, the switch stops."""
 
-    def __init__(self, channel: socket.socket, fabric: Fabric, disk: FullDisk | None) -> None:
+    def __init__(self, channel: socket.socket, fabric: PacketLoop, disk: FullDisk | None) -> None:
         self._channel = channel
         self._fabric = fabric
         self._disk = disk

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from clusterkit.network.switch.devices import Pair
 from clusterkit.network.switch.system import enter
-from clusterkit.network.switch.ways import Ways
+from clusterkit.network.switch.ways import Directions
 
 LONGEST = 65535  # bytes; the maximum size of an IPv4 packet
 PLAIN_HEADER = 0x45  # the first byte of an IPv4 header without options
@@ -127,7 +127,7 @@ class Resets:
     """
 
     namespaces: Sequence[int]
-    ways: Ways
+    ways: Directions
     inject: Callable[[bytes], None]
     call_at: Callable[[float, Callable[[float], None]], None]
 

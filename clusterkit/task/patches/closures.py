@@ -15,7 +15,7 @@ EVERY = 2.0  # seconds; the minimum time between two reports
 MOST = 100  # workers in one report, which must fit into one atomic write
 
 
-class Times:
+class ClosureTimes:
     """Adds up the times of the steps. `write` sends a report of the given kind with the given fields."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
@@ -53,6 +53,6 @@ def reports_of(workers: dict[int, tuple[int, float]]) -> list[str]:
 
 def watch(module: Any, load: Any) -> None:
     """Patch the coordinator to measure the time of each closure."""
-    hook, times = load("task/patches/hook"), Times(load("task/patches/steps").steps.write)
+    hook, times = load("task/patches/hook"), ClosureTimes(load("task/patches/steps").steps.write)
     hook.before(module.Worker, "_process_closure", times.begin)
     hook.after(module._CoordinatedClosureQueue, "mark_finished", times.end)

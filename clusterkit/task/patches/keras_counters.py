@@ -14,7 +14,7 @@ SAME = ("Identity", "Cast")  # operations that can return their input unchanged
 
 
 def add_on_the_server(module: Any, load: Any) -> None:
-    """Patch the assignment to a variable: if the value is a sum with the old value, the server adds the change."""
+    """Patch variable assignment: `v.assign(v + delta)` becomes `v.assign_add(delta)`, which the server executes."""
     kind = module.Variable
     assign = kind._direct_assign
 

@@ -132,7 +132,7 @@ class Step:
 
     @contextmanager
     def all_rows(self) -> Iterator[None]:
-        """Within the context, a loss is computed from the rows of all replicas and is therefore not a part."""
+        """Within the context, losses are computed from the rows of all replicas, not from one replica's share."""
         self.has_all_rows = True
         try:
             yield

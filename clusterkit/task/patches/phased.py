@@ -1,6 +1,6 @@
 """Reports the phases that are visible as calls of TensorFlow and Keras: saving, restoring, evaluating and training.
 
-Loaded by path: standard library only, and no module that entry.py has not imported.
+Loaded by path: may import only modules of the standard library that entry.py has already imported.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class Phases:
             reported, waited = self.wanted.get(phase, (1, 0))
             if number <= reported:
                 self.write("moment", f'"phase":"{phase}","number":{number}')
-        if 0 < number <= waited:  # outside of `own`, since a signal handler of the program may raise during the pause
+        if 0 < number <= waited:  # not in `own`: what the program's signal handlers raise is not clusterkit's
             for _ in range(round(WAIT / NAP)):
                 time.sleep(NAP)
 
@@ -262,7 +262,7 @@ phases = Phases()
 
 
 def begin(_: object, load: Any) -> None:
-    """Begin to report the phases of the process: its files, its imports and its end."""
+    """Install the hooks that detect phases: file operations, imports and the end of the process."""
     hook, entry = load("task/patches/hook"), sys.modules.get(getattr(load, "__module__", ""))
     phases.write = load("task/patches/steps").steps.write
     plain_open = builtins.open

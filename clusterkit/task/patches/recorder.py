@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
-HOLD = 1.5  # seconds; a held task pauses so long after a step, unless the exam's signal ends the task earlier
+HOLD = 1.5  # seconds for which a held task pauses after each step, unless the exam ends the task first
 TRIES = 20  # calls before which all variables are read, in case the call turns out to be the first step
 
 

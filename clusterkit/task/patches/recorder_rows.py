@@ -42,7 +42,7 @@ def digest_of(row: Any) -> str:
 
 
 def is_object(row: Any) -> bool:
-    """Return whether a row consists of strings, for which the array contains only pointers."""
+    """Return whether a row consists of strings: its array contains pointers instead of the data."""
     return getattr(getattr(row, "dtype", None), "kind", "O") == "O"
 
 

@@ -20,7 +20,7 @@ STATES = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set
 LIBRARIES = ("tensorflow", "keras", "tf_keras")
 
 
-class Keeper:
+class StateKeeper:
     """A meta path finder that finds no module, but stores the generators' states when a library's import begins."""
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Keeper:
             self.kept[name] = {module: getattr(made[module], STATES[module][0])() for module in made}
 
 
-keeper = Keeper()
+keeper = StateKeeper()
 
 
 def keep_states(module: Any, load: object) -> None:

@@ -74,7 +74,7 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
 
 
 def keras_version() -> str:
-    """Return the version of Keras 3, or 3.10, which is new enough, if the version is unknown."""
+    """Return the version of Keras 3; 3.10, which passes every check of versions, if the version is unknown."""
     return str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
 
 

@@ -1,10 +1,10 @@
 """Reports the steps of a program that reports none itself: of Keras's `fit`, a coordinator's closures, or other loops.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. The reports are those of
-`clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
-and closures are counted in Python, and for other loops a thread reads the `iterations` of optimizers. With a
-coordinator, these are read only once, before its first closure, since they are on a parameter server, which can hang.
-While `fit` counts batches, the thread does not read them, since optimizers are ahead of callbacks.
+Loaded by path: may import only modules of the standard library that entry.py has already imported. The reports are
+those of `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches
+of `fit` and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A
+coordinator's `iterations` are on a parameter server, where a read can hang: they are read once, before its first
+closure. While `fit` counts batches they are not read, because they grow before the callback of a batch runs.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class Steps:
         self.steps_per_closure = 1  # greater than 1 with `steps_per_execution`
         self.is_testing = False  # True while `evaluate` or `predict` runs, whose closures are not steps
         self.metrics: Metrics | None = None  # the metrics that are reported with the steps
+        self.unreported: Any = None  # notices a program that trains and reports no step of its own
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit
         self.thread_lives = _thread.allocate_lock()  # held while the thread runs
@@ -128,6 +129,8 @@ class Steps:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
+                if self.unreported is not None and uses_training():
+                    self.unreported.look()
                 if self.metrics is not None:
                     self.metrics.send()
                 self.send_step()
@@ -229,7 +232,9 @@ class Steps:
             self.base = max((count for _, count in self.counts()), default=0)
 
     def end_closure(self) -> None:
-        if not self.is_testing and not uses_training():
+        if uses_training() and self.unreported is not None:
+            self.unreported.closures += not self.is_testing
+        elif not self.is_testing and not uses_training():
             self.begin_total(self.step or self.base or 0)
             with self.lock:  # several threads finish closures, and steps must be counted in order
                 self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
@@ -244,11 +249,7 @@ steps = Steps()
 
 
 def uses_training() -> bool:
-    """Return whether the program has imported `clusterkit.training`.
-
-    If so, its own loops report their steps, and their count may differ from the step of a restored optimizer, or from
-    the number of closures since a restart.
-    """
+    """Return whether the program has imported `clusterkit.training`: its loops then report steps in their own count."""
     return "clusterkit.training" in sys.modules
 
 
@@ -278,6 +279,7 @@ def watch(module: Any, load: Any) -> None:
         after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
     before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
     load("task/patches/hook").watch(module, after, before)
+    steps.unreported = steps.unreported or load("task/patches/unreported").Unreported(steps)
     load("task/patches/metrics").watch(module, load)  # afterwards, since metrics are reported with the newest step
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.hosts.incoming import LONGEST, MOST_OPEN, Collected
+from clusterkit.backends.hosts.incoming import LONGEST, MOST_OPEN, CollectedFiles
 from clusterkit.backends.link.messages import BadMessage, Output, Written
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import Drained
@@ -17,11 +17,11 @@ from clusterkit.words.model import Task, TaskType
 
 
 @pytest.fixture
-def collected(tmp_path: Path) -> Iterator[Collected]:
+def collected(tmp_path: Path) -> Iterator[CollectedFiles]:
     """The files of a run's hosts."""
     directory = RunDirectory(tmp_path / "r-1")
     directory.make()
-    made = Collected(directory, lambda event: None, lambda task, attempt, data: None)
+    made = CollectedFiles(directory, lambda event: None, lambda task, attempt, data: None)
     yield made
     made.stop()
 
@@ -36,7 +36,9 @@ def collected(tmp_path: Path) -> Iterator[Collected]:
         ("job.json", 0),
     ],
 )
-def test_a_part_that_no_agent_sends_is_refused(collected: Collected, tmp_path: Path, name: str, offset: int) -> None:
+def test_a_part_that_no_agent_sends_is_refused(
+    collected: CollectedFiles, tmp_path: Path, name: str, offset: int
+) -> None:
     """The connection ends with it, and nothing is written."""
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(BadMessage):
@@ -44,7 +46,7 @@ def test_a_part_that_no_agent_sends_is_refused(collected: Collected, tmp_path: P
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_part_is_written_where_it_belongs(collected: Collected, tmp_path: Path) -> None:
+def test_a_part_is_written_where_it_belongs(collected: CollectedFiles, tmp_path: Path) -> None:
     """Parts of a file come one after the other."""
     for offset, data in ((0, b"first "), (6, b"second")):
         collected.written("n1", Written("stacks/stall-1.txt", offset), data)
@@ -52,7 +54,7 @@ def test_a_part_is_written_where_it_belongs(collected: Collected, tmp_path: Path
 
 
 def test_output_that_comes_while_other_attempts_end_is_whole(
-    collected: Collected,
+    collected: CollectedFiles,
 ) -> None:
     """The listener's thread writes more logs than may be open, while the loop's thread closes them."""
     tasks = [Task(TaskType.WORKER, index) for index in range(MOST_OPEN + 20)]

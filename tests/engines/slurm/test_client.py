@@ -15,7 +15,7 @@ import pytest
 
 from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.reasons import End, why_ended, why_it_waits
+from clusterkit.engines.slurm.reasons import EndCause, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, agents_step, problems, script_of
 from clusterkit.system.sweep import kill_and_wait
 from clusterkit.text.printable import printable
@@ -210,7 +210,7 @@ def test_a_job_is_followed_from_its_wait_to_its_end(slurm: SlurmCluster, client:
     assert wait_for(client, job, JobPhase.RUNNING).restarts == 1
     slurm.wait_output(job, "listens 1", 20)  # a signal to a script that has not begun is lost
     client.signal(job, "USR1")
-    assert why_ended(wait_for(client, job, JobPhase.OVER), 1) is End.ITSELF
+    assert why_ended(wait_for(client, job, JobPhase.OVER), 1) is EndCause.ITSELF
 
 
 @needs_slurm
