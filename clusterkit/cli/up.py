@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     examples=(
         ("up --workers 2 train.py", "Two workers."),
         ("up -d --workers 2 train.py", "In the background: see ps, logs, down."),
-        ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. What stands after "
-         "the program goes to the program."),
+        ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. Options "
+         "after the program are passed to it."),
         ("up -f job.toml --workers 4", "A job file, with another number of workers."),
         ('up --workers 2 --fault "kill worker:1 @ step=100" train.py', "Kill a worker when step 100 is reported."),
     ),

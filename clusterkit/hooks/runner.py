@@ -164,7 +164,7 @@ class HookRunner:
         companion, self._companion = self._companion, None
         if companion is not None:
             companion.stop(0.0)
-            self._tell(f"The commands of {self._flags} won't run any more: their process is gone. Its log: {self._log}")
+            self._tell(f"The commands of {self._flags} no longer run: their process has ended. Its log: {self._log}")
 
     def _sum_up(self) -> None:
         for hook, count in self._skipped_in_all.items():

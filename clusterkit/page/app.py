@@ -65,7 +65,7 @@ def run_file(run: RunDirectory, kind: str, name: str) -> str:
     try:
         return printable_lines(end_of(path, LONGEST).decode(errors="replace"))
     except OSError:
-        raise NoSuchRun(f"The run {run.run_id} has no such file any more.") from None
+        raise NoSuchRun(f"The run {run.run_id} no longer has this file.") from None
 
 
 class Dashboard:

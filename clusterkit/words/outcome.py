@@ -33,14 +33,14 @@ def signal_name(number: int) -> str:
 class Asked(enum.StrEnum):
     """Why clusterkit itself ended an attempt."""
 
-    TEARDOWN = "ended by the teardown"
-    SUCCESS = "ended after the job's success"
-    GANG = "ended to restart with its peers"
-    STALL = "ended for its stall"
-    REQUEST = "ended to restart, as asked"
-    EDIT = "ended for a change of the program"
-    SUSPENSION = "ended with its allocation"
-    DRAIN = "ended to move to another host"
+    TEARDOWN = "stopped with the run"
+    SUCCESS = "stopped: the job had succeeded"
+    GANG = "stopped to restart with its peers"
+    STALL = "stopped: it had stalled"
+    REQUEST = "stopped to restart, on request"
+    EDIT = "stopped: the program had changed"
+    SUSPENSION = "stopped: its allocation had ended"
+    DRAIN = "stopped to move to another host"
 
 
 @dataclass(frozen=True, slots=True)

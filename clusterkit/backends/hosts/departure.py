@@ -79,4 +79,4 @@ class Departure:
 
     def _go(self) -> None:
         self.due = None
-        self._leave("it was told to leave" if self._signal is None else f"it got {signal_name(self._signal)}")
+        self._leave("it was asked to leave" if self._signal is None else f"it got {signal_name(self._signal)}")

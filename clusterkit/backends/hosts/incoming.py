@@ -149,7 +149,7 @@ class IncomingMessages:
             else:
                 self._put(partial(self._to.said, connection, said))
         except ms.BadMessage as error:
-            connection.close(f"The agent on {connection.host} said what no agent says: {error}")
+            connection.close(f"The agent on {connection.host} sent a message that agents do not send: {error}")
 
     def cut(self, connection: Connection, why: str) -> None:
         self._put(partial(self._to.was_cut, connection, why))

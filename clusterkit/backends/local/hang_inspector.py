@@ -131,7 +131,7 @@ def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
 def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mapping[str, Task]) -> str:
     vitals = subject.vitals
     wrong = halted([subject.task], {subject.task: vitals})
-    state = STATES.get(vitals.state, "not there any more")
+    state = STATES.get(vitals.state, "gone")
     cpu = "unknown" if subject.cpu is None else f"{subject.cpu:.0f} % of a core"
     frames = main_thread(subject.dump.text) if subject.dump else ()
     stack = [f"    {frame.file}:{frame.line} in {frame.function}" for frame in frames]

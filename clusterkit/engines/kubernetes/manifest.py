@@ -184,7 +184,7 @@ def _secret_problems(job: JobSpec) -> Iterator[str]:
         for name in hidden_in(setup.env, job.show_env):
             yield (
                 f"--no-secret: {where}env: {name} may be a secret, and would be in the documents. Leave it out of "
-                "the job, and name a Secret of yours that has it: --env-from NAME. If it is none, add --show-env."
+                "the job, and name a Secret of yours that has it: --env-from NAME. If it is not secret, add --show-env."
             )
     if has_credentials(job):
         yield "--no-secret: the job has a URL with credentials in it, which would be in the documents. Use a variable."

@@ -133,7 +133,7 @@ class Following:
         result = self._one.run.result()
         if result is not None and result.final:
             return result.exit_code
-        why = "Slurm does not know it any more"
+        why = "Slurm no longer lists it"
         if known is not None:
             why = why_ended(known, known.restarts, self._tail()).value
         what = "without a result" if result is None else f"and the run {result.state}"
