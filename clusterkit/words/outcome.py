@@ -31,16 +31,32 @@ def signal_name(number: int) -> str:
 
 
 class Asked(enum.StrEnum):
-    """Why clusterkit itself ended an attempt."""
+    """Why clusterkit itself ended an attempt. The values stand in journals, the texts are for people."""
 
-    TEARDOWN = "stopped with the run"
-    SUCCESS = "stopped: the job had succeeded"
-    GANG = "stopped to restart with its peers"
-    STALL = "stopped: it had stalled"
-    REQUEST = "stopped to restart, on request"
-    EDIT = "stopped: the program had changed"
-    SUSPENSION = "stopped: its allocation had ended"
-    DRAIN = "stopped to move to another host"
+    TEARDOWN = "ended by the teardown"
+    SUCCESS = "ended after the job's success"
+    GANG = "ended to restart with its peers"
+    STALL = "ended for its stall"
+    REQUEST = "ended to restart, as asked"
+    EDIT = "ended for a change of the program"
+    SUSPENSION = "ended with its allocation"
+    DRAIN = "ended to move to another host"
+
+    @property
+    def text(self) -> str:
+        return _WHY_STOPPED[self]
+
+
+_WHY_STOPPED = {
+    Asked.TEARDOWN: "stopped with the run",
+    Asked.SUCCESS: "stopped: the job had succeeded",
+    Asked.GANG: "stopped to restart with its peers",
+    Asked.STALL: "stopped: it had stalled",
+    Asked.REQUEST: "stopped to restart, on request",
+    Asked.EDIT: "stopped: the program had changed",
+    Asked.SUSPENSION: "stopped: its allocation had ended",
+    Asked.DRAIN: "stopped to move to another host",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +102,7 @@ class Exit:
         else:
             name = f"exit code {self.code}"
             how = f"exited with code {self.code}" + (" (preempted)" if self.preempted else "")
-        return how if self.asked is None else f"{self.asked} ({name})"
+        return how if self.asked is None else f"{self.asked.text} ({name})"
 
 
 @dataclass(frozen=True, slots=True)
