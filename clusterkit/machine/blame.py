@@ -9,7 +9,7 @@ from clusterkit.text.frames import owner_of
 from clusterkit.text.lines import CRASH, PEER_GONE
 from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Blame, Exit, Failure
+from clusterkit.words.outcome import Asked, Blame, Exit, Failure
 
 # What differs between two reports of the same error: addresses, ids, names of temporary files, dates and times.
 _VARYING = re.compile(
@@ -61,9 +61,12 @@ def is_mismatch(failure: Failure) -> bool:
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """How the attempt failed, to compare with others. None if it was ended from outside, or its log says nothing.
 
-    Its numbers do not count, unless `numbers`: then they are the only hint how far the attempt came.
+    A stall is a failure of the task that was killed for it, whatever its log says. Numbers in an error do not count,
+    unless `numbers`: then they are the only hint how far the attempt came.
     """
     exit_, said = failure.exit, last_error(failure)
+    if exit_.asked is Asked.STALL:
+        return f"{failure.task} {exit_}"
     if exit_.ok:
         return str(exit_)  # its last output is not an error
     if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
@@ -172,7 +175,7 @@ def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> 
     """
     if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
         return False
-    if _MAY_PASS.search(last_error(failure) or ""):
+    if failure.exit.asked is not Asked.STALL and _MAY_PASS.search(last_error(failure) or ""):
         return False
     error = error_signature(failure, numbers)
     return error is not None and error == error_signature(before, numbers)

@@ -89,13 +89,13 @@ def test_other_exceptions_are_another_way(first: str, second: str) -> None:
         (Exit(code=143), ("Terminated",), False),
         (Exit(code=139), ("./train.sh: line 3: 4711 Segmentation fault",), True),
         (Exit(code=42), ("checkpointed",), False),
-        (Exit(code=1, asked=Asked.STALL), ("step 5",), False),
+        (Exit(code=1, asked=Asked.STALL), ("step 5",), True),
         (Exit(code=1, asked=Asked.GANG), ("step 5",), False),
         (Exit(error="no such file"), (), False),
     ],
 )  # fmt: skip
 def test_without_an_exception_exit_and_last_line_count(exit_: Exit, tail: tuple[str, ...], alike: bool) -> None:
-    """A death that somebody else caused, a preemption and silence are no way to fail that could be the same."""
+    """A death that somebody else caused, a preemption and silence are no way to fail that comes again; a stall is."""
     assert (error_signature(failure(exit_, 1, None, tail)) is not None or exit_.signal == 6) is (
         alike or exit_.signal == 6
     )
