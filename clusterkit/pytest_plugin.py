@@ -15,21 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import pytest
 
 from clusterkit.text.durations import seconds
-from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import Limits
 
 if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
-    from clusterkit.api import Attempt, Cluster, Result, TaskHandle
+    from clusterkit.api import Cluster, Result
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords
     from clusterkit.exam.model import Report
 
 P = TypeVar("P")
 TIMEOUT = "2m"
-TAIL = 20  # lines of each log that a failing test shows
 ENDING = 15.0  # seconds by which waits outlast the run's timeout: the run's own report says more
 KEPT = "clusterkit-runs"
 MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that the fixture `cluster` starts."
@@ -172,6 +169,8 @@ def pytest_runtest_makereport(
         if isinstance(error, ClusterkitError) and (crash := getattr(report.longrepr, "reprcrash", None)):
             crash.message = crash.message.partition("\n")[0]  # the summary's line; in CI pytest shows all of it
         for cluster in started:
+            from clusterkit.api.sections import sections
+
             suffix = f" (run {cluster.run_id})" if len(started) > 1 else ""
             report.sections += [(f"clusterkit: {title}{suffix}", text) for title, text in sections(cluster, error)]
     return report
@@ -184,73 +183,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if kept:
         terminalreporter.section("clusterkit: run directories that were kept")
         terminalreporter.write_line("\n".join(map(str, kept)))
-
-
-def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[str, str]]:
-    """Yield what a report shows, by title: how the run ended or where it is, the last stall, and the end of each log.
-
-    What the exception says is left out, and so is the log of the attempt that is the cause: its end is with the cause.
-    """
-    from clusterkit.words.events import Stalled
-
-    shown = None
-    try:
-        if not cluster.running:
-            shown = cluster.result.cause
-            if not _says(error, cluster):
-                yield "cause" if shown else "result", cluster.result.report()
-        elif lines := [*_where(cluster, error), *_failures(cluster)]:
-            yield "the run so far", "\n".join(lines)
-    except ClusterkitError as problem:  # such as a returned object that can't be unpickled here
-        if str(problem) != str(error):
-            yield "result", str(problem)
-    for stalled in [event for event in cluster.events() if isinstance(event, Stalled)][-1:]:
-        lines = [stalled.text]
-        with suppress(OSError):
-            lines += Path(stalled.report or "").read_text(errors="replace").splitlines()[: 4 * TAIL]
-        yield "stall", "\n".join(map(printable, lines))
-    for name, task in cluster.tasks.items():
-        for attempt in _attempts_to_show(task):
-            if shown is None or (shown.task, shown.attempt) != (task.task, attempt.number):
-                with suppress(LookupError, OSError):  # removed by the test, or with the directory of one that passed
-                    noise = NoiseFilter()
-                    lines = [line for line in task.logs(attempt.number).splitlines() if not noise.is_noise(line)]
-                    yield f"{name} attempt {attempt.number} log", "\n".join(map(printable, lines[-TAIL:]))
-
-
-def _says(error: BaseException | None, cluster: Cluster) -> bool:
-    """Whether the text of an exception, or of one that led to it, says how the run ended or where it is."""
-    from clusterkit.api import RunEnded, WaitTimeout
-
-    seen = set[int]()
-    while error is not None and id(error) not in seen:  # `raise error from error` makes a circle
-        seen.add(id(error))
-        if isinstance(error, RunEnded) and error.result.directory == cluster.directory:
-            return True
-        if isinstance(error, WaitTimeout) and error.run_id == cluster.run_id and cluster.running:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _where(cluster: Cluster, error: BaseException | None) -> list[str]:
-    from clusterkit.api.tasks import known
-
-    return [] if _says(error, cluster) else ["The run was still active.", known(cluster.tasks)]
-
-
-def _failures(cluster: Cluster) -> list[str]:
-    from clusterkit.views.naming import failed
-    from clusterkit.words.events import Failed
-
-    return [f"  {failed(event.failure)}" for event in cluster.events() if isinstance(event, Failed)]
-
-
-def _attempts_to_show(task: TaskHandle) -> list[Attempt]:
-    """Return the newest attempt, after those that failed by themselves."""
-    attempts = [attempt for attempt in task.attempts if attempt.pid is not None]
-    bad = [a for a in attempts[:-1] if a.exit is not None and not a.exit.ok and a.exit.asked is None]
-    return [*bad, *attempts[-1:]]
 
 
 def _defaults(request: pytest.FixtureRequest) -> Keywords:

@@ -138,6 +138,8 @@ _MAY_PASS = re.compile(
     r"|incarnation|context_id"  # TensorFlow's words for a peer that has started again meanwhile
 )
 
+# What a program asked for that it did not get. If the next attempt fails to get the same, it always will.
+_AMOUNT = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
 
 # Errors of the program's text or of what is installed. The next attempt reads the same ones.
 _OF_PROGRAM = re.compile(
@@ -171,11 +173,14 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
 def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:
     """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
-    With `numbers` the numbers in their errors count too, since nothing else shows how far the attempts came.
+    With `numbers` the numbers in their errors count too, since nothing else shows how far the attempts came. So do
+    those of an allocation that failed.
     """
     if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
         return False
-    if failure.exit.asked is not Asked.STALL and _MAY_PASS.search(last_error(failure) or ""):
+    said = last_error(failure) or ""
+    is_amount = _AMOUNT.search(said) is not None
+    if not is_amount and failure.exit.asked is not Asked.STALL and _MAY_PASS.search(said):
         return False
-    error = error_signature(failure, numbers)
-    return error is not None and error == error_signature(before, numbers)
+    error = error_signature(failure, numbers or is_amount)
+    return error is not None and error == error_signature(before, numbers or is_amount)

@@ -105,10 +105,10 @@ class Console:
         told = sentence(event)
         if told is None or told[0] < level:
             return
-        if self._gathering is not None and (one := gathers(event)):
-            self._put(one)
-        else:
+        if self._gathering is None or (one := gathers(event)) is None:
             self.say(told[1], is_bad(event))
+        elif isinstance(one, Failed) or one.attempt == 1:  # that tasks start again is said already
+            self._put(one)
 
     def say(self, text: str, bad: bool = False) -> None:
         """Show a sentence of the supervisor, after all that was taken before."""
@@ -204,9 +204,13 @@ class Console:
             return self._gathered(item)
         if isinstance(item, str):
             return [*self._settled(), *encoded([self._hidden_lines() if item is _HIDDEN else item])]
-        shown = self._of_task(*item)
-        has_starts = shown and self._gathering is not None and self._gathering.has_starts
-        return [*self._settled(), *shown] if has_starts else shown
+        return self._after_starts(self._of_task(*item))
+
+    def _after_starts(self, shown: list[Chunk]) -> list[Chunk]:
+        """What tasks printed, after the sentence about their start."""
+        if shown and self._gathering is not None and self._gathering.has_starts:
+            return [*encoded([self._said(*one) for one in self._gathering.drain()]), *shown]
+        return shown
 
     def _gathered(self, event: Spawned | Failed) -> list[Chunk]:
         assert self._gathering is not None
@@ -223,7 +227,8 @@ class Console:
     def _hidden_lines(self) -> str:
         hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
         self._hidden -= hidden
-        where = "are hidden; --all-output shows them, and the logs have them."
+        logs = "" if self._gathering else ", and the logs have them"  # a line on a terminal of 80 columns
+        where = f"are hidden; --all-output shows them{logs}."
         return f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
 
     def _of_task(self, task: Task, attempt: int, chunk: bytes) -> list[Chunk]:
@@ -260,7 +265,7 @@ class Console:
         if self._gathering is not None and self._gathering.due_at is not None and now >= self._gathering.due_at:
             yield from self._settled()
         if self._twins is not None:
-            yield from encoded(self._twins.settle(now))
+            yield from self._after_starts(encoded(self._twins.settle(now)))
         for key, stream in list(self._redrawing.items()):
             yield from stream.due(now)
             if stream.due_at is None:

@@ -9,7 +9,7 @@ from clusterkit.views.naming import all_failed, few, named
 from clusterkit.views.narrate import sentence
 from clusterkit.words.events import Event, Failed, Spawned
 
-WITHIN = 0.3  # seconds that a sentence waits for others like it
+WITHIN = 0.7  # seconds that a sentence waits for others like it
 
 
 @dataclass(slots=True)

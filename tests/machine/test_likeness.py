@@ -126,6 +126,16 @@ def test_what_may_pass_is_not_held_against_the_program(exception: str) -> None:
     assert not repeats(failure(RAISED, 1, exception), failure(RAISED, 2, exception))
 
 
+NO_MEMORY = "numpy._core._exceptions._ArrayMemoryError: Unable to allocate {} for an array with shape (10000,)"
+
+
+def test_an_allocation_that_fails_again_is_the_programs() -> None:
+    """If it asks for as much as before; with another amount, it has come further or reads something else."""
+    first, second = NO_MEMORY.format("9.09 TiB"), NO_MEMORY.format("8.5 TiB")
+    assert repeats(failure(RAISED, 1, first), failure(RAISED, 2, first))
+    assert not repeats(failure(RAISED, 1, first), failure(RAISED, 2, second))
+
+
 @pytest.mark.parametrize("before", [None, failure(RAISED, 1, NO_MODULE), failure(RAISED, 3, NO_MODULE)])
 def test_only_attempts_in_a_row_are_compared(before: Failure | None) -> None:
     """What ended otherwise in between, as asked or preempted, begins anew."""
