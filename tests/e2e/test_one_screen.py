@@ -27,7 +27,7 @@ y = x.sum(axis=1, keepdims=True)
 with strategy.scope():
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse", metrics=["mae"])
-history = model.fit(x, y, epochs=3, batch_size=32)
+history = model.fit(x, y, epochs=2, batch_size=32)
 """
 MISSING = """
 import tensorflow as tf
@@ -70,14 +70,14 @@ CASES = {
     "missing file": Case(MISSING, ("No such file or directory: 'data/train.csv'", "in <module>: with open(")),
     "typo after fit": Case(
         f'{FIT}print(histroy.history["loss"])\n',
-        ("name 'histroy' is not defined", "the same way each time, at step 48"),
+        ("name 'histroy' is not defined", "the same way each time, at step 32"),
     ),
     "killed worker": Case(
         FIT, ("worker:1 was killed by SIGKILL", "trained again for want of a checkpoint"),
         {"workers": 2, "fault": "kill worker:1 @ step=20"}, 0,
     ),
     "out of memory": Case(
-        f"{FIT}x = np.repeat(x, 1_000_000_000, axis=0)\n", ("Unable to allocate", "the same way each time, at step 48")
+        f"{FIT}x = np.repeat(x, 1_000_000_000, axis=0)\n", ("Unable to allocate", "the same way each time, at step 32")
     ),
     "stalled chief": Case(
         STALLS, ("in fetch_labels", "chief:0 ended for its stall", "the same way each time, at step 21"),
@@ -91,9 +91,9 @@ LONG = ("out of memory", "stalled chief")
 def test_a_failure_fits_one_screen(home: Path, name: str) -> None:
     """With all that a reader needs, and nothing of it twice."""
     case = CASES[name]
-    (home.parent / "train.py").write_text(case.program)
+    (home.parent / "fit.py").write_text(case.program)
     options = [f"--{key.replace('_', '-')}={value}" for key, value in case.options.items()]
-    with on_terminal(home, "up", "--no-color", *options, "train.py", cwd=home.parent) as up:
+    with on_terminal(home, "up", "--no-color", *options, "fit.py", cwd=home.parent) as up:
         text = up.finish(200)
         assert up.process.returncode == case.exit_code
     *_, lines = frames(text)
@@ -110,7 +110,7 @@ def test_a_failing_test_fits_one_screen(pytester: pytest.Pytester, monkeypatch: 
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     case = CASES[name]
-    (pytester.path / "train.py").write_text(case.program)
+    (pytester.path / "fit.py").write_text(case.program)
     options = dict(case.options) | ({} if case.exit_code else {"restart": "never"})
     body = f"    cluster({str(pytester.path / 'train.py')!r}, **{options!r}).wait()\n"
     outcome = run(pytester, f"def test_it(cluster):\n{body}", "-q")
