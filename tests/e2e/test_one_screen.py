@@ -112,10 +112,10 @@ def test_a_failing_test_fits_one_screen(pytester: pytest.Pytester, monkeypatch: 
     case = CASES[name]
     (pytester.path / "fit.py").write_text(case.program)
     options = dict(case.options) | ({} if case.exit_code else {"restart": "never"})
-    body = f"    cluster({str(pytester.path / 'train.py')!r}, **{options!r}).wait()\n"
+    body = f"    cluster({str(pytester.path / 'fit.py')!r}, **{options!r}).wait()\n"
     outcome = run(pytester, f"def test_it(cluster):\n{body}", "-q")
     outcome.assert_outcomes(failed=1)
     assert len(outcome.outlines) <= SCREEN, outcome.stdout.str()
     (summary,) = [line for line in outcome.outlines if line.startswith("FAILED ")]
-    assert "clusterkit.ClusterFailed" in summary
+    assert " - clusterkit.Cluster" in summary
     outcome.stdout.fnmatch_lines(["E *Cause: *", "*ClusterFailed"])
