@@ -1,4 +1,4 @@
-"""A companion: a process beside a run, such as TensorBoard; its main program, and the supervisor's side of it."""
+"""Companions: processes that accompany a run, such as TensorBoard. The main program and the supervisor's side."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from clusterkit.words.events import Crashed
 
 
 def main() -> None:
-    """Call the module's `serve`, which returns once the channel is closed. `os._exit`: a normal exit takes longer."""
+    """Call the module's `serve`, which returns once the channel is closed. Then use `os._exit`, which is faster."""
     module, run, descriptor, niceness, parent, *arguments = sys.argv[1:]
     channel = socket.socket(fileno=int(descriptor))
     channel.set_inheritable(False)
@@ -39,28 +39,28 @@ def main() -> None:
 
 
 def tell(channel: socket.socket, message: object) -> None:
-    """Send the supervisor a line of JSON, unless it has closed its end."""
+    """Send a line of JSON to the supervisor. Ignored if the supervisor has closed the channel."""
     with suppress(OSError):
         channel.sendall(json.dumps(message).encode() + b"\n")
 
 
 def tell_lost(channel: socket.socket, error: BaseException) -> None:
-    """Log the current exception, and send its first line as the reason."""
+    """Log the current exception, and send its first line to the supervisor as the reason for the failure."""
     traceback.print_exc()
     tell(channel, {"lost": (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")})
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """How a companion is started: its name, also of its log, and the module whose `serve` gets `arguments`."""
+    """How a companion is started. Its log is named after `name`; the `serve` of `module` is called with `arguments`."""
 
     name: str
     module: str
     run: RunDirectory
     arguments: Sequence[str] = ()
-    env: Mapping[str, str] = field(default_factory=dict)  # added to this process's
+    env: Mapping[str, str] = field(default_factory=dict)  # added to this process's environment
     niceness: int = 0
-    tied: bool = True  # whether it is killed when this process ends
+    tied: bool = True  # kill the companion when this process ends
 
     def argv(self, channel: int) -> Sequence[str]:
         parent = os.getpid() if self.tied else 0
@@ -70,12 +70,11 @@ class Script:
 
 
 class Companion:
-    """A process that sends lines of JSON to `heard`; `ended` is called if the process ends by itself.
+    """A process whose JSON messages are passed to `heard`. `ended` is called if the process ends by itself.
 
-    Both are called in a thread. Create a Companion in a thread that lives as long as this process: the parent-death
-    signal is tied to that thread. Raises OSError if the process can't be started.
-
-    Why not a Poller: the thread reads one channel, and ends when the process closes it.
+    `heard` and `ended` are called in a thread, which ends when the process closes the channel. Create a Companion in a
+    thread that lives as long as this process, since the parent-death signal is tied to that thread.
+    Raises OSError if the process can't be started.
     """
 
     def __init__(
@@ -92,7 +91,7 @@ class Companion:
         self._channel.sendall(json.dumps(message).encode() + b"\n")
 
     def stop(self, within: float) -> None:
-        """Ask the process to end by closing the channel, and kill it after `within` seconds."""
+        """Close the channel, so that the process ends, and kill the process after `within` seconds."""
         if self._stopped:
             return
         self._stopped = True
@@ -102,7 +101,7 @@ class Companion:
         self._channel.close()
 
     def _listen(self) -> None:
-        # The connection is reset if the process ends without having read everything.
+        # The connection is reset if the process ends before it has read all messages.
         with self._channel.makefile("rb") as lines, suppress(ConnectionResetError):
             for line in lines:
                 self._heard(parse_line(line))
@@ -111,7 +110,10 @@ class Companion:
 
 
 class ServerProcess:
-    """Serves an address: calls `ready` with it or `lost` with a reason, in a thread unless the start itself fails."""
+    """A companion that serves an address. Calls `ready` with the address, or `lost` with the reason of a failure.
+
+    Both are called in a thread, except `lost` if the process can't be started.
+    """
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Where the example programs are: those of workloads/, which the wheel ships."""
+"""Finds the example programs, which are in workloads/ of the repository and are included in the wheel."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ _CHECKOUT = Path(__file__).parent.parent / "workloads"
 
 
 def example_directory() -> Path:
-    """Return the directory of the example programs: `ps_train.py`, its data loaders, README.md and the others."""
+    """Return the directory of the example programs, with `ps_train.py`, data loaders and README.md."""
     return _SHIPPED if _SHIPPED.is_dir() else _CHECKOUT

@@ -1,4 +1,4 @@
-"""The repairs of Keras on several workers, for programs that `clusterkit up` does not start."""
+"""Repairs Keras on several workers, in programs that `clusterkit up` does not start."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _applied: list[str] = []
 def apply() -> None:
     """Repair Keras in this process, as `clusterkit up` does in each of its tasks.
 
-    With MultiWorkerMirroredStrategy, Keras 3's `fit`, `evaluate` and `predict` fail or are wrong, and every worker's
-    callbacks write the same files. Call this in every worker before the model is made; TF_CONFIG says which worker
-    this is. It does nothing in a single process, with parameter servers, or a second time::
+    With MultiWorkerMirroredStrategy, Keras 3's `fit`, `evaluate` and `predict` fail or give wrong results, and the
+    callbacks of all workers write the same files. `apply` does nothing in a single process, with parameter servers, or
+    if called again. TF_CONFIG says which worker this is. Call `apply` in every worker before the model is created::
 
         from clusterkit import patches
 

@@ -19,16 +19,16 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import Limits
 
-if TYPE_CHECKING:  # imported late, since most test sessions start no cluster
+if TYPE_CHECKING:  # imported late at runtime, since most test sessions start no cluster
     from clusterkit.api import Cluster, Result
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords
     from clusterkit.exam.model import Report
 
 P = TypeVar("P")
-TIMEOUT = "2m"
-ENDING = 15.0  # seconds by which waits outlast the run's timeout: the run's own report says more
-KEPT = "clusterkit-runs"
+TIMEOUT = "2m"  # the default of --cluster-timeout
+ENDING = 15.0  # seconds; waits end this long after the run's timeout, since the run's own report is more informative
+KEPT = "clusterkit-runs"  # the user property of a test report with the path of kept run directories
 MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that the fixture `cluster` starts."
 
 
@@ -45,7 +45,8 @@ class Clusters:
     def __call__(self, program: Program | None = None, **options: Unpack[Keywords]) -> Cluster:
         """Start a cluster, which ends after the test at the latest. The marker's options are the defaults.
 
-        A relative program or job file is looked for beside the test, in pytest's rootdir, and in the current directory.
+        Relative paths of programs and job files are searched in the test's directory, pytest's rootdir and the current
+        directory, in this order.
         """
         from clusterkit.api import Cluster
 
@@ -72,7 +73,7 @@ class Clusters:
         return examined(self._find(program), quick, self._ends, **options)
 
     def _find(self, path: P) -> P | Path:
-        """Return where a relative path is; unchanged if it is below the current directory, or nowhere."""
+        """Resolve a path against the test's directory and pytest's rootdir. Return it unchanged if no file is found."""
         if not isinstance(path, str | os.PathLike):
             return path
         found = [place for place in self._places if (place / path).is_file()]
@@ -88,7 +89,7 @@ FAILED = pytest.StashKey[bool]()
 
 
 def limits(timeout: Any) -> Keywords:
-    """Return for how long to wait on a run with this timeout, and when it is told where it is stuck."""
+    """Return how long to wait for a run with this timeout, and when to report a stall."""
     with suppress(ValueError):  # an invalid duration is rejected with the job
         limit, usual = seconds(timeout or 0), Limits().stall_warning
         return {"patience": limit + ENDING, "stall_warning": min(limit / 3, usual)} if limit else {"patience": None}
@@ -104,7 +105,6 @@ def duration(text: str) -> float:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the command-line options."""
     group = parser.getgroup("clusterkit", "clusters of processes (clusterkit)")
     group.addoption("--cluster-keep", action="store_true", help="Keep the run directories, and print their paths.")
     group.addoption(
@@ -117,19 +117,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker."""
     config.addinivalue_line("markers", MARKER)
 
 
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clusters]:
-    """Start clusters: `cluster("train.py", workers=2)` is a running `clusterkit.Cluster`.
+    """Start clusters: `cluster("train.py", workers=2)` returns a running `clusterkit.Cluster`.
 
-    CLUSTERKIT_HOME is set to a directory for this test, so it also applies to runs that the test starts in other ways.
+    For the test, CLUSTERKIT_HOME is a temporary directory, which also applies to runs that are started in other ways.
     """
     from clusterkit.api.supervisor import session
 
-    session()  # before CLUSTERKIT_HOME changes: it finds the user's warm servers there
+    session()  # before CLUSTERKIT_HOME changes, since it names the place of the user's warm servers
     keep = request.config.getoption("--cluster-keep")
     home = _home(request.node.name, keep, tmp_path_factory)
     places = dict.fromkeys([request.path.parent, request.config.rootpath])
@@ -167,7 +166,7 @@ def pytest_runtest_makereport(
         started = clusters.started if (clusters := item.stash.get(CLUSTERS, None)) else []
         error = call.excinfo.value if call.excinfo else None
         if isinstance(error, ClusterkitError) and (crash := getattr(report.longrepr, "reprcrash", None)):
-            crash.message = crash.message.partition("\n")[0]  # the summary's line; in CI pytest shows all of it
+            crash.message = crash.message.partition("\n")[0]  # for the summary; CI shows whole messages
         for cluster in started:
             from clusterkit.api.sections import sections
 
@@ -177,7 +176,6 @@ def pytest_runtest_makereport(
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the paths of the kept run directories."""
     reports = [r for found in terminalreporter.stats.values() for r in found if isinstance(r, pytest.TestReport)]
     kept = {value: None for report in reports for name, value in report.user_properties if name == KEPT}
     if kept:
@@ -187,7 +185,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 def _defaults(request: pytest.FixtureRequest) -> Keywords:
     options: Keywords = {"timeout": request.config.getoption("--cluster-timeout")}
-    for marker in reversed(list(request.node.iter_markers("cluster"))):  # the closest to the test comes last, and wins
+    for marker in reversed(list(request.node.iter_markers("cluster"))):  # the closest marker takes precedence
         if marker.args:
             raise pytest.UsageError(f"@pytest.mark.cluster takes keywords, such as workers=2, not {marker.args!r}.")
         options |= marker.kwargs
@@ -195,13 +193,13 @@ def _defaults(request: pytest.FixtureRequest) -> Keywords:
 
 
 def _never_injected(started: list[Cluster]) -> list[str]:
-    """Return the faults that were never injected into jobs that succeeded; a run that the test ended is left out."""
+    """Return the faults that were never injected into jobs that succeeded. Runs that the test ended are left out."""
     done = _succeeded(started)
     return [f"{one.fault}: {one.why}. The run: {result.directory}" for result in done for one in result.not_injected]
 
 
 def _trained_alone(started: list[Cluster]) -> list[str]:
-    """Return what was wrong with jobs that succeeded, and whose tasks each trained alone."""
+    """Return a text for each job that succeeded although its tasks trained independently."""
     found = [(result.undistributed, result.directory) for result in _succeeded(started)]
     return [
         "\n".join([f"{one} The run: {directory}. The program needs:", *(f"    {line}" for line in one.mend)])
@@ -216,13 +214,13 @@ def _succeeded(started: list[Cluster]) -> list[Result]:
 
 def _home(test: str, keep: bool, factory: pytest.TempPathFactory) -> Path:
     name = re.sub(r"\W", "_", test)[:30]
-    if keep:  # not below pytest's base directory, which keeps three sessions only
+    if keep:  # not in pytest's base directory, which keeps only three sessions
         return Path(tempfile.mkdtemp(prefix=f"clusterkit-{name}-"))
     return factory.mktemp(f"cluster-{name}")
 
 
 def _leaks(home: Path) -> tuple[str, ...]:
-    """Return what is left of the test's runs, and clean it up, so that it can't disturb later tests."""
+    """Return what the test's runs left behind, and clean up, so that later tests are not disturbed."""
     from clusterkit.store.cleaning import end_leaks, find_leaks
     from clusterkit.store.store import RunStore
 

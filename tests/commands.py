@@ -13,7 +13,7 @@ from typing import Any
 
 from clusterkit.store.control import Client
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import Life
+from clusterkit.store.journal import RunEndWaiter
 from clusterkit.words.errors import ClusterkitError
 from tests.environment import clean_environment
 from tests.support import CHILDREN, ROOT, more, processes_of, wait_until
@@ -84,7 +84,7 @@ class Clusterkit:
             if RunDirectory(run).is_live():
                 with suppress(ClusterkitError), Client(RunDirectory(run)) as client:
                     client.call("down", force=True)
-                assert Life(RunDirectory(run)).is_over(20), f"{run.name} does not end"
+                assert RunEndWaiter(RunDirectory(run)).is_over(20), f"{run.name} does not end"
         wait_until(lambda: not processes_of(self.home), 20, "the end of every process")
 
 

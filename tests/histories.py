@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar, cast
 
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.spec import describe
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.machine.core import Machine
 from clusterkit.words import events as ev
 from clusterkit.words.actions import (
@@ -62,7 +62,7 @@ def job(
 
 def build_job(options: Mapping[str, Any], kind: ProgramKind) -> JobSpec:
     """The job that options describe. Raises BadJob with every problem."""
-    built, problems, _ = describe(Gathered(cast(JobOptions, options)))
+    built, problems, _ = describe(GivenOptions(cast(JobOptions, options)))
     if problems:
         raise BadJob(problems)
     return replace(built, program=replace(built.program, kind=kind))
@@ -85,7 +85,7 @@ class History:
     job: JobSpec
     seed: int = 1
     now: float = BEGAN
-    before: Before = field(default_factory=Before)
+    before: RunHistory = field(default_factory=RunHistory)
     machine: Machine = field(init=False)
     actions: list[tuple[float, Action]] = field(default_factory=list)
     attempts: dict[str, int] = field(default_factory=dict)  # the newest attempt of each task

@@ -69,8 +69,8 @@ PURE = (
     *(f"exam/{name}" for name in ("differences", "equality", "model", "recording", "resume", "text")),
     *("check/averages", "check/case", "check/findings", "check/misplaced", "check/rules", "check/source"),
     *(f"explain/{name}" for name in ("addresses", "checkpoints", "data", "environment", "frames", "gangs", "keras")),
-    *(f"explain/{name}" for name in ("loops", "matching", "migration", "peers", "program", "resolvers", "row")),
-    *(f"explain/{name}" for name in ("servers", "shared", "table")),
+    *(f"explain/{name}" for name in ("loops", "matching", "migration", "peers", "program", "replicas", "resolvers")),
+    *(f"explain/{name}" for name in ("row", "servers", "shared", "table", "waiting")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules"),
     *("notebook/output", "notebook/page"),
     *(

@@ -9,9 +9,8 @@ import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
-from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import get_args
@@ -21,10 +20,11 @@ import pytest
 from clusterkit.engines.base import Engine, engine_named
 from clusterkit.engines.options import EngineName
 from tests.rooms import IMPURE, INSIDE, PURE, ROOMS
+from tests.syntax import ROOT, read, short
 
-ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "clusterkit"
-LONGEST_FILE, LONGEST_FUNCTION = 300, 45
+LONGEST_FILE, LONGEST_FUNCTION, MOST_PARAMETERS = 300, 45, 6
+PORTS = {"Attempt", "Goodput", "Startup"}  # classes of the ledger that the page or the Python API has in its own form
 TOP = {
     *("benchmarks", "clusterkit", "docs", "tests", "workloads", ".ci", ".gitignore", "pyproject.toml", "Makefile"),
     *("README.md", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
@@ -40,53 +40,6 @@ MODULES = [path for path in files_of("clusterkit") if "starter" not in path.part
 EVERYTHING = files_of("benchmarks", "clusterkit", "workloads", "tests")
 TESTS = [path for path in files_of("tests") if path.name.startswith("test_")]
 UNIT_TESTS = [path for path in TESTS if not re.search(r"pytest\.mark\.(process|tensorflow)\b", path.read_text())]
-
-
-def short(path: Path) -> str:
-    """A file's name in a message."""
-    return str(path.relative_to(ROOT))
-
-
-@dataclass(frozen=True, slots=True)
-class Function:
-    """A function of a file."""
-
-    name: str
-    lines: int
-    documented: bool
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """What the rules ask of a file: its lines, and what is anywhere in it, also inside functions."""
-
-    lines: int
-    documented: bool
-    imports: tuple[str, ...]
-    functions: tuple[Function, ...]
-    calls: frozenset[str]
-
-
-@cache
-def read(path: Path) -> File:
-    """Read a file's syntax tree, once."""
-    text = path.read_text()
-    tree = ast.parse(text)
-    imports, functions, calls = list[str](), list[Function](), set[str]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imports += (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{short(path)} has a relative import"
-            assert node.module is not None
-            imports += (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            functions.append(Function(node.name, lines, bool(ast.get_docstring(node))))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
-            calls.add(ast.unparse(node.func))
-    documented = bool(ast.get_docstring(tree))
-    return File(len(text.splitlines()), documented, tuple(imports), tuple(functions), frozenset(calls))
 
 
 def breaches(paths: Iterable[Path], breach: Callable[[Path], object]) -> dict[str, object]:
@@ -257,6 +210,22 @@ def test_files_and_functions_stay_small() -> None:
         return [f"{name}: {lines} lines" for name, lines, most in sizes if lines > most]
 
     assert breaches(EVERYTHING, too_long) == {}
+
+
+def test_functions_have_few_parameters() -> None:
+    """No more than six; a command of click has one for each of its options."""
+    paths = [path for path in MODULES if room_of(path) != "cli"]
+
+    def too_many(path: Path) -> list[str]:
+        return [one.name for one in read(path).functions if one.parameters > MOST_PARAMETERS]
+
+    assert breaches(paths, too_many) == {}
+
+
+def test_a_class_name_stands_once() -> None:
+    """A reader who searches for a class finds one, and the ports of the same idea."""
+    counted = Counter(name for path in MODULES for name in read(path).classes)
+    assert {name for name, times in counted.items() if times > 1} == PORTS
 
 
 def test_every_module_has_a_docstring() -> None:

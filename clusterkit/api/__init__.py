@@ -1,4 +1,4 @@
-"""The Python API: a cluster that runs beside this process."""
+"""The Python API: starts and controls a cluster from a Python process."""
 
 from clusterkit.api.cluster import Cluster
 from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout

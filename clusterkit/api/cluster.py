@@ -1,4 +1,4 @@
-"""The cluster: a run that is started, watched, broken and ended from Python."""
+"""The cluster: a run that Python code starts, watches, injects faults into, and ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from clusterkit.api.options import (
 from clusterkit.api.result import ClusterFailed, Result, RunEnded, StillRunning, WaitTimeout, preformatted, read_result
 from clusterkit.api.supervisor import Supervisor, Temporary
 from clusterkit.api.tasks import TaskHistory, Tasks, Wanted, known, matcher, told
-from clusterkit.job.options import Gathered, Options
+from clusterkit.job.options import GivenOptions, Options
 from clusterkit.store.control import Client, NotLive
 from clusterkit.store.journal import JournalReader, follow
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
@@ -29,21 +29,21 @@ from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 from clusterkit.words.model import PICKLED, Task
 from clusterkit.words.outcome import SIGKILL, RunState
 
-__tracebackhide__ = True  # a test that fails here is to show its own line
-LOOK = 0.03  # seconds between two looks at the journal while something is waited for
-STARTUP = 60.0  # seconds for the supervisor to come up
-LAST = 5.0  # seconds from the last answer of a supervisor to its end
-STOP = 60.0  # seconds for an orderly end, before it is forced
+__tracebackhide__ = True  # pytest shows the test's own line instead of frames of this module
+LOOK = 0.03  # seconds between two reads of the journal while a method waits
+STARTUP = 60.0  # seconds; the timeout for the start of every task
+LAST = 5.0  # seconds; a supervisor exits within this time after its last answer
+STOP = 60.0  # seconds; the default time for an orderly end before the run is killed
 
 Program = str | os.PathLike[str] | Callable[..., Any]
 E = TypeVar("E", bound=ev.Event)
 
 
 class Cluster:
-    """A running cluster. The constructor returns when every task has been started; `with` ends it.
+    """A running cluster. The constructor returns once every task has been started; leaving a `with` block ends the run.
 
-    Every method blocks, and can be called from any thread; a coroutine awaits `asyncio.to_thread(cluster.wait)`.
-    If this process ends, in whatever way, so does the run. A fork of this process can neither wait for it nor end it.
+    Every method blocks and can be called from any thread; a coroutine can await `asyncio.to_thread(cluster.wait)`.
+    The run ends if this process ends for any reason. A fork of this process can neither wait for the run nor end it.
     """
 
     __module__ = "clusterkit"
@@ -59,12 +59,12 @@ class Cluster:
         patience: float | None = None,
         **options: Unpack[Options],
     ) -> None:
-        """Start a job. Raises BadJob with every problem if it can't run as asked.
+        """Start a job. Raises BadJob, which lists every problem, if the job can't run with these options.
 
-        `program` is a file, or a function, which is called with `args` and `kwargs` in every task. `home` is the state
-        directory, instead of CLUSTERKIT_HOME. `patience` limits the methods that wait, in seconds, if they are given
-        no timeout; None means no limit. The other keywords are the options of `clusterkit up`; None leaves one out, and
-        a duration is in seconds, or text such as '1m30s'.
+        `program` is a file, or a function that every task calls with `args` and `kwargs`. `home` is the state
+        directory to use instead of CLUSTERKIT_HOME. `patience` is the default timeout in seconds of methods that wait;
+        None means no timeout. The other keywords are the options of `clusterkit up`. None means that the option is not
+        given. A duration is a number of seconds, or text such as '1m30s'.
         """
         check_names(options)
         self.patience = patience
@@ -98,7 +98,7 @@ class Cluster:
         return f"<Cluster {self.run_id} in {self.directory}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the run, and each of its tasks in a line."""
+        """Return what a notebook shows: the run's state and a line for each task."""
         state = "running" if self.running else self.result.state
         return preformatted(f"run {self.run_id}: {state}\n{known(self.tasks)}")
 
@@ -109,7 +109,7 @@ class Cluster:
 
     @property
     def result(self) -> Result:
-        """The result of the run. Raises StillRunning before it has ended."""
+        """The result of the run. Raises StillRunning if the run has not ended yet."""
         if self.running:
             raise StillRunning(f"The run {self.run_id} is still running.")
         with self._lock:
@@ -120,7 +120,7 @@ class Cluster:
         return self._result
 
     def events(self, follow: bool = False) -> Iterator[ev.Event]:
-        """Yield the events of the journal; with `follow`, also new ones, until the run ends."""
+        """Yield the events of the run so far; with `follow`, also yield new events until the run ends."""
         if not follow:
             yield from (event for _, event in JournalReader(self._run).events())
             return
@@ -133,10 +133,11 @@ class Cluster:
     def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event: ...
 
     def wait_for_event(self, wanted: Wanted, timeout: float | None = None, **fields: Any) -> ev.Event:
-        """Wait for an event of a kind, or for which a function is true, with these fields; return the first one.
+        """Wait for the first event that is wanted and has these fields, and return the event.
 
-        It may have happened already. The kind is a class such as `clusterkit.Spawned`, or its name; a field is
-        `task="worker:1"`. Raises WaitTimeout; and ClusterFailed or RunEnded if the run ends without such an event.
+        `wanted` is a class of events such as `clusterkit.Spawned`, its name, or a function that returns true for
+        wanted events. A field is for example `task="worker:1"`. Events that have already happened count.
+        Raises WaitTimeout, or ClusterFailed or RunEnded if the run ends without such an event.
         """
         fits, what = matcher(wanted, fields), told(wanted, fields)
         for event in self._follow(timeout, what):
@@ -147,10 +148,10 @@ class Cluster:
     def wait_for_step(
         self, step: int, timeout: float | None = None, task: str | None = None, attempt: int | None = None
     ) -> int:
-        """Wait until a task, or that one, in that attempt, reports a step of at least `step`; return that step.
+        """Wait until a task reports a step of at least `step`, and return the reported step.
 
-        Steps are passed on once a second. A task that was restarted reports steps again that it had reported before:
-        `attempt` tells them apart. Raises as `wait_for_event`.
+        By default, any task and attempt count; `task` and `attempt` select one. A restarted task may report the same
+        steps again, which `attempt` distinguishes. Steps arrive once a second. Raises as `wait_for_event` does.
         """
         fields = {name: value for name, value in (("task", task), ("attempt", attempt)) if value is not None}
         fits, what = matcher(ev.Progressed, fields), told(f"step {step}", fields)
@@ -160,7 +161,7 @@ class Cluster:
         raise self._ended(f"The run was over before {what}.")
 
     def wait(self, timeout: float | None = None) -> Result:
-        """Wait for the end of the run. Raises ClusterFailed if the job failed, WaitTimeout if the run continues."""
+        """Wait for the end of the run and return its result. Raises WaitTimeout, or ClusterFailed if the job failed."""
         for _ in self._follow(timeout, "the end of the run"):
             pass
         if not self.result.ok and not self._stopping:
@@ -168,7 +169,10 @@ class Cluster:
         return self.result
 
     def stop(self, timeout: float = STOP) -> Result:
-        """End the run: tasks get their grace period, and after `timeout` seconds are killed. May be called again."""
+        """End the run, if it is live, and return its result.
+
+        Tasks get their grace period. If the run has not ended after `timeout` seconds, it is killed.
+        """
         self._stopping = True
         if self._result is None:
             self._supervisor.end(timeout)
@@ -177,16 +181,17 @@ class Cluster:
     def fault(self, fault: str) -> None:
         """Inject a fault, as `clusterkit fault` does: `run.fault("stop worker:1 for=10s @ step=100")`.
 
-        Without a trigger, now. Raises Refused with the reason; ClusterFailed or RunEnded if the run is over.
+        A fault without a trigger is injected at once. Raises Refused, with the reason, if the fault is not possible;
+        ClusterFailed or RunEnded if the run is over.
         """
         self._call(ev.Verb.FAULT, f"{fault!r} could be injected", fault=fault)
 
     def heal(self) -> None:
-        """Heal all faults. Raises what `fault` does."""
+        """Heal all faults. Raises the same exceptions as `fault`."""
         self._call(ev.Verb.HEAL, "its faults could be healed")
 
     def ask(self, verb: ev.Verb, task: Task, signal: int = SIGKILL) -> None:
-        """Ask the supervisor to act on a task. Raises what `fault` does."""
+        """Request an action on a task from the supervisor. Raises the same exceptions as `fault`."""
         self._call(verb, f"{task} could be asked to {verb}", tasks=[str(task)], signal=int(signal))
 
     def _call(self, verb: ev.Verb, what: str, **params: Any) -> None:
@@ -194,7 +199,7 @@ class Cluster:
             with Client(self._run) as client:
                 client.call(verb, **params)
         except NotLive:
-            if not self._supervisor.wait(LAST):  # at its end the supervisor lets go of the run before it exits
+            if not self._supervisor.wait(LAST):  # a supervisor releases the run's lock just before it exits
                 raise
             raise self._ended(f"The run was over before {what}.") from None
 
@@ -205,12 +210,12 @@ class Cluster:
         try:
             self.stop()
         except ClusterkitError:
-            if kind is None:  # otherwise the block's own exception is the one to see
+            if kind is None:  # do not mask an exception of the `with` block
                 raise
 
     def _job(
         self, program: Program | None, args: Sequence[object], kwargs: Mapping[str, Any] | None, options: Options
-    ) -> Gathered:
+    ) -> GivenOptions:
         problems = []
         if isinstance(args, str | bytes) or not isinstance(args, Iterable):
             problems.append(f"args={args!r}: it has to be a list.")
@@ -230,7 +235,7 @@ class Cluster:
         return gathered(RUNNER, [path], options, problems)
 
     def _wait_for_start(self) -> None:
-        """Wait until every task has been started, or could not be."""
+        """Wait until every task has been started or has failed to start."""
         started = set[Task]()
         for event in self._follow(STARTUP, "the start of every task"):
             if not self.tasks:
@@ -244,10 +249,10 @@ class Cluster:
             raise self._supervisor.refusal()
 
     def _follow(self, timeout: float | None, what: str) -> Iterator[ev.Event]:
-        """Every event from the first on, until the run is over. Raises WaitTimeout.
+        """Yield every event from the first until the end of the run. Raises WaitTimeout.
 
-        Reads the file, which exists before the supervisor answers and after it has ended, so that a supervisor that
-        hangs cannot make this process wait.
+        Events are read from the journal's file, which does not need an answer of the supervisor. So a supervisor that
+        hangs can't block this process.
         """
         seconds = self.patience if timeout is None else timeout
         try:
@@ -269,6 +274,7 @@ class Cluster:
         self._temporary.remove()
 
 
-# A run continues when its object is no longer referenced, as with Popen, and keeps the file that its tasks may read.
+# As with Popen, a run continues if its object is no longer referenced. This set keeps the object, and so its temporary
+# files, which tasks may still read.
 live: set[Cluster] = set()
-watchers: list[Callable[[Cluster], None]] = []  # called again and again while a method waits, and once after the end
+watchers: list[Callable[[Cluster], None]] = []  # called repeatedly while a method waits, and after the run's end

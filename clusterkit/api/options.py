@@ -1,4 +1,4 @@
-"""What `Cluster` takes: keywords that become the options of a job, and functions that are pickled for its tasks."""
+"""The arguments of `Cluster`: turns keywords into the options of a job, and pickles functions for its tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any, TypeVar, cast, get_type_hints
 
 from clusterkit.job.foreign import meant
-from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, OptionKind, Options, text_of
+from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind, Options, text_of
 from clusterkit.job.spec import UNFIT
 from clusterkit.task import call
 from clusterkit.text import durations
@@ -27,12 +27,12 @@ from clusterkit.words.outcome import RunResult
 
 F = TypeVar("F", bound=Callable[..., None])
 _HINTS = get_type_hints(Options)
-__tracebackhide__ = True  # a test that fails here is to show its own line
+__tracebackhide__ = True  # pytest shows the test's own line instead of frames of this module
 RUNNER = str(Path(call.__file__).resolve())
 
 
 class Keywords(Options, total=False):
-    """What `Cluster` takes beside its program."""
+    """The keyword arguments of `Cluster`, except the program."""
 
     args: Sequence[object]
     kwargs: Mapping[str, Any] | None
@@ -49,7 +49,7 @@ def check_names(options: Mapping[str, object]) -> None:
 
 
 def with_options_in_help(constructor: F) -> F:
-    """List every option in the constructor's help: its type, what it is for, and its default."""
+    """Add every option to the constructor's signature and docstring, with its type, purpose and default."""
     plain = inspect.signature(constructor)
     own = [one for one in plain.parameters.values() if one.kind is not one.VAR_KEYWORD]
     named = [inspect.Parameter(name, own[-1].kind, default=None, annotation=_hint_of(name)) for name in OPTIONS]
@@ -63,16 +63,18 @@ def _hint_of(name: str) -> Any:
     return str | os.PathLike[str] if hint == PathOption else hint
 
 
-def _help(entry: Entry) -> str:
+def _help(entry: OptionEntry) -> str:
     default = f" [default: {entry.default}]" if entry.default else ""
     kind = inspect.formatannotation(_hint_of(entry.name)).replace("collections.abc.", "")
     return f"{entry.name}: {kind}\n    {entry.about.help}{default}"
 
 
-def gathered(program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()) -> Gathered:
-    """The job as options. Those that are None are as if they were not given, and so are empty lists.
+def gathered(
+    program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()
+) -> GivenOptions:
+    """Return the program, arguments and options as options of a job. None and empty lists count as not given.
 
-    A value that can't be used is a problem, like those `found` before; who prepares the job adds its own.
+    Invalid values are added to the problems in `found`. The caller that prepares the job checks the rest.
     """
     given: dict[str, object] = {name: value for name, value in options.items() if value is not None}
     problems, wrong, usable = list(found), set[str](), dict[str, Any]()
@@ -92,13 +94,13 @@ def gathered(program: object | None, args: Sequence[object], options: Options, f
     fit = {name: _fit(value) for name, value in usable.items() if value != ()}
     if fit != {name: usable[name] for name in fit}:
         problems.append("A NUL character or half a character can't be part of a program's arguments or options.")
-    return Gathered(cast(JobOptions, fit), problems, frozenset(wrong))
+    return GivenOptions(cast(JobOptions, fit), problems, frozenset(wrong))
 
 
-def _value(entry: Entry, value: Any) -> object:
-    """The value of a keyword as the option's own type. Raises BadJob."""
+def _value(entry: OptionEntry, value: Any) -> object:
+    """Convert the value of a keyword to the option's type. Raises BadJob."""
     match entry.kind:
-        case OptionKind.SWITCH if value in (True, False):  # 0 and 1 too, as in a job file
+        case OptionKind.SWITCH if value in (True, False):  # also accepts 0 and 1, as a job file does
             return bool(value)
         case OptionKind.SWITCH:
             raise BadJob([f"{entry.name}={value!r}: it has to be True or False, since a cluster has at most one."])
@@ -117,8 +119,8 @@ def _value(entry: Entry, value: Any) -> object:
         raise BadJob([f"{entry.flag}: {error}"]) from None
 
 
-def _read(entry: Entry, text: str) -> object:
-    """What the command line takes the text for. Raises ValueError, with a sentence."""
+def _read(entry: OptionEntry, text: str) -> object:
+    """Convert text to the option's type, as the command line does. Raises ValueError with a sentence."""
     match entry.kind:
         case OptionKind.NUMBER:
             with suppress(ValueError):
@@ -135,7 +137,7 @@ def _read(entry: Entry, text: str) -> object:
 
 
 def _fit(value: Any) -> Any:
-    """Without what no argument of a program can have in it. Variables are checked where the job is."""
+    """Replace characters that no argument of a program can contain. Variables are checked with the job."""
     if isinstance(value, str):
         return UNFIT.sub("\ufffd", value)
     return type(value)(map(_fit, value)) if isinstance(value, list | tuple) else value
@@ -150,8 +152,8 @@ def _variables(env: Any) -> dict[str, str]:
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name of a function, as a file can have it: `train`, `Model.fit`."""
-    inner = getattr(function, "func", function)  # of functools.partial
+    """Return the name of a function, such as `train` or `Model.fit`, in a form that is valid as a file name."""
+    inner = getattr(function, "func", function)  # the function in a functools.partial
     name = str(getattr(inner, "__qualname__", type(inner).__qualname__))
     return re.sub(r"[^\w.]", "", name.rpartition("<locals>.")[2])[:60] or "call"
 
@@ -162,7 +164,7 @@ _registering = threading.Lock()
 def pickle_call(
     function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, Any], path: Path, here: Path
 ) -> None:
-    """Write what RUNNER calls. Relative directories of `sys.path` are those of `here`. Raises BadJob."""
+    """Write the function call for RUNNER to `path`. Relative entries of `sys.path` start at `here`. Raises BadJob."""
     try:
         with by_value(function):
             data = call.dumps((function, tuple(args), dict(kwargs)))
@@ -174,16 +176,16 @@ def pickle_call(
 
 @contextmanager
 def by_value(function: Callable[..., Any]) -> Iterator[None]:
-    """Let cloudpickle take what is defined in the function's module along, rather than its name.
+    """Have cloudpickle include definitions of the function's module in the pickle, instead of their names.
 
-    The tasks could not import a test module or a notebook, or would run its top level once more. A module that is
-    installed is imported there as everywhere.
+    Tasks could not import a test module or a notebook, or would run its top-level code again. Installed modules are
+    imported by name.
     """
-    import cloudpickle  # not everybody's programs are functions
+    import cloudpickle  # imported here, since most programs are not functions
 
-    inner = getattr(function, "func", function)  # of functools.partial
+    inner = getattr(function, "func", function)  # the function in a functools.partial
     module = sys.modules.get(getattr(inner, "__module__", None) or "")
-    with _registering:  # the registry is the whole process's
+    with _registering:  # the registry is global to the process
         if module is None or is_installed(module) or module.__name__ in cloudpickle.list_registry_pickle_by_value():
             yield
             return
@@ -195,14 +197,17 @@ def by_value(function: Callable[..., Any]) -> Iterator[None]:
 
 
 def is_installed(module: ModuleType) -> bool:
-    """Whether every interpreter of this environment can import the module. Of a notebook, cloudpickle knows better."""
+    """Whether every interpreter of this environment can import the module, or it has no file.
+
+    cloudpickle already handles modules without a file, such as a notebook's `__main__`.
+    """
     file = getattr(module, "__file__", None)
     places = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
     return file is None or any(Path(file).is_relative_to(place) for place in places)
 
 
 def read_returns(result: RunResult, run: Path) -> dict[str, Any]:
-    """What the function returned in each task's last attempt. Tasks that were ended, or failed, are left out."""
+    """Read what the function returned in each task's last attempt. Tasks that failed or were ended are left out."""
     last = {str(attempt.task): attempt for attempt in result.attempts}
     files = {name: call.returned_file(run, name, attempt.attempt) for name, attempt in last.items()}
     return {name: _load(file, name) for name, file in files.items() if file.exists()}

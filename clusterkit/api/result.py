@@ -1,4 +1,4 @@
-"""The result of a run, with what its functions returned, and the exceptions that carry it."""
+"""The result of a run, with the return values of a function, and exceptions that contain a result."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from clusterkit.words.outcome import RunResult, RunState
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Result(RunResult):
-    """The end of a run. `returns` maps `worker:0` to what the function returned in that task.
+    """The result of a run. `returns` maps a task such as `worker:0` to what the function returned in that task.
 
-    `recoveries` are its failures and restarts in order of time, `faults` its injected faults, `goodput` is what its
-    time went into, `startup` how it came to its first step, and `stragglers` are the tasks that were slower than
-    their peers.
+    `recoveries` are the failures and restarts, sorted by time; `faults` are the injected faults; `goodput` is how the
+    run's time was spent; `startup` is how the time until the first step was spent; `stragglers` are the tasks that
+    were slower than their peers.
     """
 
     __module__ = "clusterkit"
@@ -40,12 +40,12 @@ class Result(RunResult):
         return f"<Result of {self.directory.name}: {self.state}, {self.reason}{returned}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the report."""
+        """Return what a notebook shows: the report."""
         return preformatted(self.report())
 
     @property
     def ok(self) -> bool:
-        """Whether the job succeeded, even if a fault was never injected: see `not_injected`."""
+        """Whether the job succeeded. A fault that was never injected does not matter here; see `not_injected`."""
         return self.state is RunState.SUCCEEDED
 
     @classmethod
@@ -56,26 +56,26 @@ class Result(RunResult):
         return cls(**known, **account, directory=run.path, returns=returns)
 
     def report(self) -> str:
-        """The report that `up` prints at the end: the cause first, with the end of its log."""
-        from clusterkit.views.report import report  # only for those who call this
+        """Return the report that `up` prints at the end. A failed run's report begins with the cause and its log."""
+        from clusterkit.views.report import report  # imported here, since few programs call this method
 
         recovered = Account(self.recoveries, self.faults, self.goodput, self.startup, self.stragglers)
         return report(self, RunDirectory(self.directory), color=False, recovered=recovered).rstrip("\n")
 
 
 def preformatted(text: str) -> str:
-    """The text in HTML, as it is."""
+    """Return the text as HTML with the same line breaks and spaces."""
     return f"<pre>{escape(printable_lines(text))}</pre>"
 
 
 def read_result(run: RunDirectory, exit_code: int) -> RunResult:
-    """How a run ended; a failure, if supervisor and guardian were killed before they could write a result."""
+    """Return a run's result, or a failure if supervisor and guardian were killed before they could write one."""
     left_none = RunResult(RunState.FAILED, exit_code, f"the run ended with code {exit_code} and left no result")
     return run.result() or left_none
 
 
 class RunEnded(ClusterkitError):
-    """The run ended before what was asked or waited for. `result` is the result."""
+    """The run ended before a request could be made, or before an awaited event. `result` is the run's result."""
 
     __module__ = "clusterkit"
 
@@ -89,13 +89,13 @@ class RunEnded(ClusterkitError):
 
 
 class ClusterFailed(RunEnded):
-    """The job failed, or exceeded its `timeout`. `result` is the result."""
+    """The job failed or exceeded its `timeout`. `result` is the run's result."""
 
     __module__ = "clusterkit"
 
 
 class WaitTimeout(ClusterkitError, TimeoutError):
-    """What was waited for did not happen in time; the run continues. `known` describes each task in a line."""
+    """The awaited event did not happen in time; the run continues. `known` describes each task in a line."""
 
     __module__ = "clusterkit"
 

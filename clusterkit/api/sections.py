@@ -16,7 +16,7 @@ from clusterkit.text.printable import printable
 from clusterkit.text.redraws import TerminalLines
 from clusterkit.views.epochs import Epochs
 from clusterkit.views.naming import failed
-from clusterkit.views.repeats import Repeats, Told
+from clusterkit.views.repeats import Repeats, ShownTraceback
 from clusterkit.views.twins import without_times
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Failed, Stalled
@@ -60,7 +60,7 @@ def _stack(stalled: Stalled) -> list[str]:
 
 def _logs(cluster: Cluster, cause: Failure | None) -> Iterator[tuple[str, str]]:
     """The end of each log, as the console would show it."""
-    tracebacks: dict[tuple[str, ...], Told] = {}
+    tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
     if cause is not None:
         _shown(list(cause.tail), tracebacks)
     attempts = [(task, attempt) for task in cluster.tasks.values() for attempt in _attempts_to_show(task)]
@@ -81,7 +81,7 @@ def _logs(cluster: Cluster, cause: Failure | None) -> Iterator[tuple[str, str]]:
                 yield f"{name} log", "\n".join(map(printable, told))
 
 
-def _shown(lines: list[str], tracebacks: dict[tuple[str, ...], Told]) -> list[str]:
+def _shown(lines: list[str], tracebacks: dict[tuple[str, ...], ShownTraceback]) -> list[str]:
     """The lines without noise and without tracebacks that are known; of an epoch one line."""
     noise, repeats, epochs = NoiseFilter(), Repeats(tracebacks), Epochs()
     own = [line for line in lines if not noise.is_noise(line)]

@@ -1,12 +1,11 @@
-"""The supervisor as a child process of this one.
+"""Runs the supervisor as a child process of the Python process that started the run.
 
-Why a child, and not a thread of this process: the supervisor handles signals, forks, and makes itself the reaper of
-orphans, and none of that may happen to a notebook, to a test runner, or beside an asyncio loop. A child can be started
-from any thread, and what it does to its process is its own affair. It has a session of its own: a Ctrl-C is for this
-process, which then ends the run in order, by leaving its `with` block.
+The supervisor is not a thread, since it handles signals, forks, and becomes a child subreaper, which must not happen in
+a notebook, a test runner or a process with an asyncio loop. A child can be started from any thread. It has its own
+session, so that a Ctrl-C reaches only the Python process, which then leaves its `with` block and ends the run.
 
-Why a pipe ties the two, and not the kernel's parent-death signal: that one is sent when the *thread* that started the
-child ends, which may be long before this process does.
+The two processes are connected by a pipe, not by the kernel's parent-death signal, which the kernel sends when the
+*thread* that started the child ends. This may be long before the process ends.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.store.cleaning import MARK
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
@@ -36,14 +35,17 @@ from clusterkit.system.process import code_of
 from clusterkit.warm.warm_client import ApiRequest, WarmSession, handed_over
 from clusterkit.words.errors import BadJob, ClusterkitError
 
-_sessions: dict[int, WarmSession] = {}  # by pid: a fork finds its parent's, and must not take it for its own
-PUSH = 10.0  # seconds that each rung of the ladder gets, once the first one's time is over
+_sessions: dict[int, WarmSession] = {}  # by pid, since a fork inherits this dict and must not use its parent's session
+PUSH = 10.0  # seconds for each attempt to end the supervisor, except the first
 
 
 def session() -> WarmSession:
-    """The session. The first call also notes where the user's own warm servers are, before a test changes that."""
+    """Return this process's session.
+
+    The first call also records the location of the user's warm servers, before a test changes the environment.
+    """
     pid = os.getpid()
-    return _sessions.get(pid) or _sessions.setdefault(pid, WarmSession.new())  # in one step: threads start runs too
+    return _sessions.get(pid) or _sessions.setdefault(pid, WarmSession.new())  # atomic, since threads also start runs
 
 
 @atexit.register
@@ -53,9 +55,9 @@ def _end() -> None:
 
 
 class Temporary:
-    """A temporary directory; `remove` removes it, as does the end of this process.
+    """A temporary directory, which is removed by `remove` or at the end of this process.
 
-    Why not `tempfile.TemporaryDirectory`: at its exit a fork would remove the files that its parent's tasks read.
+    With `tempfile.TemporaryDirectory`, a fork would remove the directory at its exit, while its parent still uses it.
     """
 
     def __init__(self) -> None:
@@ -72,9 +74,9 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 class Lifeline:
-    """The write end of the pipe; the supervisor ends the run when it is closed, which the kernel does at the latest."""
+    """A pipe to the supervisor, which ends the run once this process has closed the write end or has exited."""
 
-    _all: set[Lifeline] = set()  # noqa: RUF012 - every lifeline of this process, for its forks
+    _all: set[Lifeline] = set()  # noqa: RUF012 - all lifelines of this process, which forks must close
 
     def __init__(self) -> None:
         self.end, self._held = os.pipe2(os.O_CLOEXEC)
@@ -82,7 +84,7 @@ class Lifeline:
         self._lock = threading.Lock()
 
     def cut(self) -> None:
-        """Let go. The second time, nothing happens."""
+        """Close the write end. Further calls do nothing."""
         with self._lock:
             self._all.discard(self)
             if self._held >= 0:
@@ -91,7 +93,7 @@ class Lifeline:
 
     @classmethod
     def forget_all(cls) -> None:
-        """A fork of this process (multiprocessing makes some) must not keep the runs of a parent that was killed."""
+        """Close all write ends in a fork, as multiprocessing makes, or runs would outlive a parent that is killed."""
         for lifeline in cls._all:
             os.close(lifeline._held)
             lifeline._held = -1
@@ -104,15 +106,15 @@ os.register_at_fork(after_in_child=Lifeline.forget_all)
 class Supervisor:
     """A `clusterkit up` that runs in the background. Its methods can be called from any thread."""
 
-    def __init__(self, job: Gathered, run_id: str, home: Path, console: Path, words: Sequence[str] = ()) -> None:
-        """Start it. `words` is the command line instead of a quiet `up`; the options of `job` are above it."""
+    def __init__(self, job: GivenOptions, run_id: str, home: Path, console: Path, words: Sequence[str] = ()) -> None:
+        """Start the supervisor. `words` is its command line, by default a quiet `up`; `job` overrides its options."""
         self._run_id, self._home = run_id, home
         self._console, self._owner = console, os.getpid()
         self._lifeline = Lifeline()
         try:
             with console.open("wb") as output:
                 self._process = self._start(job, output.fileno(), words)
-        except BaseException as error:  # after a Ctrl-C, too: there may be a process that nobody else knows of
+        except BaseException as error:  # also after a Ctrl-C, since the process may have been started
             self._lifeline.cut()
             if isinstance(error, OSError):
                 raise BadJob([f"The supervisor can't be started: {error.strerror}."]) from None
@@ -122,22 +124,25 @@ class Supervisor:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs. Raises ClusterkitError in a fork of the process that started it, as all do that wait."""
+        """The supervisor's exit code; None while it runs.
+
+        Like all methods that wait, raises ClusterkitError in a fork of the process that started the supervisor.
+        """
         return self._child().poll()
 
     def wait(self, seconds: float) -> bool:
-        """Whether it has ended, at the latest after that time."""
+        """Wait up to `seconds` for the end of the supervisor; return whether it has ended."""
         process = self._child()
         with suppress(subprocess.TimeoutExpired):
             process.wait(seconds)
         return process.returncode is not None
 
     def interrupt(self) -> None:
-        """Do what Ctrl-C does: the first time, tasks get their grace period; the second time, they are killed."""
+        """Send SIGINT, as Ctrl-C does. The first SIGINT gives tasks their grace period, the second kills them."""
         self._child().send_signal(signal.SIGINT)
 
     def end(self, patience: float) -> None:
-        """End the run: SIGTERM, which keeps the grace period; after `patience` seconds by force."""
+        """End the run: send SIGTERM, so that tasks get their grace period; after `patience` seconds, use force."""
         process = self._child()
         for push, seconds in ((process.terminate, patience), (self._lifeline.cut, PUSH), (self._kill, PUSH)):
             push()
@@ -148,13 +153,13 @@ class Supervisor:
         process.wait()
 
     def close(self, run: RunDirectory) -> None:
-        """Close the lifeline, once it has ended, and leave what it printed in the run's directory."""
+        """Close the lifeline, and copy the supervisor's output to the run directory. Call this after its end."""
         self.release()
         with suppress(OSError):
             shutil.copyfile(self._console, run.console)
 
     def release(self) -> None:
-        """Close the lifeline, once it has ended."""
+        """Close the lifeline. Call this after the supervisor's end."""
         self._lifeline.cut()
 
     def problems(self) -> list[str]:
@@ -163,24 +168,24 @@ class Supervisor:
         return told or lines[-5:]
 
     def refusal(self) -> ClusterkitError:
-        """Why it ended before the run began, as an exception."""
+        """Return why the supervisor ended before the run began, as an exception."""
         if self.exit_code == BadJob.exit_code:
             return BadJob(self.problems())
         return ClusterkitError("\n".join(self.problems()) or f"The supervisor ended with code {self.exit_code}.")
 
     def _child(self) -> subprocess.Popen[bytes]:
-        """The process. In a fork, to which it is no child, Popen would take it for one that has ended."""
+        """Return the process. Raises ClusterkitError in a fork, where Popen would wrongly report that it has ended."""
         if os.getpid() != self._owner:
             what = f"The run {self._run_id} belongs to the process {self._owner}"
             raise ClusterkitError(f"{what}. A fork of it can neither wait for the run nor end it.")
         return self._process
 
-    def _start(self, job: Gathered, output: int, words: Sequence[str]) -> subprocess.Popen[bytes]:
-        # Nobody else can open the file: the job may have secrets, which must not be on a command line.
+    def _start(self, job: GivenOptions, output: int, words: Sequence[str]) -> subprocess.Popen[bytes]:
+        # A file that no other process can open, since the job may have secrets, which must not be on a command line.
         with os.fdopen(os.memfd_create("clusterkit-job", os.MFD_CLOEXEC), "w+b") as asked:
             pickle.dump(ApiRequest(job, self._lifeline.end, session()), asked)
             asked.seek(0)
-            # -P: whatever lies in the current directory, the supervisor imports what it needs.
+            # -P, so that the supervisor imports no modules from the current directory.
             return subprocess.Popen(
                 [sys.executable, "-P", "-c", code_of("clusterkit.cli.started"), *words],
                 stdin=asked,
@@ -192,11 +197,11 @@ class Supervisor:
             )
 
     def _kill(self) -> None:
-        """Kill the supervisor below its guardian, which then ends what is left."""
+        """Kill the supervisor, so that its guardian ends the remaining processes."""
         _kill(procfs.children(self._process.pid) or self._elsewhere("supervisor"))
 
     def _elsewhere(self, role: str) -> list[int]:
-        """The guardian or the supervisor of a run that a warm server has begun: no descendant of this process."""
+        """Return the pid of the guardian or supervisor if a warm server, not this process, has started the run."""
         return [pid for name, pid in handed_over(self._run_id, self._home).items() if name == role]
 
 
@@ -207,21 +212,21 @@ def _kill(pids: Iterable[int]) -> None:
 
 
 def environment(home: Path) -> dict[str, str]:
-    """This process's, with which the supervisor and its tasks find the clusterkit that this process has."""
+    """Return this process's environment, changed so that the supervisor and its tasks use the same clusterkit."""
     found = {**os.environ, "CLUSTERKIT_HOME": str(home)}
-    found.pop(MARK, None)  # the new run is no part of the one that this process may be in
+    found.pop(MARK, None)  # the new run does not belong to the run that this process may be part of
     if found.get("MPLBACKEND", "").startswith("module://matplotlib_inline"):
-        del found["MPLBACKEND"]  # of a notebook, in which tasks can't draw
-    if not _is_installed():  # a checkout that is on this process's path; it need not be on every one's
+        del found["MPLBACKEND"]  # tasks can't draw in a notebook
+    if not _is_installed():  # a checkout, which may be only on this process's path
         found["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [found.get("PYTHONPATH")])])
     return found
 
 
 @cache
 def _is_installed() -> bool:
-    """Whether every interpreter of this environment finds this clusterkit, perhaps as what is installed for editing.
+    """Whether every interpreter of this environment can import this clusterkit, which may be an editable installation.
 
-    A PYTHONPATH that nobody needs would keep runs from the user's warm servers, which have none.
+    An unnecessary PYTHONPATH would prevent the use of the user's warm servers, which have no PYTHONPATH.
     """
     paths = sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), site.getusersitepackages()
     places = [*map(Path, paths)]

@@ -1,4 +1,4 @@
-"""Handles of tasks: their state, as the journal has it, and what can be done to them."""
+"""Handles of tasks, which give a task's state, read from the journal, and methods to signal or restart it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from clusterkit.words import wire
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import SIGKILL, Exit
 
-Ask = Callable[..., None]  # of the supervisor: a verb, a task, and for a kill the signal
+Ask = Callable[..., None]  # sends a request to the supervisor: takes a verb, a task, and for KILL the signal
 Predicate = Callable[[ev.Event], bool]
-Wanted = str | type[Any] | Predicate  # an event's name, its class, or what says whether it is one
+Wanted = str | type[Any] | Predicate  # an event's name, its class, or a predicate
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
     """The nth start of a task.
 
-    `exit` is None while it runs; its `asked` is known when the output of the attempt is complete. `step` is the last
-    one that it reported, `fault` the number of the injected fault that explains its failure.
+    `exit` is None while the attempt runs; the field `asked` of `exit` is set once the attempt's output is complete.
+    `step` is the last reported step, `fault` the number of the injected fault that explains the failure.
     """
 
     __module__ = "clusterkit"
@@ -39,7 +39,7 @@ class Attempt:
 
 
 class TaskHistory:
-    """What a run's journal says about its tasks. It is read as it grows, each event once, by any thread."""
+    """The attempts and states of a run's tasks, read from the growing journal. Any thread may use it."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
@@ -68,7 +68,7 @@ class TaskHistory:
                 case ev.Exited(task, number, how):
                     self._update(task, number, exit=how)
                 case ev.AttemptEnded(task, number):
-                    self._attempts[task].setdefault(number, Attempt(number, None))  # it could not be started
+                    self._attempts[task].setdefault(number, Attempt(number, None))  # the attempt could not be started
                     self._update(task, number, exit=event.exit, fault=event.fault)
                 case ev.Progressed(task, number, step):
                     self._update(task, number, step=step)
@@ -93,7 +93,7 @@ class TaskHandle:
 
     @property
     def attempts(self) -> tuple[Attempt, ...]:
-        """Every attempt so far, the newest last."""
+        """All attempts so far, the newest last."""
         return self._history.attempts(self.task)
 
     @property
@@ -104,17 +104,17 @@ class TaskHandle:
 
     @property
     def state(self) -> TaskState:
-        """The task's state, as the supervisor sees it."""
+        """The task's current state, as the supervisor has recorded it."""
         return self._history.state(self.task)
 
     @property
     def step(self) -> int | None:
-        """The last step that the newest attempt reported; reports come at most once a second."""
+        """The last step that the newest attempt reported. Steps arrive at most once a second."""
         newest = self.attempts[-1:]
         return newest[0].step if newest else None
 
     def logs(self, attempt: int | None = None) -> str:
-        """The output of an attempt so far, by default of the newest one. Raises LookupError."""
+        """Return an attempt's output so far, by default the newest attempt's. Raises LookupError if there is none."""
         number = attempt or max(1, len(self.attempts))
         try:
             return self._history.run.log(self.task, number).read_text(errors="replace")
@@ -122,7 +122,7 @@ class TaskHandle:
             raise LookupError(f"{self.task} has had no attempt {number}.") from None
 
     def kill(self, signal: int = SIGKILL) -> None:
-        """Signal every process of the task's group. The supervisor sees a failure like any other."""
+        """Send a signal to the task's process group. To the supervisor, the task's end is a failure like any other."""
         self._ask(ev.Verb.KILL, self.task, signal)
 
     def pause(self) -> None:
@@ -130,16 +130,16 @@ class TaskHandle:
         self._ask(ev.Verb.PAUSE, self.task)
 
     def unpause(self) -> None:
-        """Let the paused task continue."""
+        """Let the paused task continue, with SIGCONT."""
         self._ask(ev.Verb.UNPAUSE, self.task)
 
     def restart(self) -> None:
-        """Restart the task, with those that have to restart with it; not charged to the restart budget."""
+        """Restart the task and the tasks that must restart with it. The restart budget is not charged."""
         self._ask(ev.Verb.RESTART, self.task)
 
 
 class Tasks(dict[str, TaskHandle]):
-    """`worker:1` to its handle, chief first."""
+    """The handles of all tasks by name, such as `worker:1`, the chief first."""
 
     def __init__(self, tasks: Iterable[Task], history: TaskHistory, ask: Ask) -> None:
         super().__init__({str(task): TaskHandle(task, history, ask) for task in tasks})
@@ -149,7 +149,7 @@ class Tasks(dict[str, TaskHandle]):
 
 
 def known(tasks: Mapping[str, TaskHandle]) -> str:
-    """A line for each task: its state, its attempt and its last step."""
+    """Return a line for each task, with its state, its attempt and its last step."""
     return "\n".join(f"  {name} is {_known(handle)}" for name, handle in tasks.items())
 
 
@@ -162,7 +162,7 @@ def _known(handle: TaskHandle) -> str:
 
 
 def matcher(wanted: Wanted, fields: dict[str, Any]) -> Predicate:
-    """Whether an event is wanted, by its kind or a function, and by fields. Raises TypeError for an unknown one."""
+    """Return a predicate for wanted events with these fields. Raises TypeError for an unknown field or event."""
     kind = wire.kind_named(wanted) if isinstance(wanted, str) else wanted
     if not isinstance(kind, type):
         predicate = kind

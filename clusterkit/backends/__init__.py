@@ -1,1 +1,1 @@
-"""The backends: they start, signal and report tasks, and post the same events, wherever the tasks run."""
+"""The backends: they start, signal and watch tasks, and post the same events wherever the tasks run."""

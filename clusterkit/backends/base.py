@@ -24,7 +24,7 @@ class Preflight(NamedTuple):
 
 
 class Backend(Protocol):
-    """Acts for one run, in the loop's thread, which lives as long as the run. Tested by tests/backends/contract.py."""
+    """Carries out the machine's orders for one run, in the loop's thread. Tested by tests/backends/contract.py."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
         """Prepare the start of the tasks in the run's directory; return their endpoints. Raises ClusterkitError."""
@@ -33,7 +33,7 @@ class Backend(Protocol):
         """Carry out a decision of the machine. Answers are events in the inbox."""
 
     def leave(self) -> None:
-        """The run is suspended: expect that hosts end now and return in the next allocation."""
+        """Prepare for the run's suspension: hosts end now, and return in the next allocation."""
 
     def shut(self) -> None:
         """End all processes of the run and release its resources. May be called before `place`."""

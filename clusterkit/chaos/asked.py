@@ -1,18 +1,18 @@
-"""What is asked of a series of runs: its job, checked as `up` checks it, and its name."""
+"""The job and the name of a campaign or an exam, made from options and checked as `up` checks them."""
 
 from __future__ import annotations
 
 from clusterkit.chaos.trial import JobTemplate
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.words.errors import BadJob
 
-LONGEST_NAME = 40  # letters
+LONGEST_NAME = 40  # characters; run ids begin with this name
 
 
-def template_of(options: Gathered) -> tuple[JobTemplate, tuple[str, ...]]:
-    """Return the job, and warnings for the user. Raises BadJob."""
+def template_of(options: GivenOptions) -> tuple[JobTemplate, tuple[str, ...]]:
+    """Check the options; return the job and warnings for the user. Raises BadJob."""
     prepared = prepare(options)
     if prepared.job.watches:
         raise BadJob(["--watch is not for series of runs: one that fails would wait for a change of its program."])
@@ -20,7 +20,7 @@ def template_of(options: Gathered) -> tuple[JobTemplate, tuple[str, ...]]:
 
 
 def name_of(asked: JobTemplate, kind: str) -> str:
-    """Return the name of a campaign or an exam, with which the ids of its runs begin. Raises BadJob."""
+    """Return the name of a campaign or an exam, which begins the ids of its runs. Raises BadJob."""
     name = str(asked.options.get("run_id") or f"{kind}-{new_run_id()}")
     if len(name) > LONGEST_NAME:
         raise BadJob([f"--run-id has {len(name)} letters; the names of its runs need some more. Use {LONGEST_NAME}."])

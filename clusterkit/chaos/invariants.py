@@ -1,4 +1,4 @@
-"""Invariants: what must hold after every run of a campaign, whatever its faults. A violation is a sentence."""
+"""Invariants: conditions that must hold after every run of a campaign, whatever the faults."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import RunResult, RunState
 
 ACCURACY, LOSS = "accuracy", "loss"
-# Of an accuracy: more than runs differ anyway, less than a lost model makes. Parameter-server training is asynchronous:
-# two runs without faults differ by 0.01 to 0.02.
+# The tolerance of an accuracy exceeds the usual difference between runs (0.01 to 0.02 in asynchronous parameter-server
+# training), but not the difference that a lost model makes.
 TOLERANCE = 0.05
-# As a share of the baseline's loss. The loss of a batch varies from step to step; a lost model's is many times that.
+# A share of the baseline's loss. A batch's loss varies between steps, but a lost model's loss is many times higher.
 LOSS_TOLERANCE = 0.5
-SMALL = 0.1  # a smaller loss may differ by as much as a loss of this size
+SMALL = 0.1  # for smaller losses, the tolerance is calculated from this loss
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The metric to compare with the baseline. By default the accuracy if the job reports one, otherwise the loss."""
+    """The metric to compare with the baseline. By default, the accuracy if the job reports an accuracy, or the loss."""
 
     name: str | None = None
     tolerance: float | None = None
 
     def of(self, baseline: Baseline) -> str | None:
-        """The metric's name in this campaign; None if the baseline has no such metric."""
+        """Return the metric's name in this campaign, or None if the baseline has no such metric."""
         names = (ACCURACY, LOSS) if self.name is None else (self.name,)
         return next((name for name in names if name in baseline.metrics), None)
 
     def allowed(self, name: str, expected: float) -> float:
-        """How far the metric may be from the baseline's: relative for a loss, absolute for any other."""
+        """Return the allowed difference from the baseline's value `expected`. The tolerance of a loss is relative."""
         if name == LOSS:
             relative = LOSS_TOLERANCE if self.tolerance is None else self.tolerance
             return relative * max(abs(expected), SMALL)
@@ -58,8 +58,8 @@ DEFAULT = Measure()
 _NOT_RESTORED = "began at step 0 although there was a checkpoint: it was not restored."
 
 
-class _Said(NamedTuple):
-    """A violation by an attempt: `what` is the rest of the sentence, `begun` the step at which the attempt began."""
+class _Violation(NamedTuple):
+    """A violation by an attempt that began at step `begun`. `what` completes a sentence about the attempt."""
 
     task: Task
     attempt: int
@@ -68,7 +68,7 @@ class _Said(NamedTuple):
 
 
 def baseline_of(result: RunResult, events: Timed) -> Baseline:
-    """The baseline, taken from a run without faults."""
+    """Return the baseline from the result and the events of a run without faults."""
     steps = [event.step for _, event in events if isinstance(event, Checkpointed)]
     return Baseline(
         duration=result.duration,
@@ -80,7 +80,7 @@ def baseline_of(result: RunResult, events: Timed) -> Baseline:
 
 
 def _saving(events: Timed) -> Iterator[tuple[int, float]]:
-    """The steps of checkpoints, each with the seconds from the report of the step to that of the checkpoint."""
+    """Yield the step of each checkpoint and the seconds between the reports of the step and of the checkpoint."""
     reported: dict[tuple[Task, int], float] = {}
     for now, event in events:
         if isinstance(event, Progressed):
@@ -90,7 +90,7 @@ def _saving(events: Timed) -> Iterator[tuple[int, float]]:
 
 
 def last_metrics(events: Timed) -> dict[str, float | None]:
-    """The last value of every metric that a training task reported; None for NaN and infinities."""
+    """Return the last value of every metric that a training task reported; None for NaN and infinities."""
     found: dict[str, float | None] = {}
     for _, event in events:
         if isinstance(event, Progressed) and event.task.trains:
@@ -102,7 +102,7 @@ def violations(
     job: JobSpec, baseline: Baseline, result: RunResult | None, events: Timed, left: Sequence[str] = (),
     measure: Measure = DEFAULT,
 ) -> list[str]:  # fmt: skip
-    """Every violated invariant, as a sentence. `left` are the sentences about what the run left behind."""
+    """Return a sentence for each violated invariant. `left` are sentences about what the run left behind."""
     found = []
     if result is None:
         found.append("The run left no result.")
@@ -134,8 +134,8 @@ def _metric(baseline: Baseline, events: Timed, measure: Measure) -> Iterator[str
 
 
 @dataclass(slots=True)
-class _Saved:
-    """The complete checkpoints, the newest last, and what each attempt could have resumed from."""
+class _CheckpointTracker:
+    """Tracks the complete checkpoints, newest last, and the checkpoint that each attempt could have resumed from."""
 
     steps: list[int] = field(default_factory=list)
     names: dict[int, str] = field(default_factory=dict)
@@ -143,20 +143,20 @@ class _Saved:
     at_start: dict[tuple[Task, int], int] = field(default_factory=dict)
     resumed: set[tuple[Task, int]] = field(default_factory=set)
     early: set[tuple[Task, int]] = field(default_factory=set)  # attempts before the first report of a checkpoint
-    found: set[tuple[Task, int]] = field(default_factory=set)  # those of them that found one nevertheless
+    found: set[tuple[Task, int]] = field(default_factory=set)  # early attempts that found an unreported checkpoint
     at_zero: set[tuple[Task, int]] = field(default_factory=set)  # attempts that began at step 0
 
     def add(self, event: Checkpointed) -> None:
         self.steps = [step for step in self.steps if step != event.step] + [event.step]
         self.names[event.step] = event.path.rpartition("/")[2]
         for file in self.unclear:
-            if self._has_file(event.step, file):  # it was damaged before it was reported
+            if self._has_file(event.step, file):  # the checkpoint was damaged before it was reported
                 self.unclear.remove(file)
                 self.steps.remove(event.step)
                 return
 
     def damage(self, file: str | None) -> None:
-        """A file was damaged: forget its checkpoint, or the newest one if the file belongs to no known checkpoint."""
+        """Forget the checkpoint of a damaged file, or the newest checkpoint if the file belongs to no known one."""
         damaged = [] if file is None else [step for step in self.steps if self._has_file(step, file)]
         if file is not None and not damaged:
             self.unclear.append(file)
@@ -164,7 +164,7 @@ class _Saved:
             self._lose(damaged[-1] if damaged else self.steps[-1])
 
     def _lose(self, gone: int) -> None:
-        """Forget a checkpoint, also as one that attempts find which have not resumed yet."""
+        """Forget a checkpoint. Attempts that have not resumed yet are expected to use the newest one that remains."""
         self.steps.remove(gone)
         for key in [key for key, step in self.at_start.items() if step == gone and key not in self.resumed]:
             del self.at_start[key]
@@ -184,9 +184,9 @@ class _Saved:
                 self.found.add(key)
 
 
-def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
-    """Attempts that resumed before the newest intact checkpoint that existed when they began."""
-    saved, corrupted = _Saved(), set[int]()
+def _lost(job: JobSpec, events: Timed) -> Iterator[_Violation]:
+    """Yield a violation for each attempt that resumed from an older step than the newest checkpoint at its start."""
+    saved, corrupted = _CheckpointTracker(), set[int]()
     for _, event in events:
         match event:
             case Checkpointed():
@@ -201,37 +201,37 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Said]:
             case CheckpointFound(task, attempt) if (task, attempt) in saved.early - saved.found:
                 saved.found.add((task, attempt))
                 if (task, attempt) in saved.at_zero:
-                    yield _Said(task, attempt, _NOT_RESTORED, 0)
+                    yield _Violation(task, attempt, _NOT_RESTORED, 0)
             case Resumed(task, attempt, step):
                 saved.resumed.add((task, attempt))
                 yield from _resumption(saved, task, attempt, step)
             case Progressed(task, attempt, step) if task.trains and (task, attempt) not in saved.resumed:
-                # A program that does not report where it resumed: its first step shows it.
+                # The program does not report where it resumed, so take its first step.
                 saved.resumed.add((task, attempt))
                 if not job.is_server(task):
                     yield from _resumption(saved, task, attempt, step - 1)
 
 
 def began_anew(job: JobSpec, events: Timed) -> bool:
-    """Whether an attempt began at step 0 although there was a checkpoint."""
+    """Whether an attempt began at step 0 although a checkpoint existed."""
     return any(said.begun is not None and said.begun <= 0 for said in _lost(job, events))
 
 
-def _resumption(saved: _Saved, task: Task, attempt: int, step: int) -> Iterator[_Said]:
+def _resumption(saved: _CheckpointTracker, task: Task, attempt: int, step: int) -> Iterator[_Violation]:
     key = task, attempt
     newest = saved.at_start.get(key)
     if newest is not None and step < newest:
         lost = number_of("step", newest - step)
         what = f"continued from step {step} although the checkpoint of step {newest} was complete: {lost} lost."
-        yield _Said(task, attempt, what, step)
+        yield _Violation(task, attempt, what, step)
     elif step <= 0:
         saved.at_zero.add(key)
         if key in saved.found:
-            yield _Said(task, attempt, _NOT_RESTORED, 0)
+            yield _Violation(task, attempt, _NOT_RESTORED, 0)
 
 
-def _causes(events: Timed) -> Iterator[_Said]:
-    """Attempts that were named as the cause of a restart although no fault explains their failure."""
+def _causes(events: Timed) -> Iterator[_Violation]:
+    """Yield a violation for each attempt that caused a restart although no fault explains its failure."""
     faults = [event for _, event in events if isinstance(event, FaultInjected)]
     injected = {task for fault in faults for task in (*fault.tasks, *fault.others)}
     where = ", ".join(map(str, sorted(injected))) or "no task"
@@ -240,11 +240,11 @@ def _causes(events: Timed) -> Iterator[_Said]:
     for cause in {(cause.task, cause.attempt): cause for cause in causes if not cause.exit.ok}.values():
         if ended[cause.task, cause.attempt].fault is None:
             what = f"{cause.exit} and was named as the cause of a restart, but no fault accounts for that: "
-            yield _Said(cause.task, cause.attempt, f"{what}they were injected into {where}.")
+            yield _Violation(cause.task, cause.attempt, f"{what}they were injected into {where}.")
 
 
-def _together(said: Iterable[_Said]) -> Iterator[str]:
-    """Combine the same violation by several attempts of a task into one sentence."""
+def _together(said: Iterable[_Violation]) -> Iterator[str]:
+    """Yield a sentence for each violation, with equal violations by attempts of the same task combined."""
     attempts = defaultdict[tuple[Task, str], list[int]](list)
     for one in said:
         attempts[one.task, one.what].append(one.attempt)

@@ -1,4 +1,4 @@
-"""The values of a campaign: its baseline, its trials, and the tally of how they went."""
+"""The values of a campaign: its baseline, its trials and their outcomes, and a tally of the outcomes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from clusterkit.words.faults import Fault, FaultAction
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import TaskType
 
-Timed = Sequence[tuple[float, Event]]  # a run's events with their times, in seconds of one clock
+Timed = Sequence[tuple[float, Event]]  # a run's events, each with its time in seconds of the same clock
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline(BaselineRecord):
-    """The result of the run without faults, which every trial has to match.
+    """The result of the run without faults, which every trial must match.
 
-    `saving` has, for some of its checkpoints, the seconds from the report of the step to that of the checkpoint.
+    `saving` has the steps of some checkpoints, with the seconds between the reports of the step and of the checkpoint.
     """
 
     saving: tuple[tuple[int, float], ...] = ()
@@ -31,7 +31,7 @@ class Baseline(BaselineRecord):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One run of a campaign as it was drawn: its faults and its seed."""
+    """A run of a campaign before its start: the randomly drawn faults and the seed."""
 
     number: int
     seed: int
@@ -40,10 +40,10 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a trial: `violations` are sentences, empty if it passed; `pinned` are its faults as injected.
+    """The outcome of a trial. `violations` are sentences, none if the trial passed; `pinned` are the injected faults.
 
-    `directory` is the run's, and `record` an excerpt of its result.json. An `interrupted` trial, which the end of the
-    campaign cut short, proves nothing about the job.
+    `directory` is the run directory, `record` an excerpt of its result.json. An `interrupted` trial was cut short by
+    the end of the campaign, and proves nothing about the job.
     """
 
     trial: Trial
@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class SmallestSchedule:
-    """The smallest schedule found that fails as a trial did, what it violates, and how many runs the search took."""
+    """The smallest schedule found that fails like a trial, its violations, and the number of runs in the search."""
 
     trial: Trial
     violations: tuple[str, ...]
@@ -71,13 +71,13 @@ PERCENTILES = (50, 90, 100)
 
 @dataclass(frozen=True, slots=True)
 class TallyLine:
-    """A line of the tally: for an action, or for an action and the type of task that it hit."""
+    """A line of the tally, for an action (`type` is None) or for an action and the type of the tasks it hit."""
 
     action: FaultAction
     type: TaskType | None
     injected: int
     recovered: int
-    seconds: tuple[float, ...]  # of each recovery, the shortest first
+    seconds: tuple[float, ...]  # the durations of the recoveries, sorted
 
     def percentile(self, share: int) -> float | None:
         """Return the time within which `share` percent of the recoveries were complete."""
@@ -87,7 +87,7 @@ class TallyLine:
 
 
 def fault_outcomes(job: JobSpec, events: Timed, passed: bool) -> tuple[InjectionRecord, ...]:
-    """Return the outcome of each injected fault. It counts as recovered if the run passed or the recovery completed."""
+    """Return the outcome of each injected fault: recovered if the run passed or the fault's recovery completed."""
     report = ledger_of(job, events).incidents.report()
     times = {number: one.seconds for one in reversed(report.recoveries) for number in one.faults}
     return tuple(
@@ -109,7 +109,7 @@ def by_action(outcomes: Iterable[Outcome]) -> list[TallyLine]:
 
 
 def by_type(outcomes: Iterable[Outcome]) -> list[TallyLine]:
-    """Count the same for each type of task that was hit; leave out actions after which nothing had to restart."""
+    """Count as `by_action`, but for each type of task that was hit. Lines without a recovery are left out."""
     return [row for row in _rows((one, one.types) for one in _all(outcomes)) if row.seconds]
 
 

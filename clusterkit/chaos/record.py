@@ -1,4 +1,4 @@
-"""The record of a campaign, updated as its runs begin and end. Reports and the page show it."""
+"""Writes the record of a campaign, which reports and the page show, whenever a run begins or ends."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any
 
 from clusterkit.chaos.model import Outcome, Trial
-from clusterkit.chaos.runner import Campaign, Terms
+from clusterkit.chaos.runner import Campaign, CampaignSettings
 from clusterkit.chaos.text import document
 from clusterkit.chaos.trial import JobTemplate
 from clusterkit.store.campaigns import RUNNING, CampaignFile
 from clusterkit.words import wire
 from clusterkit.words.secrets import without_secrets
 
-FORMAT = 1  # of the record; readers ignore unknown keys
+FORMAT = 1  # the version of the record's format; readers ignore unknown keys
 
 
 @dataclass(slots=True)
 class RecordWriter:
-    """Writes the record of a campaign, from several threads. A full disk does not end the campaign."""
+    """Writes the record of a campaign. Several threads may call it; if the disk is full, the campaign continues."""
 
     file: CampaignFile
     head: dict[str, Any]
@@ -34,28 +34,27 @@ class RecordWriter:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @classmethod
-    def make(cls, file: CampaignFile, asked: JobTemplate, terms: Terms, warn: Callable[[str], None],
+    def make(cls, file: CampaignFile, asked: JobTemplate, terms: CampaignSettings, warn: Callable[[str], None],
              **more: Any) -> RecordWriter:  # fmt: skip
-        """Create the record of a new campaign, with the entries `more`. Raises RunDirectoryError."""
+        """Create the record of a new campaign, with `more` as additional entries. Raises RunDirectoryError."""
         record = cls(file, {**_head(asked, terms), **more}, warn)
         file.make(record.document())
         return record
 
     def began(self, campaign: Campaign) -> None:
-        """Record that the run without faults has succeeded."""
+        """Record that the run without faults has succeeded, and have the campaign report the start of each run."""
         with self._lock:
             self.campaign = campaign
             campaign.begun = self.begun
             self._write()
 
     def begun(self, trial: Trial) -> None:
-        """Record that a run begins."""
         with self._lock:
             self._running[trial.number] = trial
             self._write()
 
     def ended(self, outcome: Outcome) -> None:
-        """Record that a run has ended and, if it failed, was shrunk."""
+        """Record that a run has ended and, if it failed, that its schedule was shrunk."""
         with self._lock:
             self._running.pop(outcome.trial.number, None)
             self.outcomes.append(outcome)
@@ -63,7 +62,7 @@ class RecordWriter:
             self._write()
 
     def close(self, state: str, problem: str = "") -> None:
-        """Record that the campaign has `passed`, `failed` or `stopped`; `problem` says why it could not continue."""
+        """Record the final state, `passed`, `failed` or `stopped`; `problem` is why the campaign could not continue."""
         with self._lock:
             self._running.clear()
             self.head |= {"state": state, "problem": problem, "ended": time.time()}
@@ -71,7 +70,7 @@ class RecordWriter:
             self.file.close()
 
     def document(self) -> dict[str, Any]:
-        """Return the record so far. Times are in seconds, `begun` and `ended` in wall time."""
+        """Return the current record. Times are in seconds; `begun` and `ended` are wall times."""
         finished = {} if self.campaign is None else campaign_json(self.campaign, self.outcomes)
         running = [
             {"run": trial.number, "run_id": f"{self.head['campaign']}-{trial.number}", "seed": trial.seed,
@@ -90,13 +89,12 @@ class RecordWriter:
 
 
 def campaign_json(campaign: Campaign, outcomes: list[Outcome]) -> dict[str, Any]:
-    """Return what `--json` prints about a campaign."""
     terms = campaign.terms
     head = {"campaign": terms.name, "seed": terms.seed, "asked_for": terms.runs, "actions": list(terms.actions)}
     return document(campaign.baseline, outcomes, campaign.shrunk, campaign.replay, campaign.interrupted, **head)
 
 
-def _head(asked: JobTemplate, terms: Terms) -> dict[str, Any]:
+def _head(asked: JobTemplate, terms: CampaignSettings) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "campaign": terms.name,
@@ -117,8 +115,8 @@ def _head(asked: JobTemplate, terms: Terms) -> dict[str, Any]:
     }
 
 
-def _command(asked: JobTemplate, terms: Terms) -> str:
-    """Return the command that repeats the campaign, without secrets, as in `JobTemplate.command`."""
+def _command(asked: JobTemplate, terms: CampaignSettings) -> str:
+    """Return the command that repeats the campaign. Like `JobTemplate.command`, it contains no secrets."""
     own = [f"--runs={terms.runs}", f"--actions={','.join(terms.actions)}", f"--rate={terms.rate:g}"]
     own += [] if terms.measure.name is None else [f"--metric={terms.measure.name}"]
     own += [] if terms.measure.tolerance is None else [f"--tolerance={terms.measure.tolerance:g}"]

@@ -1,6 +1,6 @@
-"""The runner of campaigns: one run without faults, then many with faults, in parallel. Runs that fail are shrunk.
+"""Runs campaigns: a run without faults, then many runs with faults, in parallel. Failing schedules are shrunk.
 
-Runs are started through the Python API, so they share the session's warm server, which imports TensorFlow only once.
+The runs are started through the Python API, so they share a warm server, which imports TensorFlow only once.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from clusterkit.chaos.shrinking import alike, shrink
 from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
 from clusterkit.words.faults import FaultAction
 
-TRIES = 3  # runs before a candidate counts as passing: a fault that is aimed at a write does not always hit it
-LONGEST_SHRINK = 40  # runs to shrink one failing run
-LOOK_EVERY = 0.5  # seconds after which a signal is handled that arrived just before the wait for a run
+TRIES = 3  # runs before a candidate counts as passing, since a fault aimed at a checkpoint's write may miss the write
+LONGEST_SHRINK = 40  # the maximum number of runs to shrink one failing schedule
+LOOK_EVERY = 0.5  # seconds; the maximum duration of one wait, see `_next`
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """The settings of a campaign, apart from its job. `shrunk` is how many of the failing runs are shrunk."""
+class CampaignSettings:
+    """The settings of a campaign, apart from its job. `shrunk` is how many failing runs are shrunk at most."""
 
     name: str
     runs: int
@@ -39,25 +39,25 @@ class Terms:
     shrunk: int
     measure: Measure = DEFAULT
     keep: bool = False
-    fail_fast: bool = False  # start no more runs once one has failed
+    fail_fast: bool = False  # start no more runs after a failure
 
 
 @dataclass(slots=True)
 class Campaign:
-    """A campaign in progress."""
+    """A campaign in progress. `shrunk` has the smallest schedules by the numbers of the failing trials."""
 
-    terms: Terms
+    terms: CampaignSettings
     trials: Trials
     plan: Plan
     shrunk: dict[int, SmallestSchedule] = field(default_factory=dict)
-    interrupted: list[Outcome] = field(default_factory=list)  # by the campaign's own end
-    begun: Callable[[Trial], None] = lambda trial: None  # called by several threads when a run begins
+    interrupted: list[Outcome] = field(default_factory=list)  # runs cut short by the end of the campaign
+    begun: Callable[[Trial], None] = lambda trial: None  # called when a run begins, by several threads
     _failed: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
-    def begin(cls, template: JobTemplate, terms: Terms) -> Campaign | FinishedRun:
-        """Do the run without faults. Returns that run if it fails."""
+    def begin(cls, template: JobTemplate, terms: CampaignSettings) -> Campaign | FinishedRun:
+        """Do the run without faults. Return the campaign or, if the run failed, the run."""
         always = template.job.faults
         template = template.changed({}, "fault", "seed")
         trials = Trials(template, terms.name, terms.keep, terms.measure)
@@ -77,11 +77,13 @@ class Campaign:
 
     @property
     def baseline(self) -> Baseline:
-        """The result of the run without faults."""
         return self.plan.baseline
 
     def run(self) -> Generator[Outcome, None, None]:
-        """Yield each run when it has ended and, if it failed, is shrunk. If the caller stops early, end live runs."""
+        """Yield each outcome once the run has ended and, if it failed, its schedule is shrunk.
+
+        If the caller closes the generator early, live runs are ended.
+        """
         pool = ThreadPoolExecutor(self.terms.parallel, thread_name_prefix="trial")
         try:
             ended = SimpleQueue[Future[Outcome | None]]()
@@ -96,11 +98,10 @@ class Campaign:
             pool.shutdown()
 
     def replay(self, outcome: Outcome | SmallestSchedule) -> str:
-        """Return the command that repeats a run."""
         return self.trials.replay(outcome.trial)
 
     def _one(self, number: int) -> Outcome | None:
-        """Do a run, and shrink it if it fails. Returns None if the campaign starts no more runs."""
+        """Do a run, and shrink its schedule if it fails. Return None if the campaign starts no more runs."""
         if self.trials.stopped or (self.terms.fail_fast and self._failed):
             return None
         drawn = trial(self.plan, self.terms.seed, number)
@@ -140,7 +141,7 @@ class Campaign:
 
 
 def _next(ended: SimpleQueue[T]) -> T:
-    """Wait for the next item. The waits are short: if a signal arrives just before one, its handler runs after it."""
+    """Wait for the next item. Waits are short, since a signal that arrives just before a wait is handled after it."""
     while True:
         with suppress(Empty):
             return ended.get(timeout=LOOK_EVERY)

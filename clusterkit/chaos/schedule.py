@@ -1,4 +1,4 @@
-"""Schedules: the faults of each trial, drawn at random. The same seed draws the same faults."""
+"""Schedules: draws the faults of each trial at random. The same seed gives the same faults."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from clusterkit.words.model import TaskType
 
 T = TypeVar("T")
 
-RATE = 2.0  # faults in a run, on average
-SPARE = 3  # restarts in addition to one for each fault: a partition may cost several in a row
+RATE = 2.0  # the average number of faults in a run
+SPARE = 3  # restarts in addition to one per fault, since a partition may cause several in a row
 SEEDS = 2**32
-BRIEFEST = 0.1  # seconds that an attempt takes at least
+BRIEFEST = 0.1  # seconds; the assumed minimum duration of an attempt
 
-# Programs handle deaths worst. Cluster engines end a task with SIGTERM.
+# The relative frequencies of actions, 1 by default. Programs handle deaths worst, and cluster engines send SIGTERM.
 _WEIGHTS = {FaultAction.KILL: 4.0, FaultAction.TERM: 2.0}
-_SECONDS = (1.0, 1.5, 2.0, 3.0, 4.0)  # below the 5 s after which TensorFlow gives up a silent peer
+_SECONDS = (1.0, 1.5, 2.0, 3.0, 4.0)  # durations of faults, below the 5 s after which TensorFlow abandons a silent peer
 _AMOUNTS: Mapping[FaultAction, tuple[float, ...]] = {
     FaultAction.SLOW: (0.1, 0.2, 0.5),
     FaultAction.DELAY: (0.02, 0.05, 0.1, 0.2),
     FaultAction.LOSS: (0.01, 0.05, 0.1),
     FaultAction.RATE: (1e5, 1e6),
 }
-_ENDLESS = 0.3  # the share of stops without an end, if a stall timeout ends them
+_ENDLESS = 0.3  # the share of STOP faults without an end, in jobs with a stall timeout
 _DEADLY = frozenset({FaultAction.KILL, FaultAction.TERM})
-_LAST = 0.95  # the share of the run in which faults begin: a later one may miss it
+_LAST = 0.95  # faults begin within this share of the run's duration, since later faults may miss the run
 
 
 def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
@@ -54,7 +54,7 @@ def budget(faults: Sequence[Fault], rules: RestartRules) -> int:
 
 
 class Dice:
-    """A sequence of random numbers that depends only on the seed and the key."""
+    """A sequence of random numbers that depends only on `seed` and `key`."""
 
     def __init__(self, seed: int, key: str) -> None:
         self._seed, self._key, self._nth = seed, key, 0
@@ -65,11 +65,10 @@ class Dice:
         return seeded_uniform(self._seed, self._key, self._nth)
 
     def pick(self, items: Sequence[T]) -> T:
-        """Return one of the items, all equally likely."""
         return items[int(self.share() * len(items))]
 
     def weighted(self, items: Mapping[T, float]) -> T:
-        """Return one of the items, with a probability in proportion to its weight."""
+        """Return a random item, with a probability in proportion to its weight."""
         left = self.share() * sum(items.values())
         for item, weight in items.items():
             left -= weight
@@ -80,7 +79,7 @@ class Dice:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The input from which schedules are drawn. `always` are faults that every trial has in addition."""
+    """The input from which schedules are drawn. Every trial gets the faults in `always` in addition."""
 
     job: JobSpec
     baseline: Baseline
@@ -90,19 +89,19 @@ class Plan:
 
 
 def possible(job: JobSpec, disk: bool) -> tuple[FaultAction, ...]:
-    """Return the actions that are possible for the job. `disk`: this machine can fill up a checkpoint directory."""
+    """Return the actions that are possible for the job. `disk`: whether this machine supports the fault DISK_FULL."""
     network = job.network is Network.VIRTUAL and len(job.tasks) > 1
     missing = (frozenset() if network else ON_NETWORK) | (frozenset() if disk else {FaultAction.DISK_FULL})
     return tuple(action for action in FaultAction if action not in missing)
 
 
 def useful(actions: Collection[FaultAction], baseline: Baseline) -> tuple[FaultAction, ...]:
-    """Return the actions that can affect the job: without checkpoints there is nothing to corrupt."""
+    """Return the actions that can affect the job: faults of the storage need a job that writes checkpoints."""
     return tuple(action for action in actions if baseline.checkpoints or action not in ON_STORAGE)
 
 
 def trial(plan: Plan, seed: int, number: int) -> Trial:
-    """Draw the trial with this number: 1 to 2 · rate - 1 faults."""
+    """Draw the trial with this number, which gets 1 to 2 · rate - 1 faults."""
     dice = Dice(seed, f"run/{number}")
     count = max(1, round(0.5 + dice.share() * (2 * plan.rate - 1) - 1e-9))
     faults: list[Fault] = []
@@ -122,13 +121,13 @@ def _drawn(plan: Plan, dice: Dice, before: Sequence[Fault]) -> list[Fault]:
     fault = Fault(action, near, far, _seconds(plan, dice, action), _amount(dice, action), trigger=trigger)
     if action is not FaultAction.HANG_START:
         return [fault]
-    # It delays the next attempt, so kill the current one.
+    # HANG_START affects the next attempt, so kill the current one.
     early = replace(trigger, at=max(1, trigger.at // 2)) if trigger.moment is Moment.STEP else trigger
     return [replace(fault, trigger=early), Fault(FaultAction.KILL, near, trigger=trigger)]
 
 
 def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Target, ...], tuple[Target, ...]]:
-    """Draw mostly one task by name, half of the time the leader; else one or all of a type, any, or two at random."""
+    """Draw the targets: mostly the leader or one named task, sometimes one or all tasks of a type, any task, or two."""
     tasks, types = job.tasks, [kind for kind in TaskType if job.counts.get(kind, 0)]
     exact = [Target(task.type, task.index) for task in tasks]
     leader = Target(job.leader.type, job.leader.index)
@@ -147,18 +146,21 @@ def _targets(job: JobSpec, dice: Dice, action: FaultAction) -> tuple[tuple[Targe
             near = Target(dice.pick(types), count=None)
         case _:
             near = Target(count=2)
-    if action is FaultAction.HANG_START:  # the death has to hit the same task
+    if action is FaultAction.HANG_START:  # the kill must hit the same task
         near = dice.pick(exact)
     if action not in ON_NETWORK:
         return (near,), ()
-    if near.index is None:  # a task on both sides would be on neither
+    if near.index is None:  # a task must not be on both sides
         near = dice.pick(exact)
     far = dice.pick([target for target in exact if target != near])
     return (near,), (far,) if dice.share() < 0.4 else ()
 
 
 def _trigger(baseline: Baseline, dice: Dice, after_death: bool) -> Trigger:
-    """Draw mostly a step; often one just before or during the write of a checkpoint, which no death may damage."""
+    """Draw the trigger: mostly a step, often just before or during the write of a checkpoint.
+
+    A death at such a step must not damage the checkpoint.
+    """
     last = baseline.last_step
     saved = [step for step in baseline.checkpoints if step < (last or 0)]
     saving = [(step, seconds) for step, seconds in baseline.saving if step < (last or 0)]

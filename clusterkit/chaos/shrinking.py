@@ -1,4 +1,4 @@
-"""Shrinking: finds the smallest schedule that still fails, one candidate at a time."""
+"""Shrinking: searches for the smallest schedule that still fails, trying one candidate at a time."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 
 Schedule = tuple[Fault, ...]
-Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, receives whether each fails, returns the best
+Shrinking = Generator[Schedule, bool, Schedule]  # yields candidates, receives whether each fails, returns the smallest
 
 _NUMBER = re.compile(r"(\d+(?:, )?|\.|\bsteps?\b|\battempts?\b)+")
-BRIEF = 0.5  # seconds: the shortest duration of a fault that is tried
+BRIEF = 0.5  # seconds; shorter durations of a fault are not tried
 
 
 def pinned(faults: Sequence[FaultInjected]) -> Schedule:
-    """Return the faults of a run as they were injected: in that order, with the tasks that were drawn.
+    """Return a run's faults in the order of injection, with random targets replaced by the tasks that were hit.
 
-    The draw depends on the position of the fault in the schedule, and shrinking changes positions.
+    Random targets depend on a fault's position in the schedule, and shrinking changes positions.
     """
     return tuple(_pinned(parse_fault(event.fault), event) for event in faults)
 
@@ -39,15 +39,15 @@ def _named(tasks: Sequence[Task]) -> tuple[Target, ...]:
 
 
 def alike(violations: Sequence[str], others: Sequence[str]) -> bool:
-    """Whether two runs have a violation in common, apart from numbers: a candidate may fail for another reason."""
+    """Whether two runs have a violation in common, apart from numbers. If not, they failed for different reasons."""
     return not {_NUMBER.sub("", one) for one in violations}.isdisjoint(_NUMBER.sub("", one) for one in others)
 
 
 def shrink(start: Schedule, fell: Schedule = ()) -> Shrinking:
     """Find the smallest schedule that fails like `start`; `fell` is the same schedule with random choices pinned.
 
-    Fewer faults first (Zeller's ddmin), then simpler ones: fewer targets, less time, rounder triggers. No candidate is
-    tried twice.
+    First reduce the number of faults (Zeller's ddmin), then simplify each fault: fewer targets, shorter durations,
+    rounder triggers. No candidate is tried twice.
     """
     asked: dict[Schedule, bool] = {start: True}
     best = start
@@ -81,7 +81,7 @@ def _fewer(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
 
 
 def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
-    """Simplify one fault after the other as far as possible."""
+    """Simplify each fault in turn, as far as the schedule still fails."""
     place = 0
     while place < len(faults):
         for fault in _simplified(faults[place]):
@@ -95,7 +95,7 @@ def _simpler(faults: Schedule, asked: dict[Schedule, bool]) -> Shrinking:
 
 
 def _simplified(fault: Fault) -> Iterator[Fault]:
-    """Yield the fault simplified in one respect, the greatest simplification first."""
+    """Yield variants of the fault that are simpler in one respect, the simplest variant first."""
     if len(fault.targets) > 1:
         yield from (replace(fault, targets=(target,)) for target in fault.targets)
     if len(fault.others) > 1:
@@ -107,7 +107,7 @@ def _simplified(fault: Fault) -> Iterator[Fault]:
 
 
 def _simpler_triggers(trigger: Trigger) -> Iterator[Trigger]:
-    """Yield the trigger with rounder numbers, or at the first checkpoint, restart or readiness."""
+    """Yield variants of the trigger with rounder numbers, or with the first event of its kind."""
     if trigger.moment in (Moment.CHECKPOINT, Moment.RESTART, Moment.READY, Moment.PHASE):
         if trigger.at > 1:
             yield replace(trigger, at=1)

@@ -1,4 +1,4 @@
-"""Campaigns as text: a line for each run, the details of each failure, and the summary; and as JSON."""
+"""Campaigns as text (a line for each run, the details of failures, the summary) and as JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ Replay = Callable[[Outcome | SmallestSchedule], str]
 
 
 def baseline_line(baseline: Baseline, metric: str | None) -> str:
-    """Format the run without faults."""
     parts = [f"Without faults: {shown(baseline.duration)}"]
     if baseline.last_step is not None:
         parts.append(f"step {baseline.last_step}")
@@ -28,14 +27,13 @@ def baseline_line(baseline: Baseline, metric: str | None) -> str:
 
 
 def run_line(outcome: Outcome, runs: int) -> str:
-    """Format a finished run."""
     mark = "✘" if outcome.violations else "✔"
     head = f"{mark} run {outcome.trial.number:>{len(str(runs))}} of {runs}  {shown(outcome.duration):>8}"
     return printable(f"{head}  {'; '.join(map(str, outcome.trial.faults))}")
 
 
 def failure(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -> str:
-    """Format a failing run: what it violates, and the commands that reproduce it."""
+    """Format a failing run: its violations and the commands that reproduce them."""
     lines = [f"✘ run {outcome.trial.number} failed: {'; '.join(map(str, outcome.trial.faults))}"]
     lines += [f"    {violation}" for violation in outcome.violations]
     lines += _found_at(outcome, replay)
@@ -52,7 +50,7 @@ def failure(outcome: Outcome, shrunk: SmallestSchedule | None, replay: Replay) -
 
 
 def interruption(outcome: Outcome, replay: Replay) -> str:
-    """Format a run that was cut short, perhaps because it hung, with its directory and the command to repeat it."""
+    """Format a run that was cut short, perhaps because it hung, with its directory and a command to repeat it."""
     faults = "; ".join(map(str, outcome.trial.faults))
     head = f"– run {outcome.trial.number} was interrupted after {shown(outcome.duration)}: {faults}"
     return "\n".join(map(printable, [head, *_found_at(outcome, replay)]))
@@ -63,7 +61,6 @@ def _found_at(outcome: Outcome, replay: Replay) -> list[str]:
 
 
 def summary(outcomes: Sequence[Outcome], runs: int, seed: int) -> str:
-    """Format the summary of a campaign, also of one that was cut short."""
     failed = [outcome for outcome in outcomes if outcome.violations]
     passed = len(outcomes) - len(failed)
     mark = "✘" if failed else "✔" if len(outcomes) == runs else "–"
@@ -87,7 +84,7 @@ def document(
     baseline: Baseline, outcomes: Sequence[Outcome], shrunk: dict[int, SmallestSchedule], replay: Replay,
     interrupted: Sequence[Outcome] = (), **head: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Convert a campaign to a JSON document. Times in seconds."""
+    """Convert a campaign to a JSON document, with times in seconds."""
     return {
         **head,
         "passed": sum(not outcome.violations for outcome in outcomes),

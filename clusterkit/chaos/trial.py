@@ -1,4 +1,4 @@
-"""Trials: the runs of a campaign, each a `clusterkit up` with its own faults and a check of its result."""
+"""Trials: runs the job of a campaign with different faults, and checks each result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from clusterkit.chaos.invariants import DEFAULT, Measure, violations
 from clusterkit.chaos.model import Baseline, Outcome, Trial, fault_outcomes
 from clusterkit.chaos.schedule import budget
 from clusterkit.chaos.shrinking import pinned
-from clusterkit.job.options import Gathered, JobOptions, Options, env_flags, job_flags
+from clusterkit.job.options import GivenOptions, JobOptions, Options, env_flags, job_flags
 from clusterkit.store.cleaning import find_leaks, remove
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
@@ -29,11 +29,11 @@ from clusterkit.words.job import JobSpec, RestartRules
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 
-NOT_RECORDED = ("cause", "collateral", "attempts")  # of a run's result.json: log tails and attempts
-AT_LEAST, TIMES = 60.0, 10.0  # the timeout of a run: seconds, and as a multiple of the usual duration
-LONG = 1e9  # seconds: the run's own --timeout ends it
+NOT_RECORDED = ("cause", "collateral", "attempts")  # long entries of result.json, left out of the record
+AT_LEAST, TIMES = 60.0, 10.0  # a run's timeout: seconds, and a multiple of the baseline's duration
+LONG = 1e9  # seconds; practically endless, since the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
-# the baseline shows how long after the report of its step a checkpoint is written, and deaths can be aimed at that.
+# the baseline shows how long a checkpoint's write takes after the report of its step, and faults can hit the write.
 NEVER = "stop any for=1s @ step=99999999999"
 
 
@@ -41,7 +41,7 @@ During = Callable[[Supervisor, RunDirectory], None]
 
 
 def _nothing(supervisor: Supervisor, run: RunDirectory) -> None:
-    """Leave the run alone."""
+    """Do nothing during the run."""
 
 
 class CannotRun(ClusterkitError):
@@ -50,28 +50,28 @@ class CannotRun(ClusterkitError):
 
 @dataclass(frozen=True, slots=True)
 class JobTemplate:
-    """The job of a campaign, and the options with which `up` was asked for it."""
+    """The job of a campaign, and the options that describe the job."""
 
     job: JobSpec
     options: JobOptions
 
-    def gathered(self) -> Gathered:
-        """Return the job as the Python API takes it."""
+    def gathered(self) -> GivenOptions:
+        """Return the options in the form that `Supervisor` takes."""
         options = self.options.copy()
         return gathered(options.pop("program", None), options.pop("args", ()), options)
 
     def command(self, name: str = "up", *own: str) -> str:
-        """Return the command to type, with options of its own. Secrets come from the environment of the shell."""
+        """Return the command line `clusterkit NAME OWN…` for the job. Secrets are left to the shell's environment."""
         return shlex.join(map(without_credentials, ["clusterkit", name, *own, *self.words()]))
 
     def words(self) -> list[str]:
-        """Return the options, the program and its arguments as words of a command."""
+        """Return the options, the program and its arguments as command-line arguments."""
         options = self.options.copy()
         env = {name: str(value) for name, value in options.pop("env", {}).items()}
         return [*env_flags(env, self.job.show_env), *job_flags(options)]
 
     def changed(self, changes: Options, *without: str) -> JobTemplate:
-        """Return the same job with changed options, and without some."""
+        """Return the same job with changed options and without the options in `without`."""
         kept = {name: value for name, value in self.options.items() if name not in without}
         return replace(self, options=cast(JobOptions, kept | changes))
 
@@ -87,34 +87,33 @@ class FinishedRun:
 
     @property
     def has_succeeded(self) -> bool:
-        """Whether its result exists and reports success."""
         return self.result is not None and self.result.state is RunState.SUCCEEDED
 
     @property
     def why(self) -> list[str]:
-        """Why it failed, as clauses or sentences."""
+        """Why the run failed, as clauses or sentences."""
         return self.problems or [self.result.reason if self.result else "it left no result"]
 
 
 @dataclass(slots=True)
 class Trials:
-    """Runs trials until `stop`; for use by several threads."""
+    """Runs trials until `stop` is called. Several threads may use it."""
 
     template: JobTemplate
     campaign: str
     keep: bool = False
     measure: Measure = DEFAULT
+    kind: str = "campaign"  # or "exam"
     store: RunStore = field(default_factory=RunStore)
     stopped: bool = False
     _live: set[Supervisor] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def baseline(self) -> FinishedRun:
-        """Do the run without faults."""
         return self.up(f"{self.campaign}-baseline", {"fault": [NEVER]})
 
     def run(self, trial: Trial, baseline: Baseline, name: str = "") -> Outcome:
-        """Do a run and check it. With a `name` it is a candidate of shrinking, whose files are not kept."""
+        """Do a run and check it. A run with a `name` tests a candidate of shrinking, so its files are not kept."""
         run_id = f"{self.campaign}-{trial.number}{name}"
         ended = self.up(run_id, self._broken(trial))
         job, events = replace(self.template.job, faults=trial.faults), ended.events
@@ -137,12 +136,11 @@ class Trials:
         return outcome
 
     def replay(self, trial: Trial) -> str:
-        """Return the command that repeats a trial."""
         places = self._places(f"{self.campaign}-{trial.number}-replay")
         return self.template.changed({**places, **self._broken(trial)}, "run_id").command()
 
     def remove(self, run_id: str) -> None:
-        """Remove a run, with its own checkpoints and packet capture."""
+        """Remove a run's directory, checkpoints and packet capture."""
         places = self._places(run_id)
         with suppress(ClusterkitError, OSError):
             remove(self.store.run(run_id))
@@ -164,15 +162,16 @@ class Trials:
             thread.join()
 
     def up(self, run_id: str, changes: Options, during: During = _nothing) -> FinishedRun:
-        """Do a run of the job with changed options to its end; `during` is called when it has been started."""
+        """Run the job with changed options to its end; `during` is called after the start. Raises CannotRun."""
         try:
             return self._run_to_end(run_id, changes, during)
-        except OSError as error:  # a full disk for temporary files, too many open files
+        except OSError as error:  # such as a full disk, or too many open files
             raise CannotRun(f"The run {run_id} can't be started: {error.strerror or error}.") from None
 
     def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
         run = self.store.run(run_id)
-        invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
+        own: Options = {"run_id": run_id, "part_of": f"{self.kind}/{self.campaign}"}
+        invoked = self.template.changed({**self._places(run_id), **own, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:
@@ -191,22 +190,22 @@ class Trials:
         return FinishedRun(run, result, events, problems)
 
     def _broken(self, trial: Trial) -> Options:
-        """Return the options of a trial, with a sufficient restart budget unless the user set one."""
+        """Return the options of a trial, with a sufficient restart budget unless the user set a budget."""
         own = self.restart_budget(budget(trial.faults, self.template.job.restart))
         return {**own, "seed": trial.seed, "fault": list(map(str, trial.faults))}
 
     def restart_budget(self, restarts: int) -> Options:
-        """Return the option for so many restarts, unless the user set one."""
+        """Return the option for this number of restarts, or no option if the user set a budget."""
         usual = self.template.job.restart.budget == RestartRules().budget
         return {"restart_budget": restarts} if usual and "restart_budget" not in self.template.options else {}
 
     def limit(self, duration: float) -> None:
-        """Give the next runs a timeout that fits a run of this duration, in seconds, unless the user set one."""
+        """Derive the timeout of later runs from a run's duration in seconds, unless the user set a timeout."""
         if not self.template.job.limits.job:
             self.template = self.template.changed({"timeout": round(max(AT_LEAST, TIMES * duration))})
 
     def _places(self, run_id: str) -> Options:
-        """Return a run's own paths for checkpoints and packets where the user chose paths: runs must not share them."""
+        """Return a run's paths for checkpoints and packets, if the user chose paths, since runs must not share them."""
         places: Options = {}
         if self.template.job.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(Path(self.template.job.checkpoint_dir, run_id))

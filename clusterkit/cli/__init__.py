@@ -68,12 +68,16 @@ SECTIONS = {
     },
 }
 OTHER_NAMES = {
-    **dict.fromkeys(("run", "start", "launch", "train"), "up"),
+    **dict.fromkeys(("run", "start", "launch", "train", "submit"), "up"),
     **dict.fromkeys(("stop", "cancel", "terminate"), "down"),
-    **dict.fromkeys(("list", "runs", "jobs"), "ls"),
+    **dict.fromkeys(("list", "runs", "jobs", "history"), "ls"),
     **dict.fromkeys(("status", "tasks"), "ps"),
-    **dict.fromkeys(("inspect", "describe"), "show"),
-    "log": "logs",
+    **dict.fromkeys(("inspect", "describe", "info"), "show"),
+    **dict.fromkeys(("log", "tail"), "logs"),
+    **dict.fromkeys(("new", "create"), "init"),
+    **dict.fromkeys(("ui", "web"), "dashboard"),
+    "monitor": "top",
+    "tb": "tensorboard",
 }
 USUAL = ("init", "up", "check", "down", "ps", "logs", "show", "explain", "dashboard", "kill", "fault", "doctor")
 COMMANDS = [name for section in SECTIONS.values() for name in section]

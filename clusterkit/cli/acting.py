@@ -108,13 +108,13 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
     """Wait until each task runs that attempt or a later one. Raises ClusterkitError."""
-    from clusterkit.store.journal import Life, follow
+    from clusterkit.store.journal import RunEndWaiter, follow
     from clusterkit.words.errors import ClusterkitError
 
     late = list(wanted)
     patience = RESTART_PATIENCE + (look.info.job.limits.grace if look.info else 0)
     try:
-        for _ in follow(look.refresh, Life(look.run).is_over, timeout=patience):
+        for _ in follow(look.refresh, RunEndWaiter(look.run).is_over, timeout=patience):
             known = {str(task): of for task, of in look.status.tasks.items()}
             late = [
                 name for name, attempt in wanted.items() if known[name].attempt < attempt or not known[name].started

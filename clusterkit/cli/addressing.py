@@ -12,7 +12,7 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from clusterkit.cli.help import Command, Option
+from clusterkit.cli.help import Command, HelpOption
 from clusterkit.text.spelling import closest
 from clusterkit.words.model import TaskType, tasks_named
 
@@ -74,7 +74,7 @@ class OnRun(Command):
     def __init__(self, *args: Any, usual: str = "the newest live run", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         words = click.Argument(["words"], nargs=-1, type=self.kind, metavar=self.words)
-        run = Option(["--run"], type=RunId(), metavar="RUN", help="The run.", show_default=usual)
+        run = HelpOption(["--run"], type=RunId(), metavar="RUN", help="The run.", show_default=usual)
         self.params = [words, run, *self.params]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

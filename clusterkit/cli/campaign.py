@@ -12,7 +12,7 @@ from types import FrameType
 from clusterkit import __version__
 from clusterkit.chaos.model import Outcome
 from clusterkit.chaos.record import RecordWriter, campaign_json
-from clusterkit.chaos.runner import Campaign, Terms
+from clusterkit.chaos.runner import Campaign, CampaignSettings
 from clusterkit.chaos.text import baseline_line, failure, interruption, run_line, summary
 from clusterkit.chaos.trial import FinishedRun, JobTemplate
 from clusterkit.cli.params import echo_json
@@ -35,7 +35,7 @@ class Stopped(BaseException):
         self.number = number
 
 
-def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
+def run_campaign(asked: JobTemplate, terms: CampaignSettings, as_json: bool) -> int:
     """Run the campaign, show its progress, and return the exit code. Raises RunDirectoryError."""
     say = Say(terms.runs, to_stderr=as_json)
     file = RunStore().new_campaign(terms.name)
@@ -75,7 +75,7 @@ def run_campaign(asked: JobTemplate, terms: Terms, as_json: bool) -> int:
     return code or int(failed)
 
 
-def _greeting(terms: Terms) -> str:
+def _greeting(terms: CampaignSettings) -> str:
     side = "one after the other" if terms.parallel == 1 else f"{terms.parallel} side by side"
     runs = number_of("run", terms.runs)
     return f"campaign {terms.name}: {runs}, {side}, seed {terms.seed}. Actions: {', '.join(terms.actions)}."

@@ -86,7 +86,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
     metavar="N",
     help="How many failing runs are shrunk to the smallest schedule that still fails.",
 )
-@option("-x", "--fail-fast", is_flag=True, help="Begin no other run once one has failed.")
+@option("-x", "--fail-fast", is_flag=True, help="Start no more runs once one has failed.")
 @option("--keep", is_flag=True, help="Keep the directories of runs that passed, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
 @job_options()
@@ -95,7 +95,7 @@ def command(
     runs: int, actions: tuple[FaultAction, ...] | None, rate: float, parallel: int | None, metric: str | None,
     tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, as_json: bool, **values: object,
 ) -> None:  # fmt: skip
-    """Run PROGRAM many times, break something else each time, and check that it recovers.
+    """Run PROGRAM many times, break something different each time, and check that it recovers.
 
     Takes every option of `up` that describes a job. The first run is without faults. Each other run has to succeed at
     the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
@@ -103,7 +103,7 @@ def command(
     """
     from clusterkit.chaos.asked import name_of, template_of
     from clusterkit.chaos.invariants import Measure
-    from clusterkit.chaos.runner import Terms
+    from clusterkit.chaos.runner import CampaignSettings
     from clusterkit.cli.campaign import run_campaign
 
     with exit_on_error():
@@ -112,7 +112,7 @@ def command(
             say(warning)
         name = name_of(asked, "chaos")
         seed = secrets.randbits(32) if asked.job.seed is None else asked.job.seed
-        terms = Terms(
+        terms = CampaignSettings(
             name, runs, seed, _actions(asked.job, actions), rate, parallel or _side_by_side(asked.job), shrunk,
             Measure(metric, tolerance), keep, fail_fast,
         )  # fmt: skip

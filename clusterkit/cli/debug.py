@@ -29,7 +29,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
 
     The prompt takes pdb's commands. `c` continues the task, and this command waits for the next one in the debugger;
     `q` ignores further breakpoints of the task; Ctrl-D leaves, and the task continues; Ctrl-C interrupts what a command
-    has begun. Where none waits, this command waits for one; Ctrl-C ends it.
+    has begun. If no task waits, this command waits for one; Ctrl-C ends it.
     """
     from clusterkit.cli.debugging import Desk
     from clusterkit.words.errors import ClusterkitError

@@ -79,7 +79,7 @@ class Desk:
             named = {str(task): task for task in waiting}.get(word or str(first))
             if named is not None:
                 return named
-            echo(f"{word} is none of them.")
+            echo(f"{word} is not one of them.")
 
     def _wait(self) -> None:
         if not self._told:

@@ -10,7 +10,7 @@ from clusterkit.cli.addressing import choose
 
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory
-    from clusterkit.store.journal import Life
+    from clusterkit.store.journal import RunEndWaiter
 
 
 def to_act_on(run: str | None) -> RunDirectory:
@@ -33,9 +33,9 @@ def to_act_on(run: str | None) -> RunDirectory:
     sys.exit(done.returncode)
 
 
-def life_of(run: RunDirectory) -> Life:
+def life_of(run: RunDirectory) -> RunEndWaiter:
     """The life of a run, over all allocations that its engine gives it."""
     from clusterkit.engines.base import continues
-    from clusterkit.store.journal import Life
+    from clusterkit.store.journal import RunEndWaiter
 
-    return Life(run, lambda: continues(run))
+    return RunEndWaiter(run, lambda: continues(run))

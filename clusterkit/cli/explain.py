@@ -129,11 +129,11 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
         "task": None if cause is None else str(cause.task),
         "error": None if cause is None else cause.exception,
     }
-    error = list[str]()
-    if cause is not None:
+    found, error = _explanations(run, result), list[str]()
+    if cause is not None and not found and not as_json:
         lines = cause_lines(cause.tail, (terminal_width() or USUAL) - len(MARGIN))
         error = [*(f"{MARGIN}{line}" for line in lines), f"The log: {run.log(cause.task, cause.attempt)}"]
-    _say(facts, f"The run {run.run_id} {result.word}: {how}.", _explanations(run, result), as_json, error)
+    _say(facts, f"The run {run.run_id} {result.word}: {how}.", found, as_json, error)
 
 
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:

@@ -24,7 +24,7 @@ EVERYTHING = "clusterkit.everything"  # key in a context's meta: the whole help 
 Examples = Sequence[tuple[str, str]]  # a command line without `clusterkit`, and what it does
 
 
-class Option(click.Option):
+class HelpOption(click.Option):
     """An option whose help ends with `[default: …]`: its default, or a description of it in `show_default`.
 
     `group` is the heading below which the help has it.
@@ -111,7 +111,7 @@ class Group(Command, click.Group):
         self.format_commands(ctx, formatter)
 
 
-option = partial(click.option, cls=Option, show_default=True)
+option = partial(click.option, cls=HelpOption, show_default=True)
 
 
 Places = Mapping[str, tuple[str, str]]  # a command's name: where it is, and its short help

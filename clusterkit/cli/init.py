@@ -27,7 +27,7 @@ PACKAGES = {"sklearn": "scikit-learn"}  # where the package has another name tha
 _RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # how a docstring shows it
 
 
-class CannotWrite(ClusterkitError):
+class CannotWriteFiles(ClusterkitError):
     """The files can't be written; none was."""
 
     exit_code = 2
@@ -66,7 +66,7 @@ def command(given: str, example: str | None) -> None:
     """Write a job file, a small program and a test of it into DIR, to begin with. Existing files stay as they are."""
     with exit_on_error():
         if not given:
-            raise CannotWrite("DIR is empty. Name a directory, or leave it out to write here.")
+            raise CannotWriteFiles("DIR is empty. Name a directory, or leave it out to write here.")
         directory = Path(given)
         if example is None:
             files = {name: (STARTER / name).read_bytes() for name in FILES}
@@ -109,13 +109,13 @@ def _files_of(example: str) -> tuple[dict[str, bytes], list[str]]:
 def write(directory: Path, files: Mapping[str, bytes]) -> None:
     """Write all of the files into a directory, which need not exist, or none. Raises CannotWrite."""
     if why := why_not_reached(directory):
-        raise CannotWrite(f"{directory} can't be written: {why}.")
+        raise CannotWriteFiles(f"{directory} can't be written: {why}.")
     there = [str(directory / name) for name in files if os.path.lexists(directory / name)]
     if there:
         exist = "exists" if len(there) == 1 else "exist"
-        raise CannotWrite(f"{', '.join(there)} already {exist}. Nothing was written; choose another directory.")
+        raise CannotWriteFiles(f"{', '.join(there)} already {exist}. Nothing was written; choose another directory.")
     if directory.exists() and not directory.is_dir():
-        raise CannotWrite(f"{directory} is not a directory.")
+        raise CannotWriteFiles(f"{directory} is not a directory.")
     written = list[Path]()
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -127,4 +127,4 @@ def write(directory: Path, files: Mapping[str, bytes]) -> None:
         for path in written:
             with suppress(OSError):
                 path.unlink()
-        raise CannotWrite(f"{error.filename or directory} can't be written: {error.strerror}.") from None
+        raise CannotWriteFiles(f"{error.filename or directory} can't be written: {error.strerror}.") from None

@@ -14,6 +14,9 @@ from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
     from clusterkit.system.procfs import Meter
+    from clusterkit.views.guidance import Guidance
+
+PLAIN = ("starting", "training", "stopping", "over")  # there is nothing to do then
 
 
 class RunSnapshot:
@@ -43,6 +46,30 @@ class RunSnapshot:
         wall = time.time()
         return told(self._ledger, wall, wall - (self.status.began or wall))[:2]
 
+    def advice(self) -> dict[str, Any]:
+        """Why that is so, what to do about it, and commands for that, for JSON."""
+        found = self._guidance()
+        return {"why": found.why, "todo": found.todo, "commands": list(found.commands)}
+
+    def advice_lines(self, width: int | None) -> list[str]:
+        """The same of a live run, where something is to be told; a report tells of the end."""
+        if not self.live or self.now[0] in PLAIN:
+            return []
+        from clusterkit.views.guidance import guidance_lines
+
+        return guidance_lines(self._guidance(), width)
+
+    def _guidance(self) -> Guidance:
+        from clusterkit.job.options import resume_command
+        from clusterkit.views.guidance import end_guidance, guidance
+
+        name, saved = self.run.run_id, self.status.checkpoint is not None
+        if self.live and self.status.result is None:
+            return guidance(self._ledger, name)
+        result = self.run.result() or self.status.result
+        resume = resume_command(name, self._ledger.job, result, saved)
+        return end_guidance(result, self._ledger.incidents.report(), name, resume)
+
     def refresh(self) -> None:
         """Read what the run has written since."""
         self.live = self.run.is_live()  # first, so that everything written before the end is read below
@@ -53,7 +80,7 @@ class RunSnapshot:
     def row(self) -> dict[str, Any]:
         """The run, for `ls`."""
         job = self.info.job if self.info else None
-        return run_row(self.run.run_id, self.state, time.time() - self.run.created(), job, self.status)
+        return run_row(self.run.run_id, (self.state, self.now[0]), time.time() - self.run.created(), job, self.status)
 
     def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
         """The tasks, for `ps`."""

@@ -59,12 +59,12 @@ def command(
     many, or one for each task that computes. PROGRAM and all paths are those of the image. The documents contain the
     run's key: see --no-secret.
     """
-    from clusterkit.engines.kubernetes.manifest import Flags, Secret
+    from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
     from clusterkit.engines.kubernetes.printed import asked, asked_key, key_text, manifest_text, write_private
     from clusterkit.supervisor.prepare import gather
 
     hosts = cast(int | None, values.get("hosts"))
-    own = Flags(image, namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
+    own = ManifestFlags(image, namespace, hosts, storage, storage_size, claim, memory, env_from, Secret(secret))
     seen = output is None and sys.stdout.isatty()
     with exit_on_error():
         job = gather(given(values))

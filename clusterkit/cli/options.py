@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from clusterkit.cli.help import option
 from clusterkit.cli.terminal import color_in
-from clusterkit.job.options import OPTIONS, Entry, Gathered, JobOptions, OptionKind
+from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
 from clusterkit.text import durations
 from clusterkit.words.model import tasks_named
 
@@ -101,7 +101,7 @@ only_option = option(
 program_argument = click.argument("program", nargs=-1, type=click.UNPROCESSED, metavar="PROGRAM [ARGS]...")
 
 
-def _option(entry: Entry) -> Decorator:
+def _option(entry: OptionEntry) -> Decorator:
     about = entry.about
     shown = entry.default or False
     if entry.kind is OptionKind.SWITCH:
@@ -142,7 +142,7 @@ def _adding(options: Sequence[Decorator]) -> Decorator:
     return add
 
 
-def given(values: Mapping[str, object]) -> Gathered:
+def given(values: Mapping[str, object]) -> GivenOptions:
     """The job's options among a command's parameters, with the problems that the parsing has collected."""
     options = {name: value for name in OPTIONS if (value := _usable(values.get(name))) is not None}
     if "env" in options:
@@ -153,7 +153,7 @@ def given(values: Mapping[str, object]) -> Gathered:
     if words or "program" in options or "module" in options:
         options["args"] = words
     problems: Mapping[str, list[str]] = click.get_current_context().meta.get(PROBLEMS, {})
-    return Gathered(cast(JobOptions, options), [*chain.from_iterable(problems.values())], frozenset(problems))
+    return GivenOptions(cast(JobOptions, options), [*chain.from_iterable(problems.values())], frozenset(problems))
 
 
 def _usable(value: object) -> object:

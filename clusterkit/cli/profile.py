@@ -60,11 +60,11 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
 
 def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patience: float) -> None:
     """Wait until every task has answered, or cannot any more."""
-    from clusterkit.store.journal import Life, follow
+    from clusterkit.store.journal import RunEndWaiter, follow
 
     why = "the run ended before that"
     try:
-        for events in follow(journal.events, Life(run).is_over, timeout=patience):
+        for events in follow(journal.events, RunEndWaiter(run).is_over, timeout=patience):
             for _, event in events:
                 answers.take(event)
             if not answers.waiting:

@@ -70,8 +70,8 @@ class OnRunOrCampaign(OnRun):
 def command(run: str | None, output: str | None, kind: str | None, force: bool) -> None:
     """Write a run or a campaign to one file that needs no server, no network, and not the run's directory.
 
-    As a page it opens from disk. It has everything that the dashboard shows; of long logs it has the end of each
-    attempt's and what was written around incidents.
+    A page opens from disk, and has everything that the dashboard shows: of long logs, the end of each attempt and the
+    lines around incidents.
     """
     from clusterkit.page.report_file import Format, report
     from clusterkit.store.store import RunStore

@@ -14,7 +14,7 @@ from clusterkit.cli.options import display_options, given, job_options, only_opt
 from clusterkit.cli.terminal import echo, exit_on_error, is_screen, say, status_group, use_color
 
 if TYPE_CHECKING:
-    from clusterkit.job.options import Gathered
+    from clusterkit.job.options import GivenOptions
     from clusterkit.supervisor.prepare import Prepared
     from clusterkit.warm.warm_client import ApiRequest
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     examples=(
         ("up --workers 2 train.py", "Two workers."),
         ("up -d --workers 2 train.py", "In the background: see ps, logs, down."),
-        ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. What stands after "
-         "the program goes to the program."),
+        ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. Options "
+         "after the program are passed to it."),
         ("up -f job.toml --workers 4", "A job file, with another number of workers."),
         ('up --workers 2 --fault "kill worker:1 @ step=100" train.py', "Kill a worker when step 100 is reported."),
     ),
@@ -109,7 +109,7 @@ def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
     return replace(prepared, job=replace(job, debug=replace(job.debug, breakpoints=Breakpoints.HOLD)))
 
 
-def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
+def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
     """If the job is for an engine whose hosts are yet to be asked for, do that, and exit when it is over."""
     job = prepared.job
     if not job.hosts.count:
@@ -134,7 +134,7 @@ def _submit(prepared: Prepared, options: Gathered, detach: bool) -> None:
         sys.exit(0)
 
 
-def _prepared(options: Gathered, only: tuple[str, ...]) -> Prepared:
+def _prepared(options: GivenOptions, only: tuple[str, ...]) -> Prepared:
     """The job, with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
     from clusterkit.supervisor.prepare import prepare
 

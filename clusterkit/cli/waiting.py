@@ -56,11 +56,11 @@ def wait(run: str | None, as_json: bool) -> None:
 def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> None:
     """Stop a live run: each task gets SIGTERM, and SIGKILL when its grace period is over."""
     from clusterkit.store.control import Client, NotLive, signal_guardian
-    from clusterkit.store.journal import Life
+    from clusterkit.store.journal import RunEndWaiter
 
     with exit_on_error():
         chosen = to_act_on(run)
-        was_live, life = chosen.is_live(), Life(chosen)
+        was_live, life = chosen.is_live(), RunEndWaiter(chosen)
         try:
             with Client(chosen, ANSWERS_WITHIN) as client:
                 client.call("down", force=kill)

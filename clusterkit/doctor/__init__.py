@@ -1,1 +1,1 @@
-"""`clusterkit doctor`: collects facts about this machine, and judges them with pure rules."""
+"""`clusterkit doctor`: collects facts about this machine, and evaluates them by rules without side effects."""

@@ -1,6 +1,6 @@
-"""Prints the packages that are installed for this interpreter, as a line of JSON, without importing any of them.
+"""Prints the packages that are installed for this interpreter as a line of JSON, without importing the packages.
 
-Run by path with the tasks' interpreter: standard library only, and `packaging` if it is installed.
+The tasks' interpreter runs this file by path, so it imports only the standard library and, if installed, `packaging`.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from importlib.metadata import Distribution, distributions
 from typing import Any
 
 ROOTS = ("tensorflow", "tf-", "keras", "tensorboard")  # prefixes of packages whose requirements are checked
-OWN = "tf-clusterkit"  # not checked: tasks import only the part of it that has no requirements
+OWN = "tf-clusterkit"  # not checked, since tasks import only the part that has no requirements
 MODULES = ("tensorflow", "keras", "clusterkit")
 
 
 def main() -> None:
     first: dict[str, Distribution] = {}
     for found in distributions():
-        if found.metadata["Name"] and found.version:  # an interrupted installation may leave neither
+        if found.metadata["Name"] and found.version:  # both may be missing after an interrupted installation
             first.setdefault(normal(found.metadata["Name"]), found)
     tensorflows = [name for name, found in first.items() if has_tensorflow(found)]
     document = {
@@ -51,7 +51,7 @@ def has_tensorflow(found: Distribution) -> bool:
 
 
 def module(name: str) -> bool | None:
-    """Return True for a module that can be imported, False for a directory without `__init__.py`, else None."""
+    """Return True if a module can be imported, False if it is a directory without `__init__.py`, None if not found."""
     try:
         spec = importlib.util.find_spec(name)
     except (ImportError, ValueError):
@@ -62,7 +62,7 @@ def module(name: str) -> bool | None:
 def requirements(first: Mapping[str, Distribution], tensorflows: Sequence[str]) -> dict[str, Any]:
     """Return `unmet`, the requirements that are not met, and `checked`, which is False without `packaging`."""
     try:
-        from packaging.requirements import Requirement  # a requirement of TensorFlow
+        from packaging.requirements import Requirement  # installed with TensorFlow
     except ImportError:
         return {"unmet": [], "checked": False}
 

@@ -1,4 +1,4 @@
-"""A diagnosis: the verdict of a rule on a fact; as a value, as text in groups and as JSON."""
+"""Diagnoses, which are the verdicts of rules on facts, and their output as text and as JSON."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from clusterkit.text.printable import printable
 
 
-class Grade(enum.StrEnum):
+class Rating(enum.StrEnum):
     """How serious a diagnosis is for a user who wants to run a job."""
 
     FINE = "fine"
-    NOTE = "note"  # information; nothing to do
+    NOTE = "note"  # information; no action needed
     DOUBT = "doubt"  # a job may be slower, lack something, or behave unexpectedly
     WRONG = "wrong"  # a job does not work
 
 
 class Topic(enum.StrEnum):
-    """The groups of diagnoses, in the order of the output; the value is the title."""
+    """The groups of diagnoses, in the order of the output. A topic's value is its title."""
 
     PYTHON = "Python and its packages"
     MACHINE = "The machine"
@@ -32,20 +32,20 @@ class Topic(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One or two sentences about one fact; `about` is the interpreter that they are about, if any."""
+    """A verdict on one fact, in one or two sentences. `about` is the interpreter that the fact is about, if any."""
 
     topic: Topic
     name: str
-    grade: Grade
+    grade: Rating
     text: str
     about: str = ""
 
 
-Judged = Iterator[tuple[str, Grade, str]]  # name, grade, text
-MARKS = {Grade.FINE: "✔", Grade.NOTE: "·", Grade.DOUBT: "!", Grade.WRONG: "✘"}
-COLORS = {Grade.FINE: "\033[32m", Grade.NOTE: "\033[2m", Grade.DOUBT: "\033[33m", Grade.WRONG: "\033[31m"}
+Judged = Iterator[tuple[str, Rating, str]]  # name, grade, text
+MARKS = {Rating.FINE: "✔", Rating.NOTE: "·", Rating.DOUBT: "!", Rating.WRONG: "✘"}
+COLORS = {Rating.FINE: "\033[32m", Rating.NOTE: "\033[2m", Rating.DOUBT: "\033[33m", Rating.WRONG: "\033[31m"}
 PLAIN = "\033[0m"
-WIDTH = 100  # columns; commands to copy are not wrapped
+WIDTH = 100  # columns; the width of the text, except for commands, which are not wrapped
 
 
 def as_text(found: Sequence[Diagnosis], color: bool) -> str:
@@ -56,14 +56,14 @@ def as_text(found: Sequence[Diagnosis], color: bool) -> str:
         group = [one for one in found if one.topic is topic]
         lines += [topic.value] if group else []
         for one in group:
-            # With several interpreters, name the one that is meant, unless the text does.
+            # With several interpreters, name the interpreter, unless the text does.
             about = f"{one.about}: " if len(pythons) > 1 and one.about not in one.text else ""
             lines += _lines(one, about, color)
     return "\n".join([*lines, _summary(found), ""])
 
 
 def as_json(found: Sequence[Diagnosis]) -> dict[str, Any]:
-    """Return the diagnoses, and how many are wrong or doubtful."""
+    """Return the diagnoses as a JSON document, with the numbers of WRONG and DOUBT ratings."""
     return {
         "findings": [
             {
@@ -75,8 +75,8 @@ def as_json(found: Sequence[Diagnosis]) -> dict[str, Any]:
             }
             for one in found
         ],
-        "wrong": _count(found, Grade.WRONG),
-        "doubts": _count(found, Grade.DOUBT),
+        "wrong": _count(found, Rating.WRONG),
+        "doubts": _count(found, Rating.DOUBT),
     }
 
 
@@ -89,12 +89,12 @@ def _lines(one: Diagnosis, about: str, color: bool) -> list[str]:
     return [f"  {mark} {lines[0]}", *(f"    {line}" for line in lines[1:])]
 
 
-def _count(found: Sequence[Diagnosis], grade: Grade) -> int:
+def _count(found: Sequence[Diagnosis], grade: Rating) -> int:
     return sum(one.grade is grade for one in found)
 
 
 def _summary(found: Sequence[Diagnosis]) -> str:
-    wrong, doubts = _count(found, Grade.WRONG), _count(found, Grade.DOUBT)
+    wrong, doubts = _count(found, Rating.WRONG), _count(found, Rating.DOUBT)
     if not wrong and not doubts:
         return "Nothing is wrong."
     text = "Nothing is wrong" if not wrong else "1 thing is wrong" if wrong == 1 else f"{wrong} things are wrong"

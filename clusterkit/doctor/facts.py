@@ -1,4 +1,4 @@
-"""Collects the facts that `doctor` judges. Starts only short probes and, with --deep, a small job."""
+"""Collects the facts that `doctor` evaluates. Starts only short probes and, with --deep, a small job."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pathlib import Path
 
 from clusterkit.backends.local.resources import preflight as local_preflight
 from clusterkit.backends.local.resources import shortages
-from clusterkit.doctor.diagnosis import Grade
+from clusterkit.doctor.diagnosis import Rating
 from clusterkit.doctor.machine import collect_machine, try_ports, try_state
 from clusterkit.doctor.rules import Facts, Interpreter, Unmet
 from clusterkit.job import preflight
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.job.program import with_program
 from clusterkit.job.spec import describe
 from clusterkit.network.virtual import why_not
@@ -29,17 +29,17 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Network, Setup
 from clusterkit.words.outcome import RunResult
 
-# By path: the tasks' interpreter may not have clusterkit.
+# Run by path, since clusterkit may not be installed for the tasks' interpreter.
 PROGRAM = Path(__file__).resolve().parents[1] / "training" / "two_workers.py"
-WITHIN = 120.0  # seconds; it takes ten to thirty
-OURS = "CLUSTERKIT_"  # prefix of variables that would change the job
-CENSUS_WITHIN = 60.0  # seconds; it takes some tenths of one
-ANY_PROGRAM = "PROGRAM"  # stands in for the program if none is given
-WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # options that describe no job; with only these no job is judged
+WITHIN = 120.0  # seconds; the timeout of the small job, which usually takes 10 to 30
+OURS = "CLUSTERKIT_"  # prefix of variables that would change the small job
+CENSUS_WITHIN = 60.0  # seconds; the timeout of the census, which usually takes some tenths of a second
+ANY_PROGRAM = "PROGRAM"  # stands for the program if the user gave none
+WHAT_RUNS_TASKS = {"python", "env", "cwd"}  # if only these options are given, the user did not ask about a job
 
 
-def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> tuple[Grade, str]:
-    """Run two workers with this interpreter and environment. Returns a grade, and a sentence about the job."""
+def run_job(python: str, env: Mapping[str, str], network: Network, program: Path = PROGRAM) -> tuple[Rating, str]:
+    """Run two workers with this interpreter and environment; return a rating and a sentence about the job."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="clusterkit-doctor-") as home:
         own = {name: value for name, value in env.items() if not name.startswith(OURS)}
@@ -56,9 +56,9 @@ def run_job(python: str, env: Mapping[str, str], network: Network, program: Path
         result = RunStore(Path(home)).run("deep").result()
     seconds = shown(time.monotonic() - began)
     if ran.returncode == 0:
-        return Grade.FINE, f"A job of two workers succeeded after {seconds}."
+        return Rating.FINE, f"A job of two workers succeeded after {seconds}."
     why = _why(result) if result is not None else ran.stderr.decode(errors="replace").strip()
-    return Grade.WRONG, f"A job of two workers failed after {seconds}: {why.rstrip('.')}. Fix that first."
+    return Rating.WRONG, f"A job of two workers failed after {seconds}: {why.rstrip('.')}. Fix that first."
 
 
 def _why(result: RunResult) -> str:
@@ -71,8 +71,8 @@ def _why(result: RunResult) -> str:
 CENSUS = str(Path(__file__).with_name("census.py"))
 
 
-def collect_facts(given: Gathered, deep: bool = False) -> Facts:
-    """Collect all facts; with `deep`, run a small job too. Raises BadJob for options that no machine could satisfy."""
+def collect_facts(given: GivenOptions, deep: bool = False) -> Facts:
+    """Collect all facts and, with `deep`, run a small job. Raises BadJob for options that no machine can satisfy."""
     job = _job(given)
     env = {**os.environ, **job.setup.env}
     asked = job if given.options.keys() - WHAT_RUNS_TASKS else None
@@ -99,8 +99,8 @@ def collect_facts(given: Gathered, deep: bool = False) -> Facts:
     )
 
 
-def _job(given: Gathered) -> JobSpec:
-    """Describe the job, without a check of its interpreters, which the rules judge."""
+def _job(given: GivenOptions) -> JobSpec:
+    """Describe the job. Its interpreters are not checked here, since the rules evaluate them."""
     is_named = bool(given.options.get("program") or given.options.get("module"))
     if not is_named:
         given = given._replace(options={**given.options, "program": ANY_PROGRAM})
@@ -113,7 +113,7 @@ def _job(given: Gathered) -> JobSpec:
 
 
 def _interpreters(job: JobSpec) -> Iterator[Interpreter]:
-    """Yield each interpreter once, examined with the environment and directory of the first task type that uses it."""
+    """Examine each interpreter once, in the environment and directory of the first task type that uses it."""
     seen = set()
     for kind in dict.fromkeys(task.type for task in job.tasks):
         own = job.setups.get(kind, Setup())
@@ -127,7 +127,7 @@ def _interpreters(job: JobSpec) -> Iterator[Interpreter]:
 
 
 def ask_interpreter(python: str, env: Mapping[str, str], cwd: str | None) -> Interpreter:
-    """Examine an interpreter and its packages: run census.py with it, in the tasks' environment and directory."""
+    """Examine an interpreter and its packages, by running census.py in the tasks' environment and directory."""
     try:
         ran = subprocess.run(
             [python, CENSUS], stdin=subprocess.DEVNULL, capture_output=True, timeout=CENSUS_WITHIN, env=env, cwd=cwd
@@ -137,7 +137,7 @@ def ask_interpreter(python: str, env: Mapping[str, str], cwd: str | None) -> Int
     except subprocess.TimeoutExpired:
         return Interpreter(python, f"it did not answer within {CENSUS_WITHIN:g} s")
     try:
-        # The last line, since sitecustomize and the like may print before it.
+        # Take the last line, since sitecustomize, for example, may print other lines before.
         answer = json.loads(ran.stdout.splitlines()[-1])
         unmet = tuple(Unmet(**one) for one in answer.pop("unmet"))
         return Interpreter(path=python, tensorflows=tuple(answer.pop("tensorflows")), unmet=unmet, **answer)

@@ -1,4 +1,4 @@
-"""Collects cores, memory, GPUs and limits; tries the ports and the state directory as a run would use them."""
+"""Collects cores, memory, GPUs and limits, and tests ports and the state directory as a run would use them."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ OWN_GROUPS = Path("/proc/self/cgroup")
 PR_GET_CHILD_SUBREAPER = 37
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 USUAL_RANGE = (32768, 60999)  # Linux's default
-TIME_WAIT = "06"  # a state of a TCP socket, as in /proc/net/tcp
-UNLIMITED = 1 << 60  # bytes; version 1 of control groups writes a larger number if there is no limit
+TIME_WAIT = "06"  # the state TIME_WAIT of a TCP socket in /proc/net/tcp
+UNLIMITED = 1 << 60  # bytes; in cgroup v1, a larger number means that there is no limit
 
 
 def collect_machine(env: Mapping[str, str]) -> MachineFacts:
@@ -78,7 +78,7 @@ def _missing() -> Iterator[str]:
 
 
 def _thread_limit() -> int | None:
-    """Return how many threads this user may have; for root, how many the machine may have."""
+    """Return the maximum number of threads of this user or, for root, of the machine."""
     soft = _limit(resource.getrlimit(resource.RLIMIT_NPROC)[0])
     with suppress(OSError, ValueError):
         system = int(Path("/proc/sys/kernel/threads-max").read_text())
@@ -87,7 +87,7 @@ def _thread_limit() -> int | None:
 
 
 def _threads() -> int:
-    """Return the number of threads that count against that limit."""
+    """Return the number of threads that count against the result of `_thread_limit`."""
     count, own, everybody = 0, os.getuid(), os.geteuid() == 0
     for process in psutil.process_iter(["uids", "num_threads"]):
         uids, threads = process.info["uids"], process.info["num_threads"]
@@ -109,29 +109,29 @@ def _quota() -> float | None:
 
 
 def _smallest(controller: str, *files: str) -> int | None:
-    """Return the smallest limit in this process's control group and those above it."""
+    """Return the smallest limit in this process's control group and its ancestors; None without a limit."""
     found = []
     for group in _groups(controller):
         for name in dict.fromkeys(files):
-            with suppress(OSError, ValueError):  # it is "max" if there is no limit
+            with suppress(OSError, ValueError):  # the file contains "max" if there is no limit
                 found.append(int((group / name).read_text()))
     return min((limit for limit in found if limit < UNLIMITED), default=None)
 
 
 def _groups(controller: str) -> Iterator[Path]:
-    """Yield the directories of this process's control group and those above it, in versions 2 and 1."""
+    """Yield the directories of this process's control group and its ancestors, in cgroup v2 and v1."""
     with suppress(OSError):
         for line in OWN_GROUPS.read_text().splitlines():
             number, names, path = line.split(":", 2)
             if number == "0" or controller in names.split(","):
                 root = GROUPS / (names if number != "0" else "")
                 place = root / path.strip("/")
-                # In a container the path is the host's, while the group itself is mounted at the root.
+                # In a container, the path is that on the host, while the container's group is mounted at the root.
                 yield from (one for one in (place, *place.parents) if one.is_relative_to(root))
 
 
 def try_state() -> StateFacts:
-    """Try the state directory, or the one in which it would be created, as a run would use it."""
+    """Test the state directory as a run would use it. If it does not exist, test the nearest existing ancestor."""
     home = state_dir()
     existing = next((place for place in (home, *home.parents) if place.exists()), Path("/"))
     room = shutil.disk_usage(existing).free if existing.is_dir() else 0
@@ -143,7 +143,7 @@ def try_state() -> StateFacts:
 
 
 def try_ports() -> PortFacts:
-    """Count the free ephemeral ports; hold a port and listen on it, as a run and TensorFlow's server do."""
+    """Count the free ephemeral ports, and test that a server can listen on a held port."""
     try:
         first, last = map(int, PORT_RANGE.read_text().split())
     except (OSError, ValueError):
@@ -155,7 +155,7 @@ def try_ports() -> PortFacts:
 
 
 def _unusable(directory: Path) -> str | None:
-    """Return why a run can't use a directory, as a clause; None if it can."""
+    """Return why a run can't use a directory, as a clause, or None if a run can use it."""
     trial = directory / f".clusterkit-{secrets.token_hex(8)}"
     try:
         trial.mkdir(mode=0o700)
@@ -173,7 +173,7 @@ def _unusable(directory: Path) -> str | None:
 
 
 def _not_shared() -> str | None:
-    """Return why a server can't listen on a held port, or clients can't reach it there; None if they can."""
+    """Return why a server can't listen on a held port or clients can't reach the server, or None if both work."""
     try:
         held = claim()
     except NoPorts:

@@ -1,59 +1,59 @@
-"""Judges the machine, its ports and the state directory, in general and for a given job."""
+"""Evaluates the machine, its ports and the state directory, in general and for a given job."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from clusterkit.doctor.diagnosis import Grade, Judged
+from clusterkit.doctor.diagnosis import Judged, Rating
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, number_of
 
 GB, MB = 1 << 30, 1 << 20
-THREADS = 120  # of one of two tasks that train together, measured on 2 cores; a few more for each further core
-LEAST_TASKS = 3  # that should fit: a chief, a worker and a ps
-LEAST_PORTS = 100
-LEAST_ROOM = GB  # checkpoints and logs of a small job take some tens of megabytes
-NO_ROOM = 10 * MB
+THREADS = 120  # threads of a task, measured with two workers on 2 cores; each additional core adds a few
+LEAST_TASKS = 3  # the number of tasks that should fit: a chief, a worker and a ps
+LEAST_PORTS = 100  # fewer free ports are reported
+LEAST_ROOM = GB  # bytes; less free space is reported. A small job needs some tens of megabytes.
+NO_ROOM = 10 * MB  # bytes; with less free space, the state directory is unusable
 
 
 @dataclass(frozen=True, slots=True)
 class MachineFacts:
-    """Cores, memory and limits. Sizes are in bytes; None means no limit, or unknown."""
+    """Cores, memory and limits. Sizes are in bytes. None means that there is no limit or it is unknown."""
 
     cores: int
     memory: int
     free: int
-    task_memory: int  # of one task that has imported TensorFlow
-    descriptors: int | None  # for tasks, with the soft limit
-    descriptors_hard: int | None  # for tasks, with the hard limit
+    task_memory: int  # the memory of a task that has imported TensorFlow
+    descriptors: int | None  # available for tasks under the soft limit
+    descriptors_hard: int | None  # available for tasks under the hard limit
     task_descriptors: int
     kernel: str = ""
-    missing: tuple[str, ...] = ()  # features of the kernel: clauses
-    quota: float | None = None  # cores that the control group allows
+    missing: tuple[str, ...] = ()  # missing kernel features, as clauses
+    quota: float | None = None  # the number of cores that the control group allows
     group_memory: int | None = None
     group_tasks: int | None = None
-    threads: int | None = None  # of this user
+    threads: int | None = None  # the user's limit
     threads_now: int = 0
     gpus: tuple[str, ...] = ()
     why_no_gpu: str | None = None
-    gpu_devices: int = 0  # device files
+    gpu_devices: int = 0  # the number of device files
 
 
 @dataclass(frozen=True, slots=True)
 class StateFacts:
-    """The state directory: why it can't be used, its free bytes, and the stray processes of each dead run."""
+    """The state directory: why it can't be used (`problem`), its free bytes, and how many strays each dead run has."""
 
     path: str
     problem: str | None
     room: int
     strays: Mapping[str, int]
-    warm_servers: Sequence[str] = ()  # what each of them says of itself
+    warm_servers: Sequence[str] = ()  # a description of each warm server
 
 
 @dataclass(frozen=True, slots=True)
 class PortFacts:
-    """The number of ephemeral ports; `problem` says why clusterkit can't hold one for a task's server."""
+    """The numbers of ephemeral ports. `problem` is why clusterkit can't hold a port for a task's server."""
 
     count: int
     free: int
@@ -63,23 +63,23 @@ class PortFacts:
 def judge_machine(machine: MachineFacts) -> Judged:
     for clause in machine.missing:
         text = f"clusterkit can't supervise processes on this kernel: {clause}. Use a newer kernel, or another sandbox."
-        yield "kernel", Grade.WRONG, text
+        yield "kernel", Rating.WRONG, text
     if not machine.missing:
-        yield "kernel", Grade.FINE, f"{machine.kernel} has what clusterkit needs to supervise processes."
+        yield "kernel", Rating.FINE, f"{machine.kernel} has what clusterkit needs to supervise processes."
     if machine.quota is not None and machine.quota < machine.cores:
         text = f"The control group allows {machine.quota:.1f} of {machine.cores} cores, so TensorFlow starts too many"
-        yield "quota", Grade.DOUBT, f"{text} threads. Set TF_NUM_INTRAOP_THREADS, or use --cpus-per-task."
+        yield "quota", Rating.DOUBT, f"{text} threads. Set TF_NUM_INTRAOP_THREADS, or use --cpus-per-task."
     else:
-        yield "cores", Grade.FINE, f"Tasks can use {number_of('core', machine.cores)}."
+        yield "cores", Rating.FINE, f"Tasks can use {number_of('core', machine.cores)}."
     yield from _memory(machine)
     yield from _limits(machine)
     if machine.gpus and machine.gpu_devices:
-        yield "gpu", Grade.FINE, f"Tasks can use {number_of('GPU', len(machine.gpus))}: {', '.join(machine.gpus)}."
+        yield "gpu", Rating.FINE, f"Tasks can use {number_of('GPU', len(machine.gpus))}: {', '.join(machine.gpus)}."
     elif machine.gpu_devices:
         text = f"There is a GPU, but tasks can't use it: {machine.why_no_gpu}. They use the processor."
-        yield "gpu-unused", Grade.DOUBT, text
+        yield "gpu-unused", Rating.DOUBT, text
     else:
-        yield "gpu", Grade.NOTE, "There is no GPU; TensorFlow uses the processor."
+        yield "gpu", Rating.NOTE, "There is no GPU; TensorFlow uses the processor."
 
 
 def _memory(machine: MachineFacts) -> Judged:
@@ -90,27 +90,27 @@ def _memory(machine: MachineFacts) -> Judged:
         said += f", and the control group allows {machine.group_memory / GB:.1f} GB in all"
     if tasks < LEAST_TASKS:
         text = f"{said}: too little for a chief, a worker and a ps. Close programs, or raise the limit."
-        yield "memory", Grade.DOUBT, text
+        yield "memory", Rating.DOUBT, text
     else:
-        yield "memory", Grade.FINE, f"{said}: about {tasks} TensorFlow tasks fit."
+        yield "memory", Rating.FINE, f"{said}: about {tasks} TensorFlow tasks fit."
 
 
 def _limits(machine: MachineFacts) -> Judged:
     tasks = None if machine.descriptors is None else machine.descriptors // machine.task_descriptors
     if tasks is not None and tasks < LEAST_TASKS:
         text = "The limit on descriptors allows no job. Raise it with: ulimit -n 1024"
-        yield "descriptors", Grade.WRONG, text
+        yield "descriptors", Rating.WRONG, text
     else:
         text = "There is no limit on descriptors." if tasks is None else f"Descriptors (ulimit -n) for {tasks} tasks."
-        yield "descriptors", Grade.FINE, text
+        yield "descriptors", Rating.FINE, text
     left = _threads_left(machine)
     if left is None:
-        yield "threads", Grade.FINE, "There is no limit on threads."
+        yield "threads", Rating.FINE, "There is no limit on threads."
     elif left < LEAST_TASKS * THREADS:
         text = f"{left} more threads are allowed, and a task takes about {THREADS}. Raise ulimit -u, or pids.max"
-        yield "threads", Grade.WRONG, f"{text} of the control group."
+        yield "threads", Rating.WRONG, f"{text} of the control group."
     else:
-        yield "threads", Grade.FINE, f"Threads (ulimit -u, pids.max) for about {left // THREADS} tasks."
+        yield "threads", Rating.FINE, f"Threads (ulimit -u, pids.max) for about {left // THREADS} tasks."
 
 
 def _threads_left(machine: MachineFacts) -> int | None:
@@ -121,49 +121,48 @@ def _threads_left(machine: MachineFacts) -> int | None:
 def judge_state(state: StateFacts) -> Judged:
     fix = "Set CLUSTERKIT_HOME to a writable directory with space."
     if state.problem is not None:
-        yield "state", Grade.WRONG, f"clusterkit can't keep runs in {state.path}: {state.problem}. {fix}"
+        yield "state", Rating.WRONG, f"clusterkit can't keep runs in {state.path}: {state.problem}. {fix}"
     elif state.room < LEAST_ROOM:
-        grade = Grade.WRONG if state.room < NO_ROOM else Grade.DOUBT
+        grade = Rating.WRONG if state.room < NO_ROOM else Rating.DOUBT
         yield "state-room", grade, f"{state.room / MB:.0f} MB are free in {state.path}. {fix}"
     else:
-        yield "state", Grade.FINE, f"{state.path} is writable, and {state.room / GB:.0f} GB are free."
+        yield "state", Rating.FINE, f"{state.path} is writable, and {state.room / GB:.0f} GB are free."
     for server in state.warm_servers:
-        yield "warm-server", Grade.NOTE, f"A warm server is up: {server}. Stop it: clusterkit warm stop"
+        yield "warm-server", Rating.NOTE, f"A warm server is up: {server}. Stop it: clusterkit warm stop"
     if state.strays:
         count, runs = sum(state.strays.values()), ", ".join(sorted(state.strays))
         left = f"{number_of('process', count)} of runs whose supervisor is gone"
         text = f"{left} still {'runs' if count == 1 else 'run'} ({runs}). Run: clusterkit reap"
-        yield "strays", Grade.DOUBT, text
+        yield "strays", Rating.DOUBT, text
 
 
 def judge_ports(ports: PortFacts) -> Judged:
     if ports.problem is not None:
         text = f"clusterkit can't hold ports for tasks: {ports.problem}. Use --network virtual, or another sandbox."
-        yield "ports", Grade.WRONG, text
+        yield "ports", Rating.WRONG, text
     elif ports.free < LEAST_PORTS:
         text = f"{ports.free} of {ports.count} ephemeral ports are free. Close programs that use many."
-        yield "ports", Grade.DOUBT, text
+        yield "ports", Rating.DOUBT, text
     else:
         text = f"{ports.free} of {ports.count} ephemeral ports are free, and servers can listen on held ones."
-        yield "ports", Grade.FINE, text
+        yield "ports", Rating.FINE, text
 
 
 def judge_needs(machine: MachineFacts, ports: PortFacts, job: JobSpec) -> Judged:
-    """Report each resource of which the job needs more than the machine has."""
     tasks = len(job.tasks)
     is_python = job.program.kind is not ProgramKind.COMMAND
     most = min(machine.memory, machine.group_memory or machine.memory)
     if is_python and tasks * machine.task_memory > most:
         text = f"{tasks} TensorFlow tasks don't fit into {most / GB:.1f} GB of memory. Start fewer."
-        yield "memory-for-job", Grade.WRONG, text
+        yield "memory-for-job", Rating.WRONG, text
     hard = machine.descriptors_hard
     if hard is not None and tasks * machine.task_descriptors > hard:
         text = f"{tasks} tasks need more descriptors than this user may have. Start fewer, or have the limit raised."
-        yield "descriptors-for-job", Grade.WRONG, text
+        yield "descriptors-for-job", Rating.WRONG, text
     left = _threads_left(machine)
     if is_python and left is not None and tasks * THREADS > left:
         text = f"{tasks} tasks need about {tasks * THREADS} threads, and {left} are left (ulimit -u, pids.max)."
-        yield "threads-for-job", Grade.WRONG, f"{text} Start fewer, or raise the limit."
+        yield "threads-for-job", Rating.WRONG, f"{text} Start fewer, or raise the limit."
     if ports.problem is None and tasks > ports.free:
         text = f"{tasks} tasks need a port each, and {ports.free} are free. Start fewer."
-        yield "ports-for-job", Grade.WRONG, text
+        yield "ports-for-job", Rating.WRONG, text

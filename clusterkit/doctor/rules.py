@@ -1,4 +1,4 @@
-"""Judges the facts: each diagnosis has a grade and, unless all is fine, says what to do."""
+"""Evaluates the facts. Each diagnosis has a rating and, unless all is fine, says what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from clusterkit.doctor import machine_rules
-from clusterkit.doctor.diagnosis import Diagnosis, Grade, Judged, Topic
+from clusterkit.doctor.diagnosis import Diagnosis, Judged, Rating, Topic
 from clusterkit.doctor.machine_rules import MachineFacts, PortFacts, StateFacts
 from clusterkit.job.keras import LEGACY, YES
 from clusterkit.job.plan import PROXIES
@@ -24,7 +24,7 @@ NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Unmet:
-    """An unmet requirement of an installed package; `has` is the version that is installed instead, if any."""
+    """An unmet requirement of the installed package `of`. `has` is the wrong version that is installed, if any."""
 
     of: str
     name: str
@@ -34,21 +34,21 @@ class Unmet:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """An interpreter that would run tasks; `problem` says why it does not start."""
+    """An interpreter that would run tasks. `problem` is why it does not start."""
 
     path: str
     problem: str | None = None
     version: str = ""
     implementation: str = "cpython"
-    packages: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # distribution to version
+    packages: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # versions by distribution
     tensorflows: tuple[str, ...] = ()  # the distributions that contain TensorFlow
-    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # by name, whether it is complete
+    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # by module, whether it is complete
     unmet: tuple[Unmet, ...] = ()
     checked: bool = True  # whether requirements were checked
 
     @property
     def tensorflow(self) -> str | None:
-        """The version of TensorFlow, from any distribution, if it is installed."""
+        """The version of TensorFlow, from whichever distribution is installed; None without TensorFlow."""
         return self.packages[self.tensorflows[0]] if self.tensorflows else None
 
     @property
@@ -59,38 +59,38 @@ class Interpreter:
 def judge_python(python: Interpreter) -> Judged:
     if python.problem is not None:
         text = f"The interpreter {python.path} does not start: {python.problem}. Name another one with --python."
-        yield "python-broken", Grade.WRONG, text
+        yield "python-broken", Rating.WRONG, text
         return
     kind = {"cpython": "Python"}.get(python.implementation, python.implementation)
-    yield "python", Grade.FINE, f"{kind} {python.version} at {python.path}."
+    yield "python", Rating.FINE, f"{kind} {python.version} at {python.path}."
     if not python.has_tensorflow:
         again, what = ([], "not installed") if "tensorflow" not in python.modules else (["--force-reinstall"], "broken")
         text = f"TensorFlow is {what}. If pip finds none for {kind} {python.version}, use another --python."
-        yield "no-tensorflow", Grade.WRONG, f"{text} {_install(python, *again, 'tensorflow>=2.16')}"
+        yield "no-tensorflow", Rating.WRONG, f"{text} {_install(python, *again, 'tensorflow>=2.16')}"
     elif (version := python.tensorflow) is not None:
         rest = [f"{shown} {python.packages[name]}" for name, shown in SHOWN.items() if name in python.packages]
-        yield "versions", Grade.FINE, f"{', '.join([f'TensorFlow {version}', *rest])}."
+        yield "versions", Rating.FINE, f"{', '.join([f'TensorFlow {version}', *rest])}."
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST:
             text = f"clusterkit supports TensorFlow 2.16 and newer, and this is {version}."
-            yield "tensorflow-old", Grade.DOUBT, f"{text} {_install(python, 'tensorflow>=2.16')}"
+            yield "tensorflow-old", Rating.DOUBT, f"{text} {_install(python, 'tensorflow>=2.16')}"
         if len(python.tensorflows) > 1:
             text = f"{listed(python.tensorflows)} overwrite each other's files. Uninstall all, then install one."
             command = shlex.join([python.path, "-m", "pip", "uninstall", *python.tensorflows])
-            yield "several-tensorflows", Grade.WRONG, f"{text} Run: {command}"
+            yield "several-tensorflows", Rating.WRONG, f"{text} Run: {command}"
     yield from _requirements(python)
     if "clusterkit" not in python.modules:
         text = f"Programs can't import clusterkit.training, which reports steps. Install clusterkit for {python.path}."
-        yield "training", Grade.DOUBT, text
+        yield "training", Rating.DOUBT, text
 
 
 def _requirements(python: Interpreter) -> Judged:
     if python.has_tensorflow and not python.checked:
         text = f"Requirements of packages were not checked. {_install(python, 'packaging')}"
-        yield "unchecked", Grade.DOUBT, text
+        yield "unchecked", Rating.DOUBT, text
     for unmet in python.unmet:
-        # Not every requirement is imported (conda leaves libclang out), while a wrong version often fails.
+        # A missing requirement may not matter (conda omits libclang), while a wrong version often fails.
         core = unmet.of in (*python.tensorflows, "keras")
-        grade = Grade.WRONG if core and (unmet.has or unmet.name == "keras") else Grade.DOUBT
+        grade = Rating.WRONG if core and (unmet.has or unmet.name == "keras") else Rating.DOUBT
         text = f"{unmet.of} {python.packages[unmet.of]} requires {unmet.name}{unmet.wanted}, and "
         text += f"{unmet.has} is installed." if unmet.has else "it is not installed."
         fix = _install(python, f"{unmet.name}{unmet.wanted}")
@@ -103,20 +103,20 @@ def _install(python: Interpreter, *what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All facts. `env` is the environment that tasks would get; `job` is None unless the user asked about one."""
+    """All facts. `env` is the environment that tasks would get; `job` is None unless the user asked about a job."""
 
     interpreters: tuple[Interpreter, ...]
     machine: MachineFacts
     ports: PortFacts
     state: StateFacts
     env: Mapping[str, str]
-    no_network: str | None = None  # why --network virtual does not work here: a clause
-    no_full_disk: str | None = None  # why the fault disk-full does not work here: a clause
-    keras_backend: str | None = None  # in the user's keras.json
+    no_network: str | None = None  # why --network virtual does not work here, as a clause
+    no_full_disk: str | None = None  # why the fault disk-full does not work here, as a clause
+    keras_backend: str | None = None  # the backend in the user's keras.json
     job: JobSpec | None = None
     shortages: tuple[str, ...] = ()  # the warnings of `up` for this job
     refusals: tuple[str, ...] = ()  # why `up` refuses this job
-    deep: tuple[Grade, str] | None = None  # of the small job
+    deep: tuple[Rating, str] | None = None  # the result of the small job
 
 
 def diagnose(facts: Facts) -> list[Diagnosis]:
@@ -141,17 +141,19 @@ def _rights(facts: Facts) -> Judged:
         ("network", "--network virtual", facts.no_network),
         ("disk-full", "The fault disk-full", facts.no_full_disk),
     ):
-        yield (name, Grade.DOUBT, f"{what} does not work here: {why}.") if why else (name, Grade.FINE, f"{what} works.")
+        yield (
+            (name, Rating.DOUBT, f"{what} does not work here: {why}.") if why else (name, Rating.FINE, f"{what} works.")
+        )
 
 
 def _environment(facts: Facts) -> Judged:
     env = facts.env
     if "TF_CONFIG" in env:
         text = "TF_CONFIG is set. clusterkit ignores it: every task gets its own. Unset it for a plain `python`, too."
-        yield "tf-config", Grade.DOUBT, text
+        yield "tf-config", Rating.DOUBT, text
     if (level := env.get("TF_CPP_MIN_LOG_LEVEL", "")).isdecimal() and int(level) >= 2:
         text = f"TF_CPP_MIN_LOG_LEVEL={level} hides why TensorFlow fails. Unset it."
-        yield "silenced", Grade.DOUBT, text
+        yield "silenced", Rating.DOUBT, text
     legacy = env.get(LEGACY) in YES
     if facts.job is not None and facts.job.keras is not None:
         legacy = facts.job.keras == 2
@@ -159,23 +161,23 @@ def _environment(facts: Facts) -> Judged:
     if backend not in (None, "", "tensorflow") and not legacy:
         place = "KERAS_BACKEND" if "KERAS_BACKEND" in env else "keras.json"
         text = f"{place} makes Keras use {backend}, which tf.distribute can't train. Set it to tensorflow."
-        yield "keras-backend", Grade.WRONG, text
+        yield "keras-backend", Rating.WRONG, text
     if proxies := [name for name in PROXIES if env.get(name)]:
-        yield "proxy", Grade.NOTE, f"{', '.join(proxies)}: tasks reach each other without that proxy."
+        yield "proxy", Rating.NOTE, f"{', '.join(proxies)}: tasks reach each other without that proxy."
     if options := sorted(name for name in env if name.startswith("CLUSTERKIT_UP_")):
-        yield "defaults", Grade.NOTE, f"{', '.join(options)}: the default of that option for each `up`."
+        yield "defaults", Rating.NOTE, f"{', '.join(options)}: the default of that option for each `up`."
     if env.get("CLUSTERKIT_TASK"):
         text = f"This is inside the task {env['CLUSTERKIT_TASK']} of the run {env.get('CLUSTERKIT_RUN_ID', '?')}."
-        yield "inside", Grade.DOUBT, f"{text} A run started here ends with that task. Start it outside."
+        yield "inside", Rating.DOUBT, f"{text} A run started here ends with that task. Start it outside."
 
 
 def _job(facts: Facts) -> Judged:
     if facts.job is not None:
-        found = [("shortage", Grade.DOUBT, text) for text in facts.shortages]
+        found = [("shortage", Rating.DOUBT, text) for text in facts.shortages]
         found += machine_rules.judge_needs(facts.machine, facts.ports, facts.job)
-        found += [("lacking", Grade.WRONG, text) for text in facts.refusals]
+        found += [("lacking", Rating.WRONG, text) for text in facts.refusals]
         yield from found or [
-            ("job", Grade.FINE, f"There is enough for {facts.job.shape_text} ({facts.job.shape.value}).")
+            ("job", Rating.FINE, f"There is enough for {facts.job.shape_text} ({facts.job.shape.value}).")
         ]
     if facts.deep is not None:
         yield "deep", *facts.deep

@@ -1,1 +1,1 @@
-"""Engines: what owns the hosts of a run, and starts an agent on each."""
+"""Engines: interfaces to systems such as Slurm, which own the hosts of a run and start an agent on each host."""

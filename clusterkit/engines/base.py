@@ -1,4 +1,4 @@
-"""The contract of an engine: what clusterkit asks of whatever owns the hosts of a run, and how it is found."""
+"""The contract of an engine, the interface to the system that owns a run's hosts; and the import of an engine."""
 
 from __future__ import annotations
 
@@ -18,64 +18,64 @@ if TYPE_CHECKING:
     from clusterkit.job.options import JobOptions
     from clusterkit.words.job import JobSpec
 
-Announce = Callable[[str], None]  # shows the user a sentence
+Announce = Callable[[str], None]  # a function that shows the user a sentence
 
 
 class Engine(ABC):
-    """An engine. The defaults are those of hosts that are there already, so that nothing has to be submitted."""
+    """An engine. The default methods are for engines whose hosts are available without submitting a job."""
 
     # Before a run.
 
     def completed(self, options: JobOptions) -> JobOptions:
-        """Return the options with what the engine derives from them, such as the number of hosts. Raises BadJob."""
+        """Return the options together with values derived from them, such as the number of hosts. Raises BadJob."""
         return options
 
     def problems(self, job: JobSpec) -> Iterator[str]:
-        """Announce what the engine refuses, of a job whose options are right in themselves."""
+        """Yield a sentence for each reason why the engine refuses a job whose options are otherwise valid."""
         yield from ()
 
     def submits(self) -> bool:
-        """Whether a run has to be submitted, since this process has none of the engine's hosts."""
+        """Whether a run has to be submitted, since this process does not run on hosts of the engine."""
         return False
 
     def script(self, job: JobSpec, run_id: str) -> str:
-        """Return what would be submitted, for `config`; empty if nothing is. Raises BadJob."""
+        """Return the text that would be submitted, for `config`; empty if nothing is submitted. Raises BadJob."""
         return ""
 
     def submit(self, job: JobSpec, run_id: str, files: tuple[str, str], say: Announce) -> Callable[[], int]:
         """Submit a run; return a function that follows it to its end and returns its exit code.
 
-        `files` are the job file as everybody may see it, and with all that is hidden there. Raises ClusterkitError.
+        `files` are the texts of the job file without and with its secret values. Raises ClusterkitError.
         """
         raise NotImplementedError
 
-    # Within a run, where its supervisor is.
+    # For use within a run, on the supervisor's host unless stated otherwise.
 
     @abstractmethod
     def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> Allocation:
-        """Return the hosts of a run. `continues`: the run can go on in another allocation. Raises ClusterkitError."""
+        """Return the hosts of a run. `continues`: another allocation can continue the run. Raises ClusterkitError."""
 
     def allocation_id(self) -> str:
-        """Return the engine's name for the allocation of this process; empty if it needs none to find the run again."""
+        """Return the engine's id of this process's allocation; empty if the engine finds runs without an id."""
         return ""
 
     def supervisor_lost(self) -> bool:
-        """React to the loss of the supervisor's host, in an agent that has ended its tasks; return whether it could."""
+        """Request that the run continue, from an agent that has lost the supervisor; return whether this worked."""
         return False
 
-    # From outside, for a run whose supervisor has noted an `allocation_id`.
+    # For use outside a run whose supervisor has recorded an `allocation_id`.
 
     def run_inside(self, allocation: str, host: str, command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
         """Run a command on the supervisor's host. Raises ClusterkitError."""
         raise NotImplementedError
 
     def continues(self, run: RunDirectory) -> bool:
-        """Wait until the run has a supervisor again; return False as soon as it will get none."""
+        """Wait until the run has a supervisor again; return False as soon as it can't get one any more."""
         return False
 
 
 def engine_named(name: str) -> Engine:
-    """Import an engine, and no other one. Raises ClusterkitError if the name is unknown."""
+    """Import the engine of this name, and no other engine. Raises ClusterkitError if the name is unknown."""
     if name not in get_args(EngineName):
         raise ClusterkitError(
             f"Unknown engine {printable(name)!r:.60}. The engines are {', '.join(get_args(EngineName))}."
@@ -85,12 +85,12 @@ def engine_named(name: str) -> Engine:
 
 
 def continues(run: RunDirectory) -> bool:
-    """Wait until a run that its engine may continue has a supervisor again; return False if it will get none."""
+    """Wait until a run has a supervisor again; return False if its engine will not continue the run."""
     info = run.info()
     return info is not None and bool(info.allocation) and engine_named(info.job.hosts.engine).continues(run)
 
 
 def may_continue(run: RunDirectory) -> bool:
-    """Whether a run without a supervisor has an allocation that may get one, and was not ended for good."""
+    """Whether a run without a supervisor may get another one: it has an allocation, and was not ended for good."""
     info, result = run.info(), run.result()
     return info is not None and bool(info.allocation) and (result is None or not result.final)

@@ -1,1 +1,1 @@
-"""The exam: whether a training program computes the same when it is distributed, stopped and broken."""
+"""The exam: tests whether a program computes the same when it is distributed, stopped, or hit by faults."""

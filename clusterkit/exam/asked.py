@@ -1,4 +1,4 @@
-"""What is asked of an exam: its job, its cells, and the time that it may take."""
+"""Builds an exam from options: its job, its cells, and the time that it may take."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from clusterkit.chaos.trial import Trials
 from clusterkit.exam.examiner import Examiner
 from clusterkit.exam.model import Report
 from clusterkit.exam.survival import QUICK
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
-BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no other cell begins
+BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no more cells are examined
 
 
 def examiner_of(
-    options: Gathered,
+    options: GivenOptions,
     quick: bool = False,
     budget: float | None = None,
     cells: Sequence[str] = (),
     keep: bool = False,
     wide: bool = False,
 ) -> tuple[Examiner, tuple[str, ...]]:
-    """Return the exam that is asked for, which can begin, and warnings for the user. Raises BadJob."""
+    """Return an exam that is ready to begin, and warnings for the user. Raises BadJob."""
     asked, warnings = template_of(options)
     name = name_of(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
     budget = budget or (QUICK_BUDGET if quick else BUDGET)
-    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep)
+    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep, kind="exam")
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
     phases = QUICK if quick else None
     longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)
@@ -42,7 +42,7 @@ def examiner_of(
 
 
 def examined(program: object, quick: bool, ends: ExitStack, **options: Unpack[Keywords]) -> Report:
-    """Examine a program. What is still running when `ends` is closed is ended. Raises BadJob and TypeError."""
+    """Examine a program. When the stack `ends` is closed, live runs are ended. Raises BadJob and TypeError."""
     args = options.pop("args", ())
     check_names(options)
     examiner, _ = examiner_of(gathered(program, args, options), quick)

@@ -1,4 +1,4 @@
-"""Breaks a run at the steps that its tasks make: injects a fault there, or stops the run as `down` does."""
+"""Breaks a run when a task has reached a step: injects a fault, or stops the run as `clusterkit down` does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
-LOOK_EVERY = 0.02  # seconds; a task waits much longer after a step at which it is held
+LOOK_EVERY = 0.02  # seconds between two checks; a held task waits much longer after its step
 MARK = b'{"kind": "held", '
-LONGEST = 4096  # bytes of a line about a step
+LONGEST = 4096  # bytes; the maximum length of a line about a step
 
 
 @dataclass(frozen=True, slots=True)
-class Break:
-    """What happens when a task has made a step: a fault, in the grammar of `--fault`; empty: the run is stopped."""
+class Interruption:
+    """The break after a task's step: a fault in the grammar of `--fault` or, if `fault` is empty, a stop of the run."""
 
     task: Task
     step: int
@@ -31,24 +31,24 @@ class Break:
 
     @property
     def hold(self) -> str:
-        """The word of --record with which the task waits after the step."""
+        """The entry of --record that makes the task wait after the step."""
         return f"hold={_file_name(self.task)}/{self.step}"
 
 
 @dataclass(slots=True)
-class Breaking:
-    """Breaks a run at one step after the other. `grace` is how long its tasks get when it is stopped.
+class Interrupter:
+    """Breaks a run at each of several steps in turn. `grace` is the grace period of the tasks if the run is stopped.
 
-    With `by_reports` a step counts as made when it is reported, since a coordinator does not make its steps itself.
+    With `by_reports`, a step is reached when a task reports it. Coordinators need this, since they compute no steps.
     """
 
-    breaks: Sequence[Break]
+    breaks: Sequence[Interruption]
     grace: float
     by_reports: bool = False
-    missed: str = ""  # why not everything came about
+    missed: str = ""  # why a break could not be carried out
 
     def __call__(self, supervisor: Supervisor, run: RunDirectory) -> None:
-        """Watch the run until everything was broken, or until its end."""
+        """Watch the run until all breaks were carried out, or until the run ends."""
         for one in self.breaks:
             watch = _Reports(run, one) if self.by_reports else _Holds(run, one)
             while not watch.is_reached():
@@ -58,7 +58,7 @@ class Breaking:
             if not self._broken(one, supervisor, run):
                 return
 
-    def _broken(self, one: Break, supervisor: Supervisor, run: RunDirectory) -> bool:
+    def _broken(self, one: Interruption, supervisor: Supervisor, run: RunDirectory) -> bool:
         if not one.fault:
             supervisor.end(self.grace + PUSH)
             return True
@@ -72,14 +72,14 @@ class Breaking:
 
 @dataclass(slots=True)
 class _Holds:
-    """The lines that the attempts of a task write when they wait after a step. They are hostile until parsed."""
+    """Reads the lines that a task's attempts write when they wait after a step. The lines may be malformed."""
 
     run: RunDirectory
-    one: Break
+    one: Interruption
     _read: dict[Path, int] = field(default_factory=dict)
 
     def is_reached(self) -> bool:
-        """Whether the task has begun to wait after the step since the last call."""
+        """Whether, since the last call, the task has begun to wait after the step."""
         return self.one.step in list(self._new())
 
     def _new(self) -> Iterator[object]:
@@ -97,14 +97,14 @@ class _Holds:
 
 @dataclass(slots=True)
 class _Reports:
-    """The steps that the tasks of a run report."""
+    """Reads the steps that tasks report, from the journal."""
 
     run: RunDirectory
-    one: Break
+    one: Interruption
     _reader: JournalReader | None = None
 
     def is_reached(self) -> bool:
-        """Whether the step, or a later one, was reported since the last call."""
+        """Whether, since the last call, a task has reported the step or a later step."""
         self._reader = self._reader or JournalReader(self.run)
         return any(isinstance(event, Progressed) and event.step >= self.one.step for _, event in self._reader.events())
 

@@ -1,4 +1,4 @@
-"""Where the variables of two recordings begin to differ, and by what factor."""
+"""Finds the step at which the variables of two recordings begin to differ, and by what factor they differ."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from clusterkit.exam.recording import Recording, State, Values, Variable, distance
+from clusterkit.exam.recording import Recording, Values, Variable, VariableState, distance
 
-# How far apart two updates may be, as a share of the update: sums of float32 in another order differ by some 1e-5 of it
-# at the first step, and the difference grows with the steps.
+# The allowed difference of two updates, as a share of the update. float32 sums in a different order differ by about
+# 1e-5 of the update at the first step, and the difference grows with the steps.
 TOLERANCE, GROWTH, LOOSEST = 0.02, 0.1, 0.2
-CONSTANT = 0.05  # how far a factor may be from a constant one
+CONSTANT = 0.05  # the allowed relative deviation from a constant factor
 COMPARED = ("weight", "optimizer", "batch-norm")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variable that differs. `apart` is a share of its update, `factor` by how much the update is larger with N."""
+    """A variable that differs. `apart` is a share of its update. N workers update it by `factor` times as much."""
 
     name: str
     kind: str
@@ -29,12 +29,12 @@ class Difference:
 
 
 def tolerance(step: int) -> float:
-    """How far apart the updates may be after this many steps, as a share of the update."""
+    """Return the allowed difference of two updates after this number of steps, as a share of the update."""
     return min(TOLERANCE * (1 + GROWTH * step), LOOSEST)
 
 
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """The variables that differ after the first recorded step after which any does, the most different first."""
+    """Return the differences at the first recorded step that has any, the greatest difference first."""
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:
@@ -45,7 +45,7 @@ def first_differences(one: Recording, several: Recording) -> list[Difference]:
     return []
 
 
-def _differences(one: Recording, several: Recording, a: State, b: State) -> list[Difference]:
+def _differences(one: Recording, several: Recording, a: VariableState, b: VariableState) -> list[Difference]:
     found = []
     for name, mine, theirs in compared(a, b):
         update = _update(mine, _initial(one, name, mine))
@@ -57,7 +57,7 @@ def _differences(one: Recording, several: Recording, a: State, b: State) -> list
 
 
 def _initial(recording: Recording, name: str, now: Variable) -> Values | None:
-    """The value before the first step. Slots and counts that did not exist yet began at zero."""
+    """Return a variable's value before the first step: zero for slots and counts that did not exist yet."""
     if recording.begin is not None and name in recording.begin.variables:
         return recording.begin.variables[name].values
     return np.zeros_like(now.values) if now.kind == "optimizer" else None
@@ -72,7 +72,7 @@ def _update(now: Variable, before: Values | None) -> Values | None:
 
 
 def _scale(mine: Variable, update: Values | None) -> float:
-    """The norm of the update, but no less than what rounding makes of the variable."""
+    """Return the norm of the update, but at least the rounding error of the variable."""
     rounding = norm(mine) * 1e-6 * math.sqrt(max(mine.values.size, 1)) + 1e-12
     return max(norm(mine) if update is None else float(np.linalg.norm(update)), rounding)
 
@@ -82,7 +82,7 @@ def norm(variable: Variable) -> float:
 
 
 def _factor(a: Values | None, b: Values | None) -> float | None:
-    """By what constant factor one update is larger than the other; None if by none."""
+    """Return the factor f for which b = f · a, or None if no constant factor fits."""
     if a is None or b is None or a.shape != b.shape:
         return None
     square = float(np.vdot(a, a))
@@ -93,8 +93,8 @@ def _factor(a: Values | None, b: Values | None) -> float | None:
     return factor if rest <= CONSTANT * float(np.linalg.norm(b)) else None
 
 
-def compared(a: State, b: State) -> Iterator[tuple[str, Variable, Variable]]:
-    """The variables of two states that can be compared with a tolerance, by name."""
+def compared(a: VariableState, b: VariableState) -> Iterator[tuple[str, Variable, Variable]]:
+    """Yield the name and both versions of each variable that can be compared with a tolerance."""
     for name, mine in a.variables.items():
         theirs = b.variables.get(name)
         if theirs is not None and mine.kind in COMPARED and mine.is_number and theirs.is_number:

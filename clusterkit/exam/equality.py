@@ -1,4 +1,4 @@
-"""Equality: whether one worker and several compute the same, and what kind of mistake explains a difference."""
+"""Equality: compares one worker with several, and finds the kind of mistake that explains a difference."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 
 from clusterkit.exam.differences import CONSTANT, Difference, compared, first_differences, norm
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, State, distance, is_same
+from clusterkit.exam.recording import Recording, VariableState, distance, is_same
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
-AGREEMENT = 1e-6  # how far apart the workers of a gang may be, as a share of the variable
+AGREEMENT = 1e-6  # the allowed difference between a gang's workers, as a share of the variable's norm
 _SYNCHRONIZED = "Use keras.layers.BatchNormalization(synchronized=True)."
 _SAME_VALUES = (
     "Create every variable inside strategy.scope(), from the same seed, and update it through the strategy's optimizer "
@@ -23,16 +23,16 @@ _SAME_VALUES = (
 
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
-    """What differs between a job of one worker and the same job with several, the leader's recording first."""
+    """Compare a job of one worker with the same job with several workers, whose leader's recording comes first."""
     found = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
     if any(finding.code not in ("workers-differ", "shared-file") for finding in found) or other_order(one, several):
-        return found  # the two compute something else; their weights say nothing more
+        return found  # the two jobs compute different things, so don't compare weights
     differing = first_differences(one, several[0])
     return found + ([explained(differing, several)] if differing else [])
 
 
 def draws(several: Sequence[Recording]) -> bool:
-    """Whether the program draws random numbers while it trains: the state of a generator has changed."""
+    """Whether the program draws random numbers during training, as a changed generator state shows."""
     for recording in several:
         for name, before in ({} if recording.begin is None else recording.begin.variables).items():
             after = {} if recording.end is None else recording.end.variables
@@ -42,7 +42,7 @@ def draws(several: Sequence[Recording]) -> bool:
 
 
 def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Files of checkpoints that several workers write."""
+    """Yield a finding if two workers write the same checkpoint file."""
     for first, second in combinations(several, 2):
         if shared := sorted(first.files & second.files):
             yield ExamFinding(
@@ -55,7 +55,7 @@ def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:
 
 
 def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Workers of a gang that do not have the same values after the same step."""
+    """Yield a finding for the first worker whose values differ from the leader's after the same step."""
     leader = several[0]
     for other in several[1:]:
         states = [*leader.states.items(), *([] if leader.end is None else [(leader.end.step, leader.end)])]
@@ -74,7 +74,7 @@ def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
                 return
 
 
-def _disagreement(a: State, b: State) -> str | None:
+def _disagreement(a: VariableState, b: VariableState) -> str | None:
     for name, mine, theirs in compared(a, b):
         if not mine.on_read and distance(mine.values, theirs.values, norm(mine)) > AGREEMENT:
             return name
@@ -82,7 +82,7 @@ def _disagreement(a: State, b: State) -> str | None:
 
 
 def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Rows that several workers train on too often, or not at all."""
+    """Yield findings about rows that several workers train on too often or not at all."""
     alone, everything = one.counted_rows(), _counted_rows(several)
     if not alone or not all(recording.rows for recording in several):
         return
@@ -110,7 +110,7 @@ def rows_findings(one: Recording, several: Sequence[Recording]) -> Iterator[Exam
 
 
 def other_order(one: Recording, several: Sequence[Recording]) -> str:
-    """Why the two can't be compared although they train on the same rows; empty if they train in the same order."""
+    """Return a sentence if the jobs train on the same rows in different orders, and can't be compared; "" otherwise."""
     steps = one.rows.keys() & several[0].rows.keys()
     alike = (
         Counter(one.rows[step]) == Counter(chain(*(each.rows.get(step, ()) for each in several))) for step in steps
@@ -124,12 +124,12 @@ def other_order(one: Recording, several: Sequence[Recording]) -> str:
 
 
 def _counted_rows(several: Sequence[Recording]) -> Counter[str]:
-    """How often all of several workers train on each row."""
+    """Count how often several workers together train on each row."""
     return sum((recording.counted_rows() for recording in several), Counter[str]())
 
 
 def _as_often(alone: Counter[str], everything: Counter[str]) -> bool:
-    """Whether both train on each row, and on as many in all: only an epoch that has not ended has other rows."""
+    """Whether both counts have the same rows and total. A row's counts may differ by 1, for an incomplete epoch."""
     if alone.keys() != everything.keys() or alone.total() != everything.total():
         return False
     return all(abs(everything[row] - times) <= 1 for row, times in alone.items())
@@ -138,7 +138,7 @@ def _as_often(alone: Counter[str], everything: Counter[str]) -> bool:
 def _by_values(
     one: Recording, several: Sequence[Recording], alone: Counter[str], everything: Counter[str]
 ) -> Iterator[ExamFinding]:
-    """Compare how often one worker and all of several train on each row."""
+    """Yield findings if one worker and several workers together do not train on each row equally often."""
     if _as_often(alone, everything):
         return
     workers = len(several)
@@ -168,7 +168,7 @@ def _by_values(
 
 
 def _together(several: Sequence[Recording]) -> Iterator[list[tuple[str, ...]]]:
-    """The rows of all workers, step by step."""
+    """Yield, for each step, the rows of each worker."""
     for step in sorted(several[0].rows):
         yield [recording.rows.get(step, ()) for recording in several]
 
@@ -179,7 +179,7 @@ def _rows_a_step(several: Sequence[Recording]) -> float:
 
 
 def explained(differing: Sequence[Difference], several: Sequence[Recording]) -> ExamFinding:
-    """The kind of mistake that explains which variables differ first, and by how much."""
+    """Return the kind of mistake that explains which variables differ first, and by how much."""
     first, workers = differing[0], len(several)
     where = f"{first.name} differs first, after step {first.step}"
     norms = [one for one in differing if one.kind == "batch-norm"]
@@ -224,14 +224,14 @@ def explained(differing: Sequence[Difference], several: Sequence[Recording]) -> 
 
 
 def _uneven_step(several: Sequence[Recording], until: int) -> int | None:
-    """A step with different numbers of rows between the first recorded difference and the record before it."""
+    """Return a step, since the last equal state, in which the workers have different numbers of rows, or None."""
     since = max((step for step in several[0].states if step < until), default=0)
     steps = (step for step in sorted(several[0].rows) if since < step <= until)
     return next((step for step in steps if len({len(one.rows.get(step, ())) for one in several}) > 1), None)
 
 
 def _common_factor(differing: Sequence[Difference], workers: int) -> float | None:
-    """N or 1/N, if all updates differ by that; slots with squares of gradients, as Adam's second, by its square."""
+    """Return N or 1/N if all updates differ by this factor, or None. Slots may differ by the factor's square."""
     return next(
         (factor for factor in (float(workers), 1 / workers) if all(_fits(one, factor) for one in differing)), None
     )

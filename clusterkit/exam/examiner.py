@@ -1,4 +1,4 @@
-"""The examiner: does the runs of an exam, chapter by chapter, and yields what each cell shows."""
+"""The examiner: does the runs of an exam, chapter by chapter, and yields the result of each cell."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from clusterkit.chaos.invariants import began_anew, violations
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.schedule import SPARE
 from clusterkit.chaos.trial import Trials
-from clusterkit.exam.breaking import Break
+from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.equality import draws, equality, other_order
 from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
 from clusterkit.exam.resume import differing_kinds, resumption, resumption_by_others
-from clusterkit.exam.runs import Examined, Runs, sized, workers_of
+from clusterkit.exam.runs import Examined, ExamRuns, sized, workers_of
 from clusterkit.exam.survival import (
     EXPORT,
     POWER,
@@ -55,27 +55,27 @@ HANGS = (
 
 @dataclass(slots=True)
 class Examiner:
-    """An exam in progress. `chosen` are the names of the only cells to examine; empty for all."""
+    """An exam in progress. `chosen` are the names of the cells to examine, empty for all cells."""
 
     trials: Trials
     report: Report
-    until: float  # on time.monotonic(): no further cell begins after that
-    longest: float = 0.0  # seconds that the first run may take; 0: as long as the job's own timeout allows
+    until: float  # on time.monotonic(); no more cells are examined after this time
+    longest: float = 0.0  # seconds; timeout of the first run, 0 for the job's own timeout
     chosen: frozenset[str] = frozenset()
-    phases: Sequence[str] | None = None  # of survival; None: all
+    phases: Sequence[str] | None = None  # phases of the chapter survival; None for all
     disk: bool = False  # whether this machine can fill up a checkpoint directory
-    wide: bool = False  # whether one worker is compared with twice as many, too
+    wide: bool = False  # also compare one worker with twice the number of workers
 
     def examine(self) -> Iterator[CellResult]:
-        """Examine the program. Ends early, with `report.irregular`, if it cannot be examined."""
-        runs = Runs(self.trials, self.report.name, self.report.seed)
+        """Examine the program. If it can't be examined, set `report.irregular` and stop early."""
+        runs = ExamRuns(self.trials, self.report.name, self.report.seed)
         try:
             yield from self._chapters(runs)
         finally:
             if not self.trials.keep:
                 self._remove(runs.started)
 
-    def _chapters(self, runs: Runs) -> Iterator[CellResult]:
+    def _chapters(self, runs: ExamRuns) -> Iterator[CellResult]:
         unbroken = runs.up("unbroken", {"timeout": self.longest} if self.longest else {})
         if not unbroken.succeeded:
             self.report.irregular = f"it fails even unbroken: {unbroken.why}."
@@ -100,19 +100,18 @@ class Examiner:
                 yield self.report.add(not_reached(cell, "the exam of this program has no such cell"))
 
     def replay(self, cell: Cell) -> str:
-        """Return the command that examines this cell alone."""
         template = self.trials.template.changed({"seed": self.report.seed}, "run_id", "timeout")
         return template.command("exam", f"--cell={cell}")
 
     def _remove(self, started: Sequence[str]) -> None:
-        """Remove the runs that nobody will look at: those of cells that passed or were not reached."""
+        """Remove all runs except those of failed cells and, if the program could not be examined, the last run."""
         failed = {run for one in self.report.results if one.grade is Grade.FAILED for run in one.runs}
         for run in started:
             if run not in failed and not (self.report.irregular and run == started[-1]):
                 self.trials.remove(run)
 
-    def _repeat(self, runs: Runs, unbroken: Examined, again: Examined) -> CellResult:
-        """The same job twice, which tells how exactly other runs can be compared."""
+    def _repeat(self, runs: ExamRuns, unbroken: Examined, again: Examined) -> CellResult:
+        """Compare two runs of the same job, to learn how exactly other runs can be compared."""
         cell, ids = Cell(Chapter.REPEAT, "unbroken"), (unbroken.run_id, again.run_id)
         if not again.succeeded:
             return judged(cell, [ExamFinding("not-recovered", f"The second time it failed: {again.why}.")], *ids)
@@ -136,8 +135,7 @@ class Examiner:
         ]
         return judged(cell, found, *ids, notes=notes)
 
-    def _equality(self, runs: Runs, again: Examined) -> Iterator[CellResult]:
-        """One worker against several."""
+    def _equality(self, runs: ExamRuns, again: Examined) -> Iterator[CellResult]:
         job, workers = runs.job, workers_of(runs.job)
         sizes = [workers, *([2 * workers] if self.wide else [])]
         cells = {number: Cell(Chapter.EQUALITY, f"1-against-{number}") for number in sizes if number > 1}
@@ -154,17 +152,15 @@ class Examiner:
             several = again if number == workers else runs.up(f"{number}-workers", sized(job, number), words=words)
             yield self.report.add(_compared(runs, cell, alone, several, number, notes))
 
-    def _resume(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
-        """Stopped and continued, or killed and restarted, against unbroken."""
-        # Where one worker and several compute something else, their results cannot be compared.
+    def _resume(self, runs: ExamRuns, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
+        # If one worker and several workers compute different things, their results can't be compared.
         compares = not self.report.count(Grade.FAILED, Chapter.EQUALITY)
         for way in _ways(runs.job, runs.baseline, compares):
             if self._is_wanted(way.cell):
                 result = _resumed(runs, way, exact) if _saves(again) else not_reached(way.cell, SAVES_NOTHING)
                 yield self.report.add(result)
 
-    def _survival(self, runs: Runs, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
-        """Each fault in each phase."""
+    def _survival(self, runs: ExamRuns, again: Examined, exact: Examined | None) -> Iterator[CellResult]:
         compared = exact if self.report.passed(Chapter.RESUME) else None
         if any(task.renamed for task in again.tasks) and self._is_wanted(POWER):
             yield self.report.add(judged(POWER, power_failure(again.tasks), again.run_id))
@@ -187,9 +183,8 @@ class Examiner:
 
 
 def _compared(
-    runs: Runs, cell: Cell, alone: Examined, several: Examined, workers: int, notes: Sequence[str]
+    runs: ExamRuns, cell: Cell, alone: Examined, several: Examined, workers: int, notes: Sequence[str]
 ) -> CellResult:
-    """Compare a run of one worker with a run of several."""
     one, ids = runs.leader(alone), (alone.run_id, several.run_id)
     for run, number in ((alone, 1), (several, workers)):
         if not run.succeeded:
@@ -207,17 +202,17 @@ def _compared(
 
 
 def _saves(unbroken: Examined) -> bool:
-    """Whether a task has saved something in the unbroken run."""
+    """Whether any task saved a checkpoint in the unbroken run."""
     return Phase.SAVING in unbroken.phases()
 
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A way to interrupt a run. It is continued with `workers`; `compares`: its end is compared with the unbroken's."""
+    """A way to interrupt a run. If `compares`, the final metric is compared with the unbroken run's."""
 
     cell: Cell
-    one: Break
-    workers: int | None = None  # another number of them
+    one: Interruption
+    workers: int | None = None  # the number of workers to continue with; None for the same number
     compares: bool = True
 
 
@@ -225,19 +220,19 @@ def _ways(job: JobSpec, baseline: Baseline, compares: bool) -> Iterator[_Way]:
     middle, leader = middle_step(baseline), job.leader
     if middle is None:
         return
-    yield _Way(Cell(Chapter.RESUME, "stopped-between-checkpoints"), Break(leader, middle))
-    kill = Break(leader, middle, f"{FaultAction.KILL} {leader}")
+    yield _Way(Cell(Chapter.RESUME, "stopped-between-checkpoints"), Interruption(leader, middle))
+    kill = Interruption(leader, middle, f"{FaultAction.KILL} {leader}")
     yield _Way(Cell(Chapter.RESUME, "killed-between-checkpoints"), kill)
     if (saved := other_step(baseline, middle)) is not None:
-        yield _Way(Cell(Chapter.RESUME, "stopped-after-a-checkpoint"), Break(leader, saved))
+        yield _Way(Cell(Chapter.RESUME, "stopped-after-a-checkpoint"), Interruption(leader, saved))
     if workers := workers_of(job):
         others = workers - 1 or 2
         cell = Cell(Chapter.RESUME, f"continued-by-{number_of('worker', others).replace(' ', '-')}")
-        yield _Way(cell, Break(leader, middle), others, compares)
+        yield _Way(cell, Interruption(leader, middle), others, compares)
 
 
-def _resumed(runs: Runs, way: _Way, exact: Examined | None) -> CellResult:
-    """Break a run, continue it if it was stopped, and compare its end with the unbroken run's."""
+def _resumed(runs: ExamRuns, way: _Way, exact: Examined | None) -> CellResult:
+    """Break a run, continue it if it was stopped, and compare its end with the unbroken run's end."""
     broken = last = runs.up(way.cell.name, {}, way.one)
     ids = [broken.run_id]
     if broken.missed:
@@ -261,8 +256,8 @@ def _resumed(runs: Runs, way: _Way, exact: Examined | None) -> CellResult:
     return judged(way.cell, found, *ids)
 
 
-def _broken(runs: Runs, one: SurvivalCell, exact: Examined | None) -> CellResult:
-    """Break a run, and see whether what has to hold after every fault does."""
+def _broken(runs: ExamRuns, one: SurvivalCell, exact: Examined | None) -> CellResult:
+    """Break a run, and check the conditions that must hold after every fault."""
     job, changes = runs.job, runs.trials.restart_budget(len(one.breaks) + bool(one.fault) + SPARE)
     broken = runs.up(one.cell.name.replace("/", "-").replace(":", "-"), changes, *one.breaks, fault=one.fault)
     if broken.missed:

@@ -1,4 +1,4 @@
-"""The values of an exam: its chapters and cells, what was found in each, and the grade."""
+"""The values of an exam: its chapters, its cells and their results, and the verdict."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ from clusterkit.words.model import number_of
 class Chapter(enum.StrEnum):
     """The subjects of an exam, in the order in which they are examined."""
 
-    REPEAT = "repeat"  # the same job twice, unbroken
-    EQUALITY = "equality"  # one worker against several
-    RESUME = "resume"  # stopped and continued against unbroken
-    SURVIVAL = "survival"  # each fault in each phase
+    REPEAT = "repeat"  # compares two unbroken runs
+    EQUALITY = "equality"  # compares one worker with several
+    RESUME = "resume"  # compares a run that was stopped and continued with an unbroken run
+    SURVIVAL = "survival"  # injects each fault in each phase
 
 
 class Grade(enum.StrEnum):
-    """How a cell ended."""
-
     PASSED = "passed"
     FAILED = "failed"
-    NOT_REACHED = "not reached"  # the fault or the comparison did not come about, for the reason that is said
-    SKIPPED = "skipped"  # left out, for want of time or since the chapter was decided
+    NOT_REACHED = "not reached"  # the fault or the comparison was not possible; the reason is in the result
+    SKIPPED = "skipped"  # not examined, since the time was up
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One thing to examine, named as `--cell` takes it: `kill/worker:1/saving-rename`."""
+    """One thing to examine. As text, a cell is what `--cell` takes: `survival/kill/worker:1/saving-rename`."""
 
     chapter: Chapter
     name: str
@@ -41,7 +39,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class ExamFinding:
-    """A fault of the program. `code` names its kind; `text` says what was seen, `remedy` what to do about it."""
+    """A mistake in the program: `code` names the kind, `text` describes the observation, `remedy` the correction."""
 
     code: str
     text: str
@@ -50,9 +48,9 @@ class ExamFinding:
 
 @dataclass(frozen=True, slots=True)
 class CellResult:
-    """How a cell went. `runs` are the ids of its runs, `reason` why it was not reached or was skipped.
+    """The result of a cell. `runs` are the ids of its runs, `reason` is why it was not reached or was skipped.
 
-    `seconds` is how long a recovery took, and `lost` how many steps were computed again.
+    `seconds` is the duration of the longest recovery, `lost` the number of steps that were computed again.
     """
 
     cell: Cell
@@ -66,19 +64,19 @@ class CellResult:
 
 
 def judged(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
-    """A cell that was reached: it passed if nothing was found."""
+    """Return the result of a cell that was reached, which has passed if there are no findings."""
     found = tuple(findings)
     return CellResult(cell, Grade.FAILED if found else Grade.PASSED, found, runs=runs, notes=tuple(notes))
 
 
 def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
-    """A cell that proves nothing about the program."""
+    """Return the result of a cell that proves nothing about the program."""
     return CellResult(cell, Grade.NOT_REACHED, reason=reason, runs=runs)
 
 
 @dataclass(slots=True)
 class Report:
-    """What an exam has found so far. `irregular` says why the program could not be examined at all."""
+    """The results of an exam so far. `irregular` is why the program could not be examined, if so."""
 
     name: str
     seed: int
@@ -86,36 +84,34 @@ class Report:
     irregular: str = ""
 
     def of(self, chapter: Chapter) -> list[CellResult]:
-        """The results of a chapter."""
         return [result for result in self.results if result.cell.chapter is chapter]
 
     def count(self, grade: Grade, chapter: Chapter | None = None) -> int:
-        """How many cells ended so."""
+        """Count the cells with a grade, in one chapter or in all."""
         return sum(one.grade is grade and chapter in (None, one.cell.chapter) for one in self.results)
 
     def _is_reached(self, chapter: Chapter) -> bool:
         return any(one.grade in (Grade.PASSED, Grade.FAILED) for one in self.of(chapter))
 
     def passed(self, chapter: Chapter) -> bool:
-        """Whether something was examined in the chapter, and all of that passed."""
+        """Whether at least one cell of the chapter has passed and none has failed."""
         return self.count(Grade.PASSED, chapter) > 0 and self.count(Grade.FAILED, chapter) == 0
 
     @property
     def exit_code(self) -> int:
-        """0 if all that was reached passed, 1 if not, 4 if the program was too irregular to be examined."""
+        """1 if a cell failed; 4 if the program could not be examined or no cell passed; 0 otherwise."""
         if self.count(Grade.FAILED):
             return 1
         return 4 if self.irregular or not self.count(Grade.PASSED) else 0
 
     def add(self, result: CellResult) -> CellResult:
-        """Add a result. The same finding in a later cell of its chapter is said in short."""
+        """Add a result, without the remedies of findings that an earlier cell of the chapter already has."""
         known = {finding.text for one in self.of(result.cell.chapter) for finding in one.findings}
         short = tuple(replace(one, remedy="") if one.text in known else one for one in result.findings)
         self.results.append(replace(result, findings=short))
         return self.results[-1]
 
     def verdict(self) -> str:
-        """The grade in a sentence."""
         if self.irregular:
             return f"The program could not be examined: {self.irregular}"
         passed, failed = self.count(Grade.PASSED), self.count(Grade.FAILED)

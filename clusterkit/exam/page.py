@@ -1,6 +1,6 @@
-"""An exam as a page: the grade, each chapter, survival as a matrix of faults and phases, and each finding.
+"""An exam as a page: the verdict, each chapter, survival as a matrix of faults and phases, and each finding.
 
-One file of HTML without scripts, which needs neither a server nor a network. What the program said is escaped.
+The page is one HTML file without scripts, so it needs neither a server nor a network. Text from programs is escaped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from clusterkit.text.printable import printable
 
 MARK = "<!-- clusterkit report: exam"
 _FIRST = (Grade.FAILED, Grade.NOT_REACHED, Grade.PASSED, Grade.SKIPPED)
-# The colors of Okabe and Ito, which people with any kind of color blindness tell apart; each grade has a sign, too.
+# Okabe and Ito's colors, which can be distinguished with any color blindness. Each grade also has a sign.
 _STYLE = """
 :root { color-scheme: light dark; --line: light-dark(#ccc, #444); --soft: light-dark(#666, #aaa); }
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
@@ -33,7 +33,6 @@ pre { overflow-x: auto; background: light-dark(#f4f4f4, #222); padding: .5rem; }
 
 
 def page(report: Report, replay: Replay) -> str:
-    """The exam as a document of HTML."""
     mark = "✔" if report.exit_code == 0 else "✘"
     head = (
         f'{MARK} {_safe(report.name)} -->\n<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -60,7 +59,7 @@ def _chapters(report: Report) -> Iterator[str]:
 
 
 def _matrix(results: Iterable[CellResult]) -> Iterator[str]:
-    """The faults as rows, the phases as columns, each cell with a sign that leads to its details."""
+    """Yield a table with faults as rows and phases as columns. Each cell's sign is a link to its details."""
     cells = {tuple(result.cell.name.rsplit("/", 1)): result for result in results}
     if not cells:
         return
@@ -82,7 +81,7 @@ def _sign(result: CellResult | None) -> str:
 
 
 def _details(result: CellResult, replay: Replay) -> str:
-    """What a cell showed, and the commands that look at its runs and repeat it."""
+    """Return a cell's result, with the commands that repeat the cell and show its runs."""
     failed = result.grade is Grade.FAILED
     facts = [str(result.grade), *recovery_of(result)]
     lines = [

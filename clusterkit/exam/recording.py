@@ -1,4 +1,4 @@
-"""What an attempt of a task has recorded: its state after some steps, and digests of the rows of each step."""
+"""The recording of an attempt: the task's state after some steps, and digests of the rows of each step."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Values = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a task: `kind` is one of KINDS; `on_read` variables differ from worker to worker by design."""
+    """A variable of a task. `kind` is one of KINDS. `on_read` variables differ between workers by design."""
 
     kind: str
     on_read: bool
@@ -27,13 +27,13 @@ class Variable:
 
     @property
     def is_number(self) -> bool:
-        """Whether it can be compared with a tolerance."""
+        """Whether the values can be compared with a tolerance."""
         return bool(np.issubdtype(self.values.dtype, np.floating))
 
 
 @dataclass(frozen=True, slots=True)
-class State:
-    """The variables of a task, by name, after a step."""
+class VariableState:
+    """A task's variables after a step, by name."""
 
     step: int
     variables: Mapping[str, Variable]
@@ -41,42 +41,40 @@ class State:
 
 @dataclass(slots=True)
 class Recording:
-    """What an attempt of a task has recorded. `begin` is its state before its own first step.
+    """The recording of an attempt. `begin` is its state before its first step.
 
-    `rows` has, for each step, the digests of the rows that the task trained on. `logs` has the metrics of each epoch.
+    `rows` has, by step, digests of the rows that the task trained on; `logs` has the metrics by epoch.
     """
 
     task: Task
     attempt: int
-    states: dict[int, State] = field(default_factory=dict)
-    begin: State | None = None
-    end: State | None = None
+    states: dict[int, VariableState] = field(default_factory=dict)
+    begin: VariableState | None = None
+    end: VariableState | None = None
     rows: dict[int, tuple[str, ...]] = field(default_factory=dict)
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
-    files: set[str] = field(default_factory=set)  # of checkpoints, that were opened to be written
-    renamed: dict[str, bool] = field(default_factory=dict)  # which got their names, and whether synced before that
-    replaced: set[str] = field(default_factory=set)  # models that were written over an old one
+    files: set[str] = field(default_factory=set)  # paths of checkpoint files opened for writing
+    renamed: dict[str, bool] = field(default_factory=dict)  # by path, whether the file was synced before
+    replaced: set[str] = field(default_factory=set)  # paths of models that overwrote an older model
     notes: list[str] = field(default_factory=list)
 
     @property
     def last_step(self) -> int | None:
-        """The last step that was made."""
         steps = [*self.rows, *self.states, *([] if self.end is None else [self.end.step])]
         return max(steps, default=None)
 
     def counted_rows(self) -> Counter[str]:
-        """How often the task trained on each row."""
         return Counter(row for rows in self.rows.values() for row in rows)
 
 
 def is_same(a: Values, b: Values) -> bool:
-    """Whether two values are equal bit by bit; NaN is equal to NaN."""
+    """Whether two arrays are equal bit by bit, so that NaN is equal to NaN."""
     return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
 
 
 def distance(a: Values, b: Values, scale: float) -> float:
-    """How far two arrays are apart, in Euclidean norm, as a multiple of `scale`."""
+    """Return the Euclidean distance of two arrays, as a multiple of `scale`."""
     if a.shape != b.shape:
         return math.inf
     with np.errstate(invalid="ignore"):

@@ -1,6 +1,6 @@
-"""Reads what the tasks of a run have recorded.
+"""Reads the recordings of a run's tasks.
 
-The tasks write the files and may be killed at any moment: what can't be read is left out.
+The tasks write the files and may be killed at any moment, so unreadable entries are skipped.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from clusterkit.exam.recording import KINDS, Recording, State, Variable
+from clusterkit.exam.recording import KINDS, Recording, Variable, VariableState
 from clusterkit.words.model import Task
 
-LONGEST = 1 << 24  # bytes of a line that is read
-LARGEST = 1 << 30  # bytes of a file with values that is read
+LONGEST = 1 << 24  # bytes; longer lines are skipped
+LARGEST = 1 << 30  # bytes; larger files with values are skipped
 
 
 def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
-    """What is recorded of a run, by task and attempt."""
+    """Read the recordings of a run, by task and attempt."""
     found = {}
     for path in sorted(directory.glob("*.jsonl")):
         name, _, attempt = path.stem.rpartition(".")
@@ -37,7 +37,7 @@ def recordings(directory: Path) -> dict[tuple[Task, int], Recording]:
 
 
 def by_task(recorded: Mapping[tuple[Task, int], Recording]) -> list[Recording]:
-    """The last attempt of each task, in the order of the tasks."""
+    """Return the recording of each task's last attempt, sorted by task."""
     last = {recording.task: recording for recording in sorted(recorded.values(), key=lambda each: each.attempt)}
     return [last[task] for task in sorted(last)]
 
@@ -48,7 +48,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
             while line := file.readline(LONGEST):
                 try:
                     document = json.loads(line)
-                except (ValueError, RecursionError):  # cut short
+                except (ValueError, RecursionError):  # the line is truncated
                     continue
                 if isinstance(document, dict):
                     yield document
@@ -74,8 +74,8 @@ def _take(recording: Recording, line: Mapping[str, Any], directory: Path) -> Non
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
-        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # Keras on JAX shows none
-            state = State(step, variables)
+        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # Keras on JAX has none
+            state = VariableState(step, variables)
             match line.get("moment"):
                 case "begin":
                     recording.begin = state
@@ -96,7 +96,7 @@ def _numbers(values: object) -> dict[str, float]:
 
 
 def _variables(line: Mapping[str, Any], directory: Path) -> dict[str, Variable] | None:
-    """The variables of a state; None if its file is missing or damaged."""
+    """Read the variables of a state, or return None if the file is missing or damaged."""
     try:
         path = directory / Path(str(line["file"])).name
         if path.stat().st_size > LARGEST:

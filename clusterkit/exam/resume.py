@@ -1,4 +1,4 @@
-"""Resume: whether a job that was stopped and continued computes what it computes unbroken, or what it has forgotten."""
+"""Resume: compares a job that was stopped and continued with an unbroken run, and finds state that was not saved."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 
 from clusterkit.exam.model import ExamFinding
-from clusterkit.exam.recording import Recording, State, is_same
+from clusterkit.exam.recording import Recording, VariableState, is_same
 
-# What each kind of variable is called, and what restores it. The first kind that differs is said; later ones follow.
+# By kind of variable: the finding's code, a clause for the message, and the remedy. The order is that of findings.
 _FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
     "weight": ("weights", "the weights are", "Restore the checkpoint after the model is built, and check the status."),
     "optimizer": (
@@ -22,15 +22,15 @@ _FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
     "batch-norm": ("weights", "the moving averages are", "Save all variables of the model, not only the trainable."),
 }
 EXACT = tuple(_FORGOTTEN)
-ROUNDING = 1e-5  # how far apart sums of the same numbers in another order may be, as metrics are after a resume
+ROUNDING = 1e-5  # the allowed relative difference of metrics, whose sums may have a different order after a resume
 
 
 def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
-    """What a continued attempt had forgotten when it began, by its state then, its rows, its epochs and its end."""
+    """Return findings about a continued attempt, from its state at the beginning, its rows, its length and its end."""
     begun = continued.begin
     found = list(_restored(unbroken, continued))
     if begun is not None and begun.step == 0 and found:
-        return found  # its count of steps began anew, so that nothing after that can be compared
+        return found  # the step count began at 0 again, so later states can't be compared
     found += _length(unbroken, continued)
     found += _position(unbroken, continued)
     if not found:
@@ -39,11 +39,11 @@ def resumption(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
 
 
 def resumption_by_others(unbroken: Recording, continued: Recording) -> list[ExamFinding]:
-    """What an attempt with another number of workers had forgotten when it began, and whether it made the same steps.
+    """Return findings about an attempt that continued with a different number of workers.
 
-    Random generators have a state for each replica, each worker has other rows, and many programs scale the learning
-    rate with the workers: none of these can be compared. Nor can the number of steps where a worker's rows of a step
-    are as many as before, since the global batch grows with the workers then.
+    Random state, rows and the learning rate are not compared: generators have a state per replica, each worker has
+    different rows, and many programs scale the learning rate with the workers. The number of steps is not compared if
+    a worker has as many rows per step as before, since the global batch then grows with the workers.
     """
     others = {_FORGOTTEN[kind][0] for kind in ("random", "learning-rate")}
     found = [one for one in _restored(unbroken, continued) if one.code not in others]
@@ -78,25 +78,25 @@ def _restored(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding
         return
     for kind, name in differing_kinds(expected, begun).items():
         if kind == "learning-rate" and not _differs_later(kind, unbroken, continued, begun.step):
-            continue  # the program sets it before each step
+            continue  # the program sets the learning rate before each step
         code, what, remedy = _FORGOTTEN[kind]
         text = f"At step {expected.step}, where the program continued, {what} not what the unbroken run had: {name}."
         yield ExamFinding(code, text, remedy)
 
 
 def _differs_later(kind: str, unbroken: Recording, continued: Recording, since: int) -> bool:
-    """Whether variables of the kind differ after the next step that both recorded, too; true if there is none."""
+    """Whether variables of the kind still differ at the next step that both runs recorded; true without such a step."""
     step = min((step for step in unbroken.states.keys() & continued.states.keys() if step > since), default=None)
     return step is None or kind in differing_kinds(unbroken.states[step], continued.states[step])
 
 
-def _has_weights_of(begun: State, state: State) -> bool:
+def _has_weights_of(begun: VariableState, state: VariableState) -> bool:
     weights = [name for name, variable in begun.variables.items() if variable.kind == "weight"]
     return state.step > 0 and bool(weights) and "weight" not in differing_kinds(state, begun)
 
 
-def differing_kinds(expected: State, found: State) -> dict[str, str]:
-    """The kinds of variables that differ, each with the first such variable, in the order of their weight."""
+def differing_kinds(expected: VariableState, found: VariableState) -> dict[str, str]:
+    """Return the kinds of variables that differ, each with the first such variable, in the order of EXACT."""
     kinds: dict[str, str] = {}
     for name, wanted in expected.variables.items():
         got = found.variables.get(name)
@@ -106,7 +106,6 @@ def differing_kinds(expected: State, found: State) -> dict[str, str]:
 
 
 def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    """Whether the continued attempt ended at the same step."""
     ends = unbroken.last_step, continued.last_step
     if None not in ends and ends[0] != ends[1]:
         yield ExamFinding(
@@ -118,7 +117,7 @@ def _length(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
 
 
 def _position(unbroken: Recording, continued: Recording) -> Iterator[ExamFinding]:
-    """Whether the continued attempt went on with the next rows."""
+    """Yield a finding if the continued attempt did not train on the same rows at the same steps."""
     steps = sorted(continued.rows)
     wrong = [step for step in steps if step in unbroken.rows and continued.rows[step] != unbroken.rows[step]]
     if not wrong:

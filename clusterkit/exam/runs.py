@@ -1,4 +1,4 @@
-"""The runs of an exam: each with what its tasks recorded, and how far its metric is from the unbroken run's."""
+"""Does the runs of an exam, reads their recordings, and compares their metrics with the unbroken run's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clusterkit.chaos.invariants import Measure, baseline_of, last_metrics
 from clusterkit.chaos.model import Baseline
 from clusterkit.chaos.trial import NEVER, FinishedRun, Trials
-from clusterkit.exam.breaking import Break, Breaking
+from clusterkit.exam.breaking import Interrupter, Interruption
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.exam.recordings import by_task, recordings
@@ -20,15 +20,15 @@ from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import RunState
 from clusterkit.words.reports import PhaseReached
 
-STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # after which the state is recorded
-MOST_CHECKPOINTS = 20  # at which it is recorded, too, since a run may continue there
-WIDTH = 200  # columns for a line of an error
-SPREAD = 3.0  # how many times farther than two unbroken runs another one may be
+STEPS = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144)  # the steps after which tasks record their state
+MOST_CHECKPOINTS = 20  # tasks also record their state at this number of checkpoints, where runs may continue
+WIDTH = 200  # columns; the maximum width of an error's line
+SPREAD = 3.0  # the allowed difference, as a multiple of the difference between two unbroken runs
 
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """A finished run, with what its tasks recorded in their last attempts. `missed`: why it was not broken."""
+    """A finished run, with the recordings of its tasks' last attempts. `missed` is why a fault was not injected."""
 
     run: FinishedRun
     tasks: Sequence[Recording] = ()
@@ -36,27 +36,25 @@ class Examined:
 
     @property
     def run_id(self) -> str:
-        """The id of the run."""
         return self.run.run.run_id
 
     @property
     def succeeded(self) -> bool:
-        """Whether the job has succeeded."""
         return self.run.has_succeeded
 
     @property
     def state(self) -> RunState | None:
-        """How the run ended; None if it left no result."""
+        """The final state of the run; None if the run left no result."""
         return None if self.run.result is None else self.run.result.state
 
     def phases(self, task: Task | None = None, attempt: int | None = None) -> set[str]:
-        """The phases that the task, or any, has reached, in the attempt, or in any."""
+        """Return the phases that a task reached in an attempt; None stands for any task or any attempt."""
         reached = (event for _, event in self.run.events if isinstance(event, PhaseReached))
         return {e.phase for e in reached if task in (None, e.task) and attempt in (None, e.attempt)}
 
     @property
     def why(self) -> str:
-        """Why it failed, with an explanation of that or the end of the error, and where its log is."""
+        """Why the run failed, with an explanation or the error's last line, and the path of the log."""
         result = self.run.result
         if result is None or result.cause is None:
             return "; ".join(self.run.why).rstrip(".")
@@ -67,33 +65,34 @@ class Examined:
         return "; ".join([*(one.rstrip(".") for one in self.run.why), *more, f"its log: {log}"])
 
 
-class Runs:
+class ExamRuns:
     """Does the runs of an exam, all with the same seed."""
 
     def __init__(self, trials: Trials, name: str, seed: int) -> None:
         self.trials, self.name, self.seed = trials, name, seed
         self.baseline = Baseline(0.0)
-        self.started: list[str] = []  # the ids of its runs
-        self._spread = 0.0  # how far apart the metric of two unbroken runs is
+        self.started: list[str] = []  # the ids of the exam's runs
+        self._spread = 0.0  # the difference between the metrics of two unbroken runs
 
     @property
     def job(self) -> JobSpec:
-        """The job as it was asked for."""
         return self.trials.template.job
 
     @property
     def is_synchronous(self) -> bool:
-        """Whether two runs can end in the same bits: parameter servers take updates as they come."""
+        """Whether two runs can end with identical values. With parameter servers, updates are asynchronous."""
         return self.job.shape is not Shape.PARAMETER_SERVER
 
-    def up(self, name: str, changes: Options, *breaks: Break, fault: str = "", words: Sequence[str] = ()) -> Examined:
-        """Do a run, with a fault that waits for its moment and one at each break. `words` are more for --record."""
+    def up(
+        self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
+    ) -> Examined:
+        """Do a run with `fault`, which waits for its trigger, and `breaks`. `words` are more entries of --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
-        # A fault that waits for a step has each step reported at once.
+        # While a fault waits for a step, tasks report each step at once.
         faults = [NEVER, *([fault] if fault else [])]
         common: Options = {"record": ",".join(recorded), "seed": self.seed, "fault": faults}
         self.started.append(f"{self.name}-{name}")
-        breaking = Breaking(breaks, self.job.limits.grace, not self.is_synchronous)
+        breaking = Interrupter(breaks, self.job.limits.grace, not self.is_synchronous)
         run = self.trials.up(f"{self.name}-{name}", {**common, **changes}, breaking)
         missed = breaking.missed
         for one in () if run.result is None else run.result.not_injected:
@@ -101,21 +100,21 @@ class Runs:
         return Examined(run, by_task(recordings(run.run.recorded)), missed)
 
     def begin(self, unbroken: Examined) -> None:
-        """Take the unbroken run as the one that all others are compared with."""
+        """Use an unbroken run as the baseline for all other runs."""
         assert unbroken.run.result is not None
         self.baseline = baseline_of(unbroken.run.result, unbroken.run.events)
         self.trials.limit(self.baseline.duration)
 
     def allow(self, again: Examined) -> None:
-        """Allow other runs to be as far from the unbroken one as its repetition, and somewhat farther."""
+        """Derive the allowed difference of metrics from a repetition of the unbroken run."""
         self._spread = self._apart(again) or 0.0
 
     def leader(self, examined: Examined) -> Recording | None:
-        """What the leader recorded; the first task if the job has no other."""
+        """Return the leader's recording, or else the first task's; None without recordings."""
         return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
 
     def metric(self, examined: Examined) -> Iterator[ExamFinding]:
-        """Compare a run by its metric, within a bound that two unbroken runs give."""
+        """Yield a finding if a run's metric differs from the baseline's by more than is allowed."""
         name, apart = Measure().of(self.baseline), self._apart(examined)
         if name is None or apart is None:
             return
@@ -126,7 +125,7 @@ class Runs:
             yield ExamFinding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
 
     def _apart(self, examined: Examined) -> float | None:
-        """How far a run's metric is from the unbroken run's; None if it has none, or no number."""
+        """Return the difference of a run's metric from the unbroken run's; None without a metric or a finite value."""
         name = Measure().of(self.baseline)
         value = None if name is None else last_metrics(examined.run.events).get(name)
         return None if name is None or value is None else abs(value - self.baseline.metrics[name])
@@ -136,13 +135,13 @@ class Runs:
 
 
 def workers_of(job: JobSpec) -> int:
-    """How many workers train: the chief of a gang is one of them, the coordinator of parameter servers is not."""
+    """Return how many workers train. A gang's chief counts as a worker, a coordinator does not."""
     has_servers = job.shape is Shape.PARAMETER_SERVER
     return job.counts.get(TaskType.WORKER, 0) if has_servers else len(job.steppers)
 
 
 def sized(job: JobSpec, workers: int) -> Options:
-    """The options that give the job so many workers."""
+    """Return the options that give the job this number of workers."""
     if job.shape is Shape.PARAMETER_SERVER or not job.counts.get(TaskType.CHIEF):
         return {"workers": workers}
     return {"workers": 1, "chief": False} if workers == 1 else {"workers": workers - 1}

@@ -1,4 +1,4 @@
-"""Survival: which faults are injected in which phases, and what must hold afterwards."""
+"""Survival: chooses which faults to inject in which phases, and checks the conditions that must hold afterwards."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from clusterkit.chaos.model import Baseline, Timed
-from clusterkit.exam.breaking import Break
+from clusterkit.exam.breaking import Interruption
 from clusterkit.exam.model import Cell, Chapter, ExamFinding
 from clusterkit.exam.recording import Recording
 from clusterkit.text.printable import printable
@@ -17,15 +17,15 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
-FROZEN = 4  # seconds for which a task is stopped or cut off
-UNHEARD = 15  # seconds likewise in a step: longer than TensorFlow's peers wait for its heartbeats, which is 10
-FULL = 3  # seconds for which the disk is full
+FROZEN = 4  # seconds; the duration of stops and partitions, except in a step
+UNHEARD = 15  # seconds; the same in a step, longer than the 10 s after which peers miss TensorFlow's heartbeats
+FULL = 3  # seconds; how long the disk is full
 
-# Cells without a run of their own: what the unbroken run did shows what an interruption would leave.
+# Cells that need no run: the recording of the unbroken run shows what an interruption would leave behind.
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")
 EXPORT = Cell(Chapter.SURVIVAL, "interrupted/exporting")
 
-# The phases of a program, in its order. A step is one in the middle between two checkpoints.
+# The phases of a program, in order. "step" is a step in the middle between two checkpoints.
 PHASES = (
     *(Phase.IMPORTING, Phase.STARTING, "step"),
     *(Phase.SAVING_OPEN, Phase.SAVING_WRITE, Phase.SAVING_SYNC, Phase.SAVING_RENAME, Phase.SAVED),
@@ -43,18 +43,18 @@ _LASTING = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCell:
-    """A fault for one task in one phase. `breaks` come after steps; `fault` waits for the phase, as for `--fault`."""
+    """A fault for one task in one phase: `breaks` are injected after steps; `fault`, as for `--fault`, in the phase."""
 
     cell: Cell
     action: FaultAction
     task: Task
     phase: str
-    breaks: tuple[Break, ...] = ()
+    breaks: tuple[Interruption, ...] = ()
     fault: str = ""
 
 
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
-    """All cells, those that tell most first. `disk`: this machine can fill up a checkpoint directory."""
+    """Return all cells, the most informative first. `disk`: whether this machine can fill up a checkpoint directory."""
     found = []
     is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
     for action, phases in _IN_PHASES.items():
@@ -70,7 +70,7 @@ def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[Surviva
 
 
 def _victims(job: JobSpec) -> Iterator[Task]:
-    """One task of each kind: the leader, the last of the others that train, the last server."""
+    """Yield a task of each kind: the leader, the last other training task, the last server."""
     yield job.leader
     others = [task for task in job.training if task != job.leader]
     servers = [task for task in job.tasks if job.is_server(task) and task not in others]
@@ -81,22 +81,25 @@ def _cell(job: JobSpec, baseline: Baseline, action: FaultAction, task: Task, pha
     seconds = UNHEARD if phase == "step" else FROZEN
     fault = f"{action} {task}" + (f" for={seconds}s" if action in _LASTING else "")
     middle, last = middle_step(baseline), baseline.last_step
-    watched = job.leader if job.is_server(task) else task  # a server makes no steps of its own
-    breaks: tuple[Break, ...] = ()
+    watched = job.leader if job.is_server(task) else task  # a server computes no steps
+    breaks: tuple[Interruption, ...] = ()
     waiting = f"{fault} @ phase={phase}"
     match phase:
         case "step":
-            breaks, waiting = () if middle is None else (Break(watched, middle, fault),), ""
+            breaks, waiting = () if middle is None else (Interruption(watched, middle, fault),), ""
         case "last-step":
-            breaks, waiting = () if not last else (Break(watched, last, fault),), ""
-        case Phase.RESTORING:  # before something has died, nothing is restored
-            breaks = () if middle is None else (Break(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
+            breaks, waiting = () if not last else (Interruption(watched, last, fault),), ""
+        case Phase.RESTORING:  # a checkpoint is restored only after a task has died
+            breaks = () if middle is None else (Interruption(job.leader, middle, f"{FaultAction.KILL} {job.leader}"),)
             waiting = waiting if breaks else ""
     return SurvivalCell(Cell(Chapter.SURVIVAL, f"{action}/{task}/{phase}"), action, task, phase, breaks, waiting)
 
 
 def too_old(events: Timed, recoveries: Iterable[Recovery]) -> Iterator[ExamFinding]:
-    """A recovery from a checkpoint of which two newer ones had been saved. The newest may not have been complete."""
+    """Yield a finding if a recovery used a checkpoint although at least two newer checkpoints had been saved.
+
+    One newer checkpoint is allowed, since it may have been incomplete.
+    """
     saved = [(at, event.step) for at, event in events if isinstance(event, Checkpointed)]
     for one in recoveries:
         if one.last_step is None or one.lost is None:
@@ -114,7 +117,7 @@ def too_old(events: Timed, recoveries: Iterable[Recovery]) -> Iterator[ExamFindi
 
 
 def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
-    """Files that a power failure would leave empty, by the order of the calls in an unbroken run."""
+    """Yield a finding for each task that renames a file before the file is synced, as seen in an unbroken run."""
     for recording in tasks:
         for path in sorted(path for path, synced in recording.renamed.items() if not synced)[:1]:
             yield ExamFinding(
@@ -126,7 +129,7 @@ def power_failure(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def torn_export(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
-    """Models that an interrupted export would leave torn: an unbroken run wrote them over old ones."""
+    """Yield a finding for each task that overwrites a model in place, as seen in an unbroken run."""
     for recording in tasks:
         for path in sorted(recording.replaced)[:1]:
             yield ExamFinding(
@@ -138,14 +141,14 @@ def torn_export(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
-    """Why a phase cannot be reached, if its task did not reach it in the unbroken run; empty if it may be."""
+    """Return why a cell's phase can't be reached: its task did not reach it in the unbroken run. "" if it can."""
     if one.phase in (Phase.RESTORING, "step", "last-step") or one.phase in reached:
         return ""
     return f"{one.task} never reaches the phase {one.phase}"
 
 
 def middle_step(baseline: Baseline) -> int | None:
-    """A step between two checkpoints, about in the middle of the training; None if the program makes no steps."""
+    """Return a step between two checkpoints near the middle of the training; None without steps."""
     last = baseline.last_step
     if not last or last < 2:
         return None
@@ -158,9 +161,10 @@ def middle_step(baseline: Baseline) -> int | None:
 
 
 def other_step(baseline: Baseline, middle: int) -> int | None:
-    """The step after a checkpoint near the middle, other than the newest before it, if there is another.
+    """Return the step after a checkpoint near the step `middle`; None without a checkpoint.
 
-    At the checkpoint's own step it may not have been saved: many programs report a step before they save it.
+    The newest checkpoint before `middle` is used only if there is no other. The checkpoint's own step would be too
+    early, since many programs report a step before they save the checkpoint.
     """
     last = baseline.last_step or 0
     saved = sorted(step for step in baseline.checkpoints if 0 < step < last - 1)
@@ -172,7 +176,7 @@ def other_step(baseline: Baseline, middle: int) -> int | None:
 def survived(
     result: RunResult | None, said: Sequence[str], began_anew: bool = False, differing: str = ""
 ) -> Iterator[ExamFinding]:
-    """What did not hold after a fault. `said` are violated invariants, `differing` a variable of another value."""
+    """Yield what went wrong after a fault. `said` are violated invariants, `differing` is a variable that differs."""
     if result is None or result.state is not RunState.SUCCEEDED:
         why = "it left no result" if result is None else result.reason
         told = () if result is None else result.explanations

@@ -1,4 +1,4 @@
-"""An exam as text and as JSON: a line for each cell, what was found in it, and the table of the chapters."""
+"""An exam as text (a line for each cell, its findings, a table of the chapters) and as JSON."""
 
 from __future__ import annotations
 
@@ -24,12 +24,11 @@ Replay = Callable[[Cell], str]
 
 
 def title(chapter: Chapter) -> str:
-    """The heading of a chapter."""
     return f"{chapter}: {_TITLES[chapter]}"
 
 
 def cell_lines(result: CellResult, seconds: float, replay: Replay) -> list[str]:
-    """A finished cell: a line; below it each finding, what to do about it, and the command that repeats the cell."""
+    """Format a finished cell: a line with the result, then findings, remedies and the command that repeats the cell."""
     head = f"  {MARKS[result.grade]} {result.cell.name}"
     lines = [f"{head:<50} {', '.join([shown(seconds), *recovery_of(result)])}"]
     if result.reason:
@@ -44,13 +43,13 @@ def cell_lines(result: CellResult, seconds: float, replay: Replay) -> list[str]:
 
 
 def recovery_of(result: CellResult) -> list[str]:
-    """How the run of a cell recovered: `recovered in 1.0 s`, `5 steps again`."""
+    """Return how the run of a cell recovered, such as `recovered in 1.0 s` and `5 steps again`."""
     took = [] if result.seconds is None else [f"recovered in {shown(result.seconds)}"]
     return [*took, f"{result.lost} steps again"] if result.lost else took
 
 
 def summary(report: Report) -> str:
-    """The table of the chapters, and the grade."""
+    """Format the table of the chapters, and the verdict."""
     rows = []
     for chapter in Chapter:
         if report.of(chapter):
@@ -61,7 +60,6 @@ def summary(report: Report) -> str:
 
 
 def document(report: Report, replay: Replay) -> dict[str, Any]:
-    """The exam as a JSON document."""
     return {
         "exam": report.name,
         "seed": report.seed,

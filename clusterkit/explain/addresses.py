@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import through
+from clusterkit.explain.frames import calling, through
 from clusterkit.explain.row import Row
 
 _TWO = ("--workers", "2")
 _LEAVE = "Leave TF_CONFIG as clusterkit sets it, or write "
 _READS_TF_CONFIG = through("/tfconfig_cluster_resolver.py")
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -68,6 +69,68 @@ ROWS: tuple[Row, ...] = (
         "{line} uses {device}, and TensorFlow has no such device in {task}.",
         "Look at tf.config.list_physical_devices() in a task and at --gpus-per-task of clusterkit up, or leave out "
         "tf.device.",
+        example=_TWO,
+    ),
+    Row(
+        "cluster-as-a-dictionary",
+        "TypeError: cluster_spec must be a `tf.train.ClusterSpec`.",
+        r"TypeError: cluster_spec must be a `tf\.train\.ClusterSpec`",
+        "The resolver that {line} makes got the cluster as a dictionary, or as something else that is no ClusterSpec.",
+        "Leave the strategy's argument out, or pass tf.distribute.cluster_resolver.TFConfigClusterResolver(), which "
+        "reads TF_CONFIG.",
+        example=_TWO,
+    ),
+    Row(
+        "strategy-arguments",
+        "TypeError: CollectiveAllReduceStrategy.__init__() got an unexpected keyword argument 'num_gpus_per_worker'",
+        r"Strategy\w*\.__init__\(\) got an unexpected keyword argument "
+        r"'(?P<argument>num_gpus\w*|num_workers|worker_device|devices|cross_device_ops|num_replicas\w*)'",
+        "{line} passes the argument {argument}, which this strategy does not have in the installed TensorFlow.",
+        "Leave it out: the cluster comes from TF_CONFIG, and a task uses the devices it sees (--gpus-per-task).",
+        example=_TWO,
+    ),
+    Row(
+        "memory-growth-of-a-cpu",
+        "ValueError: Cannot set memory growth on non-GPU and non-Pluggable devices",
+        r"Cannot set memory growth on non-GPU and non-Pluggable devices",
+        "{line} sets memory growth for a device that is no GPU: its list of devices has the CPU in it.",
+        "for gpu in tf.config.list_physical_devices('GPU'): tf.config.experimental.set_memory_growth(gpu, True)",
+        example=_TWO,
+    ),
+    Row(
+        "task-not-defined",
+        'InternalError: Task 5 was not defined in job "worker"',
+        r'Task (?P<index>\d+) was not defined in job "(?P<type>\w+)"',
+        "{line} starts a server as {type}:{index}, which is not in its cluster: indexes begin with 0.",
+        'Take type and index as they are: json.loads(os.environ["TF_CONFIG"])["task"].',
+        example=_TWO,
+    ),
+    Row(
+        "type-of-task-not-in-the-job",
+        "KeyError: 'chief' (KeyError: 'ps'), at TF_CONFIG's cluster",
+        r"^KeyError: '(?P<type>chief|ps|evaluator)'",
+        "{line} looks for the tasks of type {type} in the cluster, which has none.",
+        "Add them, as in clusterkit up --chief or --ps 1; a job without a chief has worker:0 in its place, and no task "
+        "sees an evaluator in its cluster.",
+        when=calling(r"(?i)cluster|tf_config"),
+        example=_TWO,
+    ),
+    Row(
+        "tf-config-of-a-dictionary",
+        'TypeError: str expected, not dict, at os.environ["TF_CONFIG"] = …',
+        r"^TypeError: str expected, not dict",
+        "{line} puts a dictionary into the environment, which holds only text.",
+        f"{_LEAVE}json.dumps(…) of it.",
+        when=calling(r"TF_CONFIG"),
+        example=_TWO,
+    ),
+    Row(
+        "tf-config-not-parsed",
+        'TypeError: string indices must be integers, at os.environ["TF_CONFIG"]["task"]',
+        r"^TypeError: string indices must be integers",
+        "{line} takes TF_CONFIG for a dictionary, but it is a text of JSON.",
+        'config = json.loads(os.environ["TF_CONFIG"]), then config["task"]["index"]',
+        when=calling(r"TF_CONFIG"),
         example=_TWO,
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import showing
+from clusterkit.explain.frames import calling, showing
 from clusterkit.explain.row import Row
 
 _ONE = ("--workers", "1")
@@ -13,7 +13,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "checkpoint-cut-off",
         "file is too short to be an sstable; DataLossError: … Checksum does not match",
-        r"file is too short to be an sstable|Read less bytes than requested|TensorBundle at .*Checksum does not match",
+        r"file is too short to be an sstable|(?<!failed with )Read less bytes than requested"
+        r"|TensorBundle at .*Checksum does not match",
         "The checkpoint that {line} reads is incomplete: its writer was killed, two tasks wrote it, or its copy was "
         "cut off.",
         f"{_WHOLE}the name of the newest is changed only when it is complete.",
@@ -97,6 +98,15 @@ ROWS: tuple[Row, ...] = (
         "The model was saved in an HDF5 file with the loss or metric {loss}, which Keras 3 does not find by this name.",
         "Load it with load_model(path, compile=False), and compile it again; or save it in a .keras file.",
         reported=("tensorflow/tensorflow#38423",),
+        example=_ONE,
+    ),
+    Row(
+        "no-checkpoint-yet",
+        "TypeError: stat: path should be string, bytes, os.PathLike or integer, not NoneType, in load_weights",
+        r"TypeError: [^\n]*path should be string[^\n]*NoneType",
+        "{line} loads what tf.train.latest_checkpoint or another search returned, which is None: there is none.",
+        "Load only if there is one: path = tf.train.latest_checkpoint(directory); if path: …",
+        when=calling(r"\bload_(?:weights|model)\("),
         example=_ONE,
     ),
 )

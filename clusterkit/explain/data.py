@@ -71,4 +71,13 @@ ROWS: tuple[Row, ...] = (
         "strategy.reduce('SUM', value, axis=None), or strategy.experimental_local_results(value)",
         example=_TWO,
     ),
+    Row(
+        "truncated-records",
+        "DataLossError: truncated record at 0' failed with Read less bytes than requested",
+        r"DataLossError: [^\n]*truncated record at (?P<at>\d+)",
+        "A TFRecord file ends within its record at byte {at}: its writer still writes or was killed, several tasks "
+        "wrote to it, or its copy was cut off.",
+        "Write the file again, in one task and under another name until its writer is closed; read it after that.",
+        example=_TWO,
+    ),
 )

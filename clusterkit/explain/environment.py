@@ -109,4 +109,23 @@ ROWS: tuple[Row, ...] = (
         reported=("brucechou1983/CheXNet-Keras#56", "argilla-io/distilabel#685"),
         example=_ONE,
     ),
+    Row(
+        "collectives-in-xla",
+        "UnimplementedError: Collectives are not yet implemented for CPU devices when compiling with XLA",
+        r"Collectives are not yet implemented for CPU devices when compiling with XLA",
+        "A function that is compiled by XLA (jit_compile=True) reduces values over the workers, which XLA cannot do on "
+        "CPUs.",
+        "Compile only what each replica computes: leave jit_compile=True out of functions that call strategy.run and "
+        "strategy.reduce.",
+        example=_TWO,
+    ),
+    Row(
+        "uses-addons",
+        "ModuleNotFoundError: No module named 'tensorflow_addons'",
+        r"No module named 'tensorflow_addons'",
+        "The program uses TensorFlow Addons, which is not installed: its development has ended, and it does not work "
+        "with Keras 3.",
+        "Most of it is in tf.keras now: tf.keras.optimizers.AdamW and Lamb, tf.keras.losses, tf.keras.layers.",
+        example=_TWO,
+    ),
 )

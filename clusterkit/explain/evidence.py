@@ -26,6 +26,7 @@ REPORT = 1 << 20  # bytes of a report about tasks that hang
 _SECTION = re.compile(r"^((?:chief|worker|ps|evaluator):\d{1,9}) (.{1,1000})$", re.MULTILINE)
 _ENDPOINT = re.compile(r"^  endpoint +(\S{1,300})(, not listening)?$", re.MULTILINE)
 _LISTENS = re.compile(r"^  listens +(.{1,2000})$", re.MULTILINE)
+_THREAD = re.compile(r"^  thread at +(\S.{0,300})$", re.MULTILINE)
 _STACK = re.compile(r"^    (/.{0,4096}):(\d{1,9}) in ", re.MULTILINE)
 
 
@@ -137,4 +138,5 @@ def stuck_tasks(report: str) -> Iterator[StuckTask]:
             endpoint=endpoint[1] if endpoint else "",
             listening=endpoint is not None and not endpoint[2],
             listens=tuple(listens[1].split(", ")) if listens and listens[1] != "nowhere" else (),
+            threads=tuple(_THREAD.findall(section)),
         )

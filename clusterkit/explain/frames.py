@@ -9,6 +9,7 @@ from clusterkit.text.frames import is_own
 from clusterkit.words.model import Shape
 
 _FRAME = re.compile(r'^ *File "([^"\n]+)", line (\d+)', re.MULTILINE)
+_CODE = re.compile(r'^ *File "([^"\n]+)", line \d+[^\n]*\n([^\n]*)', re.MULTILINE)
 
 
 def frames_of(text: str) -> list[tuple[str, str]]:
@@ -20,6 +21,17 @@ def own_line(text: str) -> str:
     """The last line of the program's own code in a traceback, as in `train.py:38`; empty without any."""
     own = [f"{file.rpartition('/')[2]}:{number}" for file, number in frames_of(text) if is_own(file)]
     return own[-1] if own else ""
+
+
+def calling(pattern: str) -> Condition:
+    """The last line of the program's own code in the traceback shows this. Its words are the pattern's groups."""
+
+    def holds(evidence: Evidence) -> Words | None:
+        code = [line for file, line in _CODE.findall(evidence.first.text) if is_own(file)]
+        found = re.search(pattern, code[-1]) if code else None
+        return None if found is None else found.groupdict()
+
+    return holds
 
 
 def showing(pattern: str) -> Condition:

@@ -49,7 +49,12 @@ ROWS: tuple[Row, ...] = (
         r"ValueError: Please use `tf\.keras\.losses\.Reduction\.SUM` or",
         "Outside fit, Keras 2 cannot average a loss over all replicas.",
         "Use reduction='none', and divide the sum by the global batch size: tf.nn.compute_average_loss does both.",
-        reported=("OpenNMT/OpenNMT-tf#526", "deepfakes/faceswap#1224", "tensorflow/tensorflow#31317"),
+        reported=(
+            "OpenNMT/OpenNMT-tf#526",
+            "deepfakes/faceswap#1224",
+            "tensorflow/tensorflow#31317",
+            "tensorflow/tensorflow#58938",
+        ),
         example=(*_TWO, "--keras", "2"),
     ),
     Row(
@@ -129,7 +134,7 @@ ROWS: tuple[Row, ...] = (
         "experimental-arguments",
         "TypeError: Trainer.compile() got an unexpected keyword argument 'experimental_run_tf_function'",
         r"TypeError: \w+\.(?P<method>compile|apply_gradients|minimize)\(\) got an unexpected keyword argument "
-        r"'(?P<argument>experimental_\w+)'",
+        r"'(?P<argument>experimental_\w+|skip_gradients_aggregation)'",
         "{method} of Keras 3 has no argument {argument}: that was one of Keras 2, as examples for Horovod use it.",
         "Leave the argument out, or run the job with --keras 2.",
         example=_TWO,

@@ -42,7 +42,7 @@ _POD = re.compile(r"(?:^|[^a-z])(chief|worker|ps|evaluator)[-_:](\d{1,9})(?!\d)"
 _JSON = '{"t": '  # how a line of `clusterkit logs --format json` begins
 
 
-class Line(NamedTuple):
+class SourcedLine(NamedTuple):
     """A line without its prefix; `source` is what that says, empty without one."""
 
     source: str
@@ -97,7 +97,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
     yield from (text[:LONGEST_LINE] for text, is_bar in splitter.flush() if not is_bar)
 
 
-def _without_prefix(lines: Iterator[str]) -> Iterator[Line]:
+def _without_prefix(lines: Iterator[str]) -> Iterator[SourcedLine]:
     """Yield the lines with their sources. Which form their prefixes have is found by the first ones."""
     first = [_plain(line) for line in islice(lines, FIRST)]
     form = _form(first)
@@ -118,21 +118,21 @@ def _form(lines: Iterable[str]) -> re.Pattern[str] | None:
     return form if count * 2 > len(full) else None
 
 
-def _line(line: str, form: re.Pattern[str] | None) -> Line | None:
+def _line(line: str, form: re.Pattern[str] | None) -> SourcedLine | None:
     """Return a line without prefix, times and colors; None if it repeats another one."""
     if line.startswith(_JSON):
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             fields = json.loads(line)
-            return Line(str(fields["task"])[:80], str(fields["line"]))
+            return SourcedLine(str(fields["task"])[:80], str(fields["line"]))
     line = _untimed(line)
     if "│" in line:
         if _OF_REPORT.match(line):
             return None
         if found := _OURS.match(line):
-            return Line(found["source"], _untimed(line[found.end() :]))
+            return SourcedLine(found["source"], _untimed(line[found.end() :]))
     if form is not None and (found := form.match(line)):
-        return Line(found["source"], _untimed(line[found.end() :]))
-    return Line("", line)
+        return SourcedLine(found["source"], _untimed(line[found.end() :]))
+    return SourcedLine("", line)
 
 
 def _untimed(line: str) -> str:

@@ -163,4 +163,13 @@ ROWS: tuple[Row, ...] = (
         when=through("_batch_all_gather"),
         example=_TWO,
     ),
+    Row(
+        "numpy-in-a-function",
+        "AttributeError: 'SymbolicTensor' object has no attribute 'numpy'",
+        r"AttributeError: '(?:Symbolic|Eager)?Tensor' object has no attribute 'numpy'",
+        "{line} wants the value of a tensor in code that TensorFlow has made a graph of: a @tf.function, a step of "
+        "fit, or a function of dataset.map.",
+        "Return the tensor and call numpy() outside, print with tf.print, or wrap the code in tf.py_function.",
+        example=_TWO,
+    ),
 )

@@ -164,4 +164,67 @@ ROWS: tuple[Row, ...] = (
         "Use tf.distribute.MultiWorkerMirroredStrategy() in place of hvd.init() and hvd.DistributedOptimizer(…).",
         example=_TWO,
     ),
+    Row(
+        "removed-layers",
+        "AttributeError: module 'keras._tf_keras.keras.layers' has no attribute 'SyncBatchNormalization' ('CuDNNLSTM')",
+        r"module 'keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+|ThresholdedReLU"
+        r"|LocallyConnected\dD|DenseFeatures|SequenceFeatures|AbstractRNNCell|StackedRNNCells?V\d)'",
+        "Keras 3 has no {layer}.",
+        "Write BatchNormalization(synchronized=True) for SyncBatchNormalization, and LSTM or GRU, which use cuDNN by "
+        "themselves; or run the job with --keras 2.",
+        example=_TWO,
+    ),
+    Row(
+        "add-metric",
+        "NotImplementedError: Layer `add_metric()` method is deprecated.",
+        r"`add_metric\(\)` method is deprecated",
+        "{line} calls add_metric, which Keras 3 does not have.",
+        "Make a tf.keras.metrics.Mean() in __init__, and call its update_state; or run the job with --keras 2.",
+        example=_ONE,
+    ),
+    Row(
+        "keras-tensor",
+        "ValueError: A KerasTensor cannot be used as input to a TensorFlow function.",
+        r"A KerasTensor cannot be used as input to a TensorFlow function",
+        "{line} calls a function of TensorFlow on the input of a functional model, which is no tensor in Keras 3.",
+        "Use keras.ops, as in keras.ops.sum(x), or a layer that calls the function; or run the job with --keras 2.",
+        example=_ONE,
+    ),
+    Row(
+        "name-of-a-weight",
+        "ValueError: `name` must be passed as a keyword argument. Received: add_weight('kernel', ...)",
+        r"`name` must be passed as a keyword argument\. Received: add_weight"
+        r"|add_weight\(\) got multiple values for argument 'shape'",
+        "add_weight of Keras 3 takes the shape first, and {line} passes a name.",
+        "self.add_weight(name='kernel', shape=…), with all arguments named",
+        example=_ONE,
+    ),
+    Row(
+        "layer-arguments",
+        "ValueError: Unrecognized keyword arguments passed to LSTM: {{'batch_input_shape': …}}",
+        r"Unrecognized keyword arguments passed to (?P<layer>\w+): \{'(?P<argument>batch_input_shape|input_length|"
+        r"weights|input_dim|input_shape|autocast|dynamic|mask_zero)'",
+        "{layer} of Keras 3 has no argument {argument}.",
+        "Begin the model with tf.keras.Input(batch_shape=…) or Input(shape=…), set weights with set_weights after the "
+        "layer is built, or run the job with --keras 2.",
+        example=_ONE,
+    ),
+    Row(
+        "callback-arguments",
+        "TypeError: ModelCheckpoint.__init__() got an unexpected keyword argument 'period'",
+        r"TypeError: (?P<callback>ModelCheckpoint|TensorBoard|EarlyStopping|ReduceLROnPlateau)\.__init__\(\) got an "
+        r"unexpected keyword argument '(?P<argument>\w+)'",
+        "{callback} of Keras 3 has no argument {argument}.",
+        "Leave it out; save_freq='epoch', or a number of batches, replaces the period of ModelCheckpoint.",
+        example=_ONE,
+    ),
+    Row(
+        "private-callbacks",
+        "AttributeError: 'CallbackList' object has no attribute '_call_begin_hook'",
+        r"AttributeError: 'CallbackList' object has no attribute '(?P<name>_\w+)'",
+        "{line} uses {name}, an inner part of another version of Keras.",
+        "Call the public methods: callbacks.on_train_begin(), callbacks.on_epoch_end(epoch, logs) and so on.",
+        reported=("tensorflow/tensorflow#40374",),
+        example=_TWO,
+    ),
 )

@@ -249,6 +249,7 @@ ROWS: tuple[Row, ...] = (
         r"`task_type` ['\"](?P<type>\w+)['\"] not found in cluster_spec",
         "The program says that it is the {type}, and its cluster has none.",
         "Leave TF_CONFIG as clusterkit sets it. For a chief, add --chief: else worker:0 does its work.",
+        reported=("alibaba/EasyRec#207",),
         example=GANG,
     ),
     Row(

@@ -46,7 +46,8 @@ class StuckTask:
 
     `doing` is what its main thread did, as in `waits in Server.join`, and `where` the line of the program's own code
     that did it, as in `train.py:12`. `listening`: at its own endpoint. `listens` is every task at whose endpoint, and
-    every port at which its process listens, as in `worker:0` or `port 2222`.
+    every port at which its process listens, as in `worker:0` or `port 2222`. `threads` is where its other threads run
+    the program's code, as in `data.py:8 in rows`.
     """
 
     task: Task
@@ -55,6 +56,7 @@ class StuckTask:
     endpoint: str = ""
     listening: bool = False
     listens: tuple[str, ...] = ()
+    threads: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

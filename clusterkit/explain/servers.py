@@ -224,4 +224,22 @@ ROWS: tuple[Row, ...] = (
         when=through("/distribute/coordinator/"),
         example=_COORDINATED,
     ),
+    Row(
+        "iterator-of-the-coordinator",
+        "InvalidArgumentError: Expects 1 arguments, but 0 is provided [Op:Identity], from a scheduled step",
+        r"InvalidArgumentError: .*Expects \d+ arguments, but 0 is provided",
+        "A scheduled step uses something that is in the coordinator's process alone, such as an iterator.",
+        "batches = iter(coordinator.create_per_worker_dataset(dataset_function)); pass them: "
+        "coordinator.schedule(step, args=(batches,)).",
+        when=through("/distribute/coordinator/"),
+        example=_COORDINATED,
+    ),
+    Row(
+        "arrays-on-parameter-servers",
+        "ValueError: Unexpected dataset type!, from create_per_worker_dataset",
+        r"ValueError: Unexpected dataset type!",
+        "{line} passes something else than a dataset, or a function that makes one, to create_per_worker_dataset.",
+        "coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8).repeat())",
+        example=_COORDINATED,
+    ),
 )

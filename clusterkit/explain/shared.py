@@ -1,14 +1,24 @@
-"""Rows about what all workers share: files, directories and GPUs."""
+"""Rows about what all workers share: files, directories, memory and GPUs."""
 
 from __future__ import annotations
 
 from clusterkit.explain.frames import in_one_worker
-from clusterkit.explain.row import Row, of_shape
+from clusterkit.explain.row import HOLDS, Evidence, Row, Words, of_shape
 from clusterkit.words.model import Shape
 
 _TWO = ("--workers", "2")
 _TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # of a single process it is not true
+SIGBUS = 7
+REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
+REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
 EXISTS = r"^(?:FileExistsError: \[Errno 17\]|OSError: \[Errno 39\] Directory not empty)"
+
+
+def _bus_error(evidence: Evidence) -> Words | None:
+    """The first task was killed by SIGBUS, and clusterkit did not end it."""
+    exit_ = evidence.first.exit
+    return HOLDS if exit_ is not None and exit_.signal == SIGBUS and exit_.asked is None else None
+
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -35,25 +45,73 @@ ROWS: tuple[Row, ...] = (
         _TWO,
     ),
     Row(
+        "checkpoint-of-all-workers",
+        "NotFoundError: … ckpt-1_temp/part-00000-of-00001.index; No such file or directory [Op:MergeV2Checkpoints]",
+        r"^[\w.]*(?:NotFound|InvalidArgument)Error: [^\n]*?(?P<path>[^\s']{1,300})_temp/part-\d+-of-\d+"
+        r"[^\n]*MergeV2Checkpoints",
+        "The workers save a checkpoint or a SavedModel to the same path, {path}: another one has moved or removed what "
+        "{task} had written.",
+        "Let only the chief save there, and each other worker to a directory of its own, which it deletes: "
+        "clusterkit.training.Checkpointer and clusterkit.training.export(model) do.",
+        _TASKS,
+        ("ray-project/ray#27938",),
+        example=_TWO,
+    ),
+    Row(
         "removed-by-each-worker",
         "FileNotFoundError: [Errno 2] No such file or directory, from shutil.rmtree or os.remove in one worker alone",
-        r"^FileNotFoundError: \[Errno 2\]",
+        r"^FileNotFoundError: \[Errno 2\]|errors_impl\.NotFoundError: .* not found$",
         "{task} wanted to remove at {line} what another worker had removed before: each worker runs the whole program, "
         "and they have one directory.",
         "Remove it in the chief alone, or give each worker a directory of its own.",
-        in_one_worker(r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|\S.{0,200}\.(?:unlink|rmdir))\("),
+        in_one_worker(REMOVES),
         example=_TWO,
         over=("peer-gone",),
     ),
     Row(
         "gpu-of-the-rank",
         "IndexError: list index out of range, at gpus[rank]",
-        r"^ *\S.*?\b(?P<gpus>(?:physical_|visible_|all_)?gpus)\[(?P<index>[^\]\n]{1,80})\].*\n(?:[ ^~]+\n)?"
-        r"IndexError: list index out of range",
+        r"^ *\S.*?\b(?P<gpus>(?:physical_|visible_|all_)?gpus|physical_devices)\[(?P<index>[^\]\n]{1,80})\].*\n"
+        r"(?:[ ^~]+\n)?IndexError: list index out of range",
         "{task} chooses one GPU of its machine by number at {line}, {gpus}[{index}], and {gpus} has fewer.",
         "Leave the line out: `clusterkit up --gpus-per-task 1` gives each task GPUs of its own; without any GPU, "
         "TensorFlow trains on CPUs.",
         _TASKS,
         example=_TWO,
+    ),
+    Row(
+        "port-of-each-worker",
+        "OSError: [Errno 98] Address already in use, in one of the workers alone",
+        r"^OSError: \[Errno 98\]",
+        "{task} opens a port at {line} that another worker has opened: each worker runs the whole program, and they "
+        "are on one machine.",
+        "Open it in the chief alone, or let the system choose a free one: port 0.",
+        in_one_worker(r"^OSError: \[Errno 98\]"),
+        example=_TWO,
+        over=("peer-gone",),
+    ),
+    Row(
+        "database-of-all-workers",
+        "sqlite3.OperationalError: database is locked",
+        r"sqlite3\.OperationalError: database is locked",
+        "{task} waited in vain at {line} for another task, or another process, that writes to the same SQLite file: "
+        "each worker runs the whole program.",
+        "Write in the chief alone (clusterkit.training.is_chief()), or to a file of each task's own.",
+        _TASKS,
+        example=_TWO,
+        over=("peer-gone",),
+    ),
+    Row(
+        "bus-error",
+        "killed by SIGBUS (Bus error, exit code 135)",
+        "",
+        "{task} was killed by SIGBUS: behind memory that it shares or has mapped from a file, there is nothing. "
+        "/dev/shm or the disk is full, or another process has cut off the file.",
+        "Look at df -h /dev/shm and at the disk. NCCL and multiprocessing use /dev/shm, which has 64 MB in a "
+        "container: docker run --shm-size=2g.",
+        when=_bus_error,
+        reported=("keras-team/keras#17397",),
+        example=("--workers", "1"),
+        facts_only=True,
     ),
 )

@@ -15,9 +15,11 @@ from clusterkit.explain import (
     migration,
     peers,
     program,
+    replicas,
     resolvers,
     servers,
     shared,
+    waiting,
 )
 from clusterkit.explain.row import Row
 
@@ -25,8 +27,10 @@ FILES: tuple[ModuleType, ...] = (
     program,
     resolvers,
     addresses,
+    waiting,
     gangs,
     loops,
+    replicas,
     servers,
     keras,
     migration,

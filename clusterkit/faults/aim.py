@@ -1,4 +1,4 @@
-"""Which tasks a fault targets, and whether a job supports it."""
+"""Selects the tasks that a fault hits, and checks whether a job supports the fault."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterkit.words.faults import ON_NETWORK, Fault, FaultAction, Moment, Targ
 from clusterkit.words.job import JobSpec, Network, Servers
 from clusterkit.words.model import ProgramKind, Task
 
-Draw = Callable[[int], float]  # the nth random number of this fault, in [0, 1)
+Draw = Callable[[int], float]  # returns the nth random number of a fault, in [0, 1)
 
 
 def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
@@ -34,7 +34,7 @@ def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
 
 
 def command_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each fault that waits for a phase which the job's program does not report."""
+    """Yield a sentence for each fault that a phase triggers if the program is a command, which reports no phases."""
     if job.program.kind is ProgramKind.COMMAND:
         for fault in filter(waits_for_phase, job.faults):
             yield (
@@ -60,30 +60,28 @@ def live_problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
 
 
 def needs_disk(faults: Collection[Fault]) -> bool:
-    """Return whether one of the faults fills up the checkpoint directory, so that tasks need a view of it."""
+    """Return whether a fault fills up the checkpoint directory, which tasks must then access in a mount namespace."""
     return any(fault.action is FaultAction.DISK_FULL for fault in faults)
 
 
 def waits_for_steps(job: JobSpec) -> bool:
-    """Return whether a fault of the job is triggered by a step."""
     return any(fault.trigger is not None and fault.trigger.moment is Moment.STEP for fault in job.faults)
 
 
 def waits_for_phase(fault: Fault) -> bool:
-    """Return whether the fault is triggered by a phase of a task."""
     return fault.trigger is not None and fault.trigger.moment is Moment.PHASE
 
 
 def targets_of(fault: Fault, tasks: Sequence[Task]) -> set[Task]:
-    """Return every task that the fault may hit, or all if it has no target, as those on storage."""
+    """Return every task that the fault may hit: all tasks if the fault names no target, as faults of storage do."""
     return {task for target in fault.targets or (Target(),) for task in _matching(target, tasks)}
 
 
 def phases_of(job: JobSpec, task: Task) -> str:
-    """The phases for which faults of the task wait, each as NAME:REPORTED:WAITED.
+    """Return the phases that trigger faults of the task, each as NAME:REPORTED:WAITED, separated by spaces.
 
-    The task reports the first so many times that it reaches the phase in an attempt, and waits for the fault at the
-    first so many. Nothing waits for a fault that comes some time `after`.
+    In each attempt, the task reports the phase the first REPORTED times that it reaches the phase, and pauses for the
+    fault the first WAITED times. The task does not pause for a fault that is injected some time `after` the phase.
     """
     numbers: dict[str, tuple[int, int]] = {}
     for fault in job.faults:
@@ -98,9 +96,9 @@ def phases_of(job: JobSpec, task: Task) -> str:
 def aim(
     fault: Fault, tasks: Sequence[Task], draw: Draw, first: Task | None = None
 ) -> tuple[tuple[Task, ...], tuple[Task, ...]]:
-    """Return the target tasks and, for faults of the network, the tasks on the other side.
+    """Return the target tasks and, for faults of the network, the tasks at the other end of the impaired connections.
 
-    Where a target leaves the choice, `first` is chosen first; the other tasks are drawn.
+    If more tasks match a target than it needs, `first` is preferred, and the others are drawn at random.
     """
     near = _chosen(fault.targets, tasks, draw, 0, first)
     if fault.action not in ON_NETWORK:

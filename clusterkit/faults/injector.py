@@ -24,14 +24,14 @@ class _CannotInject(ClusterkitError):
 
 
 class Injector:
-    """Injects and heals faults. A fault is known by its number; injecting again under a number extends that fault.
+    """Injects and heals faults. A number identifies each fault; a second injection with the same number extends it.
 
     Args:
-        child_of: returns the process of a task, or None.
+        child_of: returns the process of a task, or None if the task has no process.
         network: the virtual network, which also fills up the disk; None if the run needs neither.
         checkpoints: the directory in which `corrupt-checkpoint` and `disk-full` act.
         seed: determines which bytes of a checkpoint are corrupted.
-        post: receives FaultTook for each injection, and Crashed.
+        post: receives FaultTook for each injection, and Crashed if the throttle's thread fails.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Injector:
         self._in_network: set[int] = set()
 
     def inject(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> None:
-        """Inject a fault, and post FaultTook with what was done or why nothing was."""
+        """Inject a fault, and post FaultTook with a description of the effect or with the reason for the failure."""
         try:
             if fault.action is FaultAction.CORRUPT:
                 took = self._corrupt(number, fault)
@@ -62,17 +62,17 @@ class Injector:
         except OSError as error:
             took = FaultTook(number, error.strerror or str(error), done=False)
         self._post(took)
-        if not took.done:  # it may have failed halfway, or only the answer was late
+        if not took.done:  # the injection may have failed halfway, or have succeeded after the deadline for the answer
             self._heal_in_network(number)
 
     def heal(self, number: int) -> None:
-        """Heal the fault of this number in those of its processes that are still alive."""
+        """Heal the fault with this number in all of its processes that are still alive."""
         self.throttle.heal(number)
         self._memory.heal(number)
         self._heal_in_network(number)
 
     def stop(self) -> None:
-        """Heal everything and stop the throttle's thread."""
+        """Heal all faults and stop the throttle's thread."""
         self.throttle.stop()
         self._memory.heal_all()
         for number in list(self._in_network):
@@ -83,7 +83,7 @@ class Injector:
             self._in_network.discard(number)
             try:
                 self._network.heal(number)
-            except ClusterkitError as error:  # the network is lost, which ends the run
+            except ClusterkitError as error:  # the virtual network has failed, which ends the run
                 self._post(FaultTook(number, str(error), done=False))
 
     def _do(self, number: int, fault: Fault, tasks: Sequence[Task], others: Sequence[Task]) -> str:
@@ -116,7 +116,7 @@ class Injector:
         return "; ".join(done + failed)
 
     def _corrupt(self, number: int, fault: Fault) -> FaultTook:
-        # The seed includes the number: the same bytes flipped twice would be intact again.
+        # The seed includes the fault's number: flipping the same bytes a second time would repair them.
         done = corrupt(self._checkpoints, fault.how or "flip", f"{self._seed}/{number}")
         if done is None:
             raise _CannotInject(f"there is no checkpoint in {self._checkpoints}")
@@ -141,7 +141,7 @@ class Injector:
         from clusterkit.network.switch.links import Layer
 
         network = self._links()
-        self._in_network.add(number)  # first, since `impair` may fail halfway
+        self._in_network.add(number)  # before `impair`, which may fail halfway and then has to be healed
         match fault.action:
             case FaultAction.PARTITION:
                 layer = Layer(cut=True)

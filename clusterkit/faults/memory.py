@@ -1,4 +1,4 @@
-"""Memory limits: keep a task's processes below a size, or at their current size, until the fault is healed."""
+"""Memory limits: keep a task's processes at or below a given size, or their current size, until the fault is healed."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from dataclasses import dataclass, field
 
 from clusterkit.faults.throttle import ChildOf
 from clusterkit.system import procfs
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
 DATA = resource.RLIMIT_DATA  # limits VmData: all private writable memory, used or not
 UNLIMITED = resource.RLIM_INFINITY
-LARGEST = 1 << 62  # bytes; the largest limit that is set
+LARGEST = 1 << 62  # bytes; larger limits are reduced to this one
 MEGABYTE = 1_000_000
 
 
 class NoProcess(Exception):
-    """The task has no process that can be limited; the message is a clause."""
+    """The task has no process whose memory can be limited; the message is a clause that gives the reason."""
 
 
 @dataclass(slots=True)
 class _Limited:
-    """The limits of one attempt, in bytes by pid. Processes without an entry have inherited the leader's limit."""
+    """The limits of one attempt: bytes by pid. Processes without an entry have inherited the leader's limit."""
 
-    child: Child
-    usual: dict[int, int] = field(default_factory=dict)  # the limits before the first fault
-    faults: dict[int, dict[int, int]] = field(default_factory=dict)  # the limits of each fault, by its number
+    child: AttemptChild
+    usual: dict[int, int] = field(default_factory=dict)  # the limits that applied before the first fault
+    faults: dict[int, dict[int, int]] = field(default_factory=dict)  # from each fault's number to the limits it sets
 
 
 class MemoryLimits:
-    """Sets soft limits, which the processes' own user may lower and raise again without privileges."""
+    """Sets and restores soft limits, which the user who owns the processes may change without privileges."""
 
     def __init__(self, child_of: ChildOf) -> None:
         self._child_of = child_of
         self._limited: dict[Task, _Limited] = {}
 
     def limit(self, number: int, task: Task, size: int | None) -> str:
-        """Limit every process of the task's attempt to `size` bytes, or to what it uses now.
+        """Limit each process of the task's attempt to `size` bytes, or to its current size if `size` is None.
 
-        Returns a clause for messages. Raises NoProcess if there is no process, or none that can be limited.
+        Returns a clause for messages. Raises NoProcess if the task has no process, or its leader can't be limited.
         """
         limited = self._of(task)
         leader, limits = limited.child.pid, limited.faults.setdefault(number, {})
@@ -53,7 +53,7 @@ class MemoryLimits:
         except OSError as error:
             del limited.faults[number]
             raise NoProcess(f"{task} can't be limited: {error.strerror}") from None
-        # A process may fork before it is limited, so repeat until no process is new; later ones inherit the limit.
+        # A process may fork before it is limited, so repeat until no new one appears. Later forks inherit the limit.
         seen = set(limits)
         while new := [pid for pid in _processes(limited.child) if pid not in seen]:
             seen.update(new)
@@ -65,18 +65,18 @@ class MemoryLimits:
         return f"{task} is limited to {_shown(size)} of memory; it has {_shown(has)}"
 
     def heal(self, number: int) -> None:
-        """Set the limits of all living processes to what they are without this fault."""
+        """Remove this fault's limits from all living processes; the limits of other faults remain."""
         for task, limited in list(self._limited.items()):
             if self._child_of(task) is not limited.child:  # the attempt is over
                 del self._limited[task]
             elif limited.faults.pop(number, None) is not None:
-                with suppress(CannotLook):  # after the leader, which is restored first
+                with suppress(CannotLook):  # reading /proc can fail only after the leader, listed first, is restored
                     for pid in _processes(limited.child):
                         with suppress(OSError):
                             _apply(limited, pid)
 
     def heal_all(self) -> None:
-        """Restore the usual limits of all living processes."""
+        """Restore the limits that all living processes had before the first fault."""
         for number in {number for limited in self._limited.values() for number in limited.faults}:
             self.heal(number)
 
@@ -91,7 +91,8 @@ class MemoryLimits:
 
     def _add(self, limited: _Limited, number: int, pid: int, size: int | None) -> None:
         before, _ = resource.prlimit(pid, DATA)
-        if not any(before in limits.values() for limits in limited.faults.values()):  # otherwise an inherited limit
+        # A limit that equals one set by a fault was inherited from a limited process, and so is not a usual limit.
+        if not any(before in limits.values() for limits in limited.faults.values()):
             limited.usual.setdefault(pid, before)
         # Linux treats a limit of 0 as no limit.
         limited.faults[number][pid] = max(1, _data(pid) if size is None else min(size, LARGEST))
@@ -99,7 +100,7 @@ class MemoryLimits:
 
 
 def _apply(limited: _Limited, pid: int) -> None:
-    """Set the smallest limit that applies to a process."""
+    """Set a process's soft limit to the smallest of the limits that apply to it."""
     leader = limited.child.pid
     usual, hard = limited.usual.get(pid, limited.usual[leader]), resource.prlimit(pid, DATA)[1]
     limits = [limits.get(pid, limits[leader]) for limits in limited.faults.values()]
@@ -107,8 +108,8 @@ def _apply(limited: _Limited, pid: int) -> None:
     resource.prlimit(pid, DATA, (smallest, hard))
 
 
-def _processes(child: Child) -> Iterator[int]:
-    """Yield the attempt's processes: the leader, its descendants, and its session's orphans, which are our children."""
+def _processes(child: AttemptChild) -> Iterator[int]:
+    """Yield the attempt's pids: the leader, its descendants, and its session's orphans, which this process adopted."""
     yield child.pid
     below = procfs.descendants(child.pid)
     yield from below
@@ -119,7 +120,7 @@ def _processes(child: Child) -> Iterator[int]:
 
 
 def _data(pid: int) -> int:
-    """Return a process's VmData in bytes; 0 if it has ended."""
+    """Return a process's VmData in bytes, or 0 if the process has ended."""
     return int(procfs.status_of(pid, "VmData") or 0) << 10
 
 

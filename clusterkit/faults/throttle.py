@@ -8,12 +8,12 @@ from collections.abc import Callable, Collection
 from signal import SIGCONT, SIGSTOP
 
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.process import Child, signal_attempt, signal_group
+from clusterkit.system.process import AttemptChild, signal_attempt, signal_group
 from clusterkit.words.events import Crashed
 from clusterkit.words.model import Task
 
-PERIOD = 0.1  # seconds; in each period a slowed task first runs, and is then stopped for the rest
-ChildOf = Callable[[Task], Child | None]
+PERIOD = 0.1  # seconds; in each period a slowed task first runs, and is then stopped for the rest of the period
+ChildOf = Callable[[Task], AttemptChild | None]
 
 
 class Throttle:
@@ -22,21 +22,21 @@ class Throttle:
     All signals to tasks go through `signal`, so that the throttle never resumes a task that another fault has stopped,
     and never signals a process that may have been reaped.
 
-    Why not a Poller: it waits with a precision of a millisecond, which is too coarse for a part of a period.
+    Why not a Poller: a Poller's waits are precise to a millisecond, which is too coarse for a part of a period.
     """
 
     def __init__(self, child_of: ChildOf, post: Callable[[Crashed], None]) -> None:
         self._child_of = child_of
         self._post = post
-        self._slowed: dict[int, dict[Task, float]] = {}  # by a fault's number, the share of each of its tasks
-        self._held: set[Task] = set()  # stopped through `signal`, and resumed only by it
-        self._stopped: set[Task] = set()  # stopped by the throttle
+        self._slowed: dict[int, dict[Task, float]] = {}  # from each fault's number to its tasks and their shares
+        self._held: set[Task] = set()  # tasks that `signal` has stopped; only `signal` resumes them
+        self._stopped: set[Task] = set()  # tasks that the throttle has stopped
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._over = False
 
     def slow(self, number: int, tasks: Collection[Task], share: float) -> None:
-        """Let these tasks run for a share (0 to 1) of the time, in their current and later attempts."""
+        """Let these tasks run only for a share (0 to 1) of the time, in their current and later attempts."""
         with self._changed:
             self._slowed.setdefault(number, {}).update(dict.fromkeys(tasks, share))
             if self._thread is None:
@@ -44,12 +44,12 @@ class Throttle:
             self._changed.notify()
 
     def heal(self, number: int) -> None:
-        """Stop slowing the tasks of this fault."""
+        """End the fault with this number: its tasks run normally unless another fault slows them."""
         with self._changed:
             if self._slowed.pop(number, None) is not None:
                 self._let_run(self._stopped - self._shares().keys())
 
-    def signal(self, task: Task, child: Child, number: int) -> None:
+    def signal(self, task: Task, child: AttemptChild, number: int) -> None:
         """Signal the task's process group. Between SIGSTOP and SIGCONT the throttle leaves the task alone."""
         with self._changed:
             if number == SIGSTOP:
@@ -60,7 +60,7 @@ class Throttle:
             signal_attempt(child, number)
 
     def forget(self, task: Task) -> None:
-        """Forget a task whose process, which `child_of` no longer returns, is about to be reaped."""
+        """Forget a task before its process is reaped; `child_of` must no longer return that process."""
         with self._changed:
             self._held.discard(task)
             self._stopped.discard(task)
@@ -81,9 +81,9 @@ class Throttle:
                 self._changed.wait(self._turn(time.monotonic()))
 
     def _turn(self, now: float) -> float | None:
-        """Stop or resume each slowed task as this part of the period requires; return the seconds until the next part.
+        """Stop or resume each slowed task for the current part of the period; return the seconds until the next part.
 
-        Periods begin at fixed times: a late wake-up, which lengthens one part, shortens the next.
+        Periods begin at fixed times, so a late wake-up lengthens one part and shortens the next.
         """
         shares = self._shares()
         into = now % PERIOD
@@ -96,7 +96,7 @@ class Throttle:
         return min([*edges, PERIOD]) - into if shares else None
 
     def _shares(self) -> dict[Task, float]:
-        """Return each slowed task's share of the time, the smallest where several faults slow it."""
+        """Return each slowed task's share of the time: the smallest share if several faults slow the task."""
         found: dict[Task, float] = {}
         for tasks in self._slowed.values():
             for task, share in tasks.items():

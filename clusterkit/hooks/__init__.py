@@ -1,1 +1,1 @@
-"""Hooks: when a run has something to tell a command of the user, and the process that runs it."""
+"""Hooks: the user's commands that run when certain events of a run occur, and the process that runs the commands."""

@@ -1,7 +1,7 @@
-"""The companion that runs hooks' commands, one at a time, until the channel is closed.
+"""The companion process that runs hooks' commands, one at a time, until the channel is closed.
 
-It receives lines of JSON with a `number`, the `hook` to run and its `input`. When the command has ended, it answers
-with the number and the `problem`, or None. Any other line ends the running command.
+The process receives lines of JSON with a `number`, the `hook` to run and the command's `input`. When the command has
+ended, the process answers with the number and the `problem` (None on success). A line during a command cancels it.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from clusterkit.companions import tell
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system.exchange import parse_line
 from clusterkit.system.process import become_subreaper
-from clusterkit.system.sweep import WillNotDie, end_descendants
+from clusterkit.system.sweep import ProcessesSurvived, end_descendants
 from clusterkit.task.entry import die_with_parent
 from clusterkit.words.outcome import signal_name
 
 SHELL = "/bin/sh"
 CHUNK = 1 << 16
 TERM_FOR = 2.0  # seconds from SIGTERM to SIGKILL
-REST = 32  # chunks; more than a pipe holds
+REST = 32  # chunks that are read after the command's end; together they exceed the capacity of a pipe
 CANCELLED = "was ended with the run"
-KEPT = 1 << 20  # bytes of one command's output
-LOG_MOST = 16 << 20  # bytes of the log; after that, no output is kept
+KEPT = 1 << 20  # bytes; the longest output of one command that is logged
+LOG_MOST = 16 << 20  # bytes; a log that has reached this size receives no more output
 
 
 @dataclass(frozen=True, slots=True)
 class HookCommand:
-    """A command and its standard input. `bound` is in seconds, `kept` in bytes of its output."""
+    """A command and its standard input. `bound` is its time limit in seconds, `kept` the bytes of output to log."""
 
     text: str
     given: bytes
@@ -46,10 +46,11 @@ class HookCommand:
     kept: int
 
     def run(self, log: BinaryIO, stops: int) -> str | None:
-        """Run it, its output appended to `log`; return its problem, as a clause with the command as its subject.
+        """Run the command and append its output to `log`; return None, or the problem as a clause about the command.
 
-        It gets SIGTERM if `stops` becomes readable, and SIGKILL if `stops` is closed. At the end every descendant of
-        this process is ended, so only one command can run at a time. This process has to be a subreaper.
+        The command gets SIGTERM if `stops` becomes readable, and SIGKILL if the peer closes `stops`. Every remaining
+        descendant of this process is then killed, so only one command can run at a time. This process must be a
+        subreaper.
         """
         parent = os.getpid()
         try:
@@ -70,7 +71,7 @@ class HookCommand:
             if problem is not None and not running.abandoned:
                 _signal(process.pid, signal.SIGTERM)
                 running.wait(TERM_FOR)
-            _signal(process.pid, signal.SIGKILL)  # the whole group; its leader is not reaped yet, so it is the same one
+            _signal(process.pid, signal.SIGKILL)  # the group id can't have been reused: its leader is not reaped yet
             code = process.wait()
             unkillable = _end_rest()
             running.drain()
@@ -80,7 +81,7 @@ class HookCommand:
 
 
 class _Running:
-    """A running command, whose input is written and whose output is read whenever it is ready."""
+    """A running command. `wait` writes its input and reads its output as soon as the pipes are ready."""
 
     def __init__(self, process: subprocess.Popen[bytes], given: bytes, log: BinaryIO, kept: int) -> None:
         assert process.stdin is not None
@@ -88,7 +89,7 @@ class _Running:
         self._stdin, self._stdout = process.stdin, process.stdout
         self._pidfd = os.pidfd_open(process.pid)
         self._given, self._log, self._kept, self._left_out = memoryview(given), log, kept, 0
-        self.abandoned = False  # the supervisor is gone
+        self.abandoned = False  # True once the supervisor has closed the channel
         self._handlers: dict[int, Callable[[], bool]] = {
             self._stdin.fileno(): self._feed,
             self._stdout.fileno(): self._take,
@@ -110,7 +111,7 @@ class _Running:
                 stream.close()
 
     def wait(self, seconds: float, stops: int | None = None) -> str | None:
-        """Wait for the end of the command; return why the wait ended before, or None."""
+        """Wait for the end of the command; return None, or why the wait ended early (cancellation or time limit)."""
         until = time.monotonic() + seconds
         if stops is not None:
             self._poll.register(stops, select.POLLIN | select.POLLRDHUP)
@@ -131,7 +132,7 @@ class _Running:
                 return f"took longer than {seconds:g} s and was ended"
 
     def drain(self) -> None:
-        """Read the rest of the output, to which no process writes any more."""
+        """Read the rest of the output after every process that could write to the pipe has ended."""
         for _ in range(REST):
             if not self._take():
                 break
@@ -174,18 +175,18 @@ def _signal(group: int, number: int) -> None:
 
 
 def _end_rest() -> str | None:
-    """Kill processes that left the command's group: this process has adopted them."""
+    """Kill the command's descendants outside its group, which this process has adopted; return a problem, or None."""
     try:
         end_descendants(os.getpid())
-    except WillNotDie as error:
+    except ProcessesSurvived as error:
         return f"left processes behind: {error}"
     return None
 
 
 def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *words: str) -> None:
-    """Run the requested ones of the commands HOOK=COMMAND in `words`, each within `bound` seconds.
+    """Run the commands that the supervisor requests; `words` lists them as HOOK=COMMAND, `bound` is in seconds each.
 
-    The process is not tied to its parent, after whose death it first has to end its command.
+    This process has no parent-death signal: if its parent dies, it first has to end the running command.
     """
     become_subreaper()
     commands, received = dict(word.split("=", 1) for word in words), b""

@@ -1,4 +1,4 @@
-"""Moments: what of a run hooks are told of."""
+"""Moments: turn a run's events into the documents that hooks receive."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure, FailureRole, RoleKind, RunState, signal_name
 
 SCHEMA = 1
-LONGEST = 2000  # characters of a text, which a task may have written
+LONGEST = 2000  # characters; longer texts, which may come from a task, are truncated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One event. A field that does not apply to it is None, or empty. docs/hooks.md describes the fields."""
+    """One hook event. Fields that do not apply to the event are None or empty. docs/hooks.md describes the fields."""
 
     event: Hook
     run: str
@@ -51,25 +51,24 @@ class Document:
     run_exit_code: int | None = None
 
     def encode(self, time: float, skipped: int) -> dict[str, Any]:
-        """Return the document for `json`. `time` is wall time, `skipped` counts the skipped events before it."""
+        """Return the document as a dict for JSON. `time` is wall time; `skipped` counts the events skipped earlier."""
         fields = {name: value[:LONGEST] if type(value) is str else value for name, value in asdict(self).items()}
         return {"schema": SCHEMA, "event": str(self.event), "time": round(time, 3), "skipped": skipped, **fields}
 
 
 class Moments:
-    """Takes each event of a run after its ledger, with the same time, and returns what there is to tell.
+    """Receives each event of a run after the ledger has, with the same time, and returns documents for hooks.
 
-    A failure is told once it is decided that it is a cause: those that followed from it are not told.
+    A failure yields a document once it is known to be a cause; collateral failures are listed in that document.
     """
 
     def __init__(self, ledger: Ledger, paths: RunPaths) -> None:
         self._ledger, self._paths = ledger, paths
-        self._mending: list[Incident] = []  # the restarts that had not ended when the event before came
-        self._failures: dict[Key, Failure] = {}  # of which it is not decided yet what brought them about
-        self._roles: dict[Key, FailureRole] = {}  # what was decided of those that are not told yet
+        self._mending: list[Incident] = []  # the restarts that had not ended at the previous event
+        self._failures: dict[Key, Failure] = {}  # the failures that are not yet in a document
+        self._roles: dict[Key, FailureRole] = {}  # the decided roles (cause or collateral) of `_failures`
 
     def take(self, at: float, event: ev.Event) -> list[Document]:
-        """Take in an event; return what follows from it."""
         mended = [one for one in self._mending if one.ended is not None]
         self._mending = self._ledger.incidents.mending()
         match event:
@@ -83,14 +82,14 @@ class Moments:
         match event:
             case ev.RestartPlanned(tasks, cause, collateral) if cause is not None:
                 yield from self._failed(at, cause, [*event.same, *collateral], tasks)
-            case ev.RestartPlanned(tasks):  # a request that came before it was decided what a failure leads to
+            case ev.RestartPlanned(tasks):  # a requested restart, which may precede the decision about failures
                 undecided = sorted((f for f in self._failures.values() if f.task in tasks), key=lambda one: one.at)
                 for first in undecided[:1]:
                     yield from self._failed(at, first, undecided[1:], tasks)
             case ev.Stalled():
                 of = None if event.task is None else str(event.task)
                 yield self._document(Hook.STALL, at, event.text, task=of, report=event.report)
-            case ev.Warned() | ev.Stopping() | ev.WaitsForChange():  # what is not restarted was decided before that
+            case ev.Warned() | ev.Stopping() | ev.WaitsForChange():  # by then, the roles of the failures are decided
                 yield from self._without_restart(at)
             case ev.Shrunk() if not event.restarting:
                 yield from self._without_restart(at)
@@ -106,7 +105,7 @@ class Moments:
         for failure in (cause, *others):
             self._failures.pop((failure.task, failure.attempt), None)
             self._roles.pop((failure.task, failure.attempt), None)
-        if known:  # with --restart always, a task that ended well is restarted, too
+        if known:  # with --restart always, the cause of a restart may be a successful exit, which is not a failure
             yield self._document(
                 Hook.FAILURE,
                 at,
@@ -117,13 +116,13 @@ class Moments:
             )
 
     def _without_restart(self, at: float) -> Iterator[Document]:
-        """The causes after which nothing restarts."""
+        """Yield a document for each failure that is a cause but does not lead to a restart."""
         for key in [key for key, role in self._roles.items() if role.kind is RoleKind.CAUSE]:
             followed = [of for of, role in self._roles.items() if (role.task, role.attempt) == key != of]
             yield from self._failed(at, self._failures[key], [self._failures[of] for of in followed])
 
     def _mended(self, at: float, incidents: Sequence[Incident]) -> Iterator[Document]:
-        """What ended together is one recovery, from the first failure on."""
+        """Yield one recovery document for incidents that ended together, timed from the first failure."""
         if not incidents:
             return
         first = min(incidents, key=self._ledger.incidents.began)

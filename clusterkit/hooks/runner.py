@@ -22,20 +22,20 @@ from clusterkit.words.events import Event, Impaired, LifelineLost
 from clusterkit.words.job import Hook
 from clusterkit.words.model import number_of
 
-BOUND = 30.0  # seconds for a command
-MOST_QUEUED = 100  # events that may wait for their command
-MOST_REPORTED = 5  # problems of a hook that are reported; further ones are counted
-KILLED_WITHIN = 3.0  # seconds beyond a command's bound
-QUIETLY = 1.0  # seconds for which `end` waits without a message
-END_WITHIN = 3.0  # seconds for the process that runs the commands
+BOUND = 30.0  # seconds; the default time limit of a command
+MOST_QUEUED = 100  # the largest number of events that wait for their command; further events are skipped
+MOST_REPORTED = 5  # the problems of a hook that are reported; further ones are only counted
+KILLED_WITHIN = 3.0  # seconds; after SIGKILL, the time until the executor reports the command's end
+QUIETLY = 1.0  # seconds that `end` waits before a message says what it waits for
+END_WITHIN = 3.0  # seconds; the time for the executor process to exit
 Say = Callable[[str], None]
-_Queued = tuple[Document, float]  # with the wall time
+_Queued = tuple[Document, float]  # an event and its wall time
 
 
 class HookRunner:
-    """Runs the job's commands one at a time, in the order of the events. For the loop's thread.
+    """Runs the job's commands one at a time, in the order of the events. Call it in the loop's thread.
 
-    A command's problem is a warning. Create the runner in a thread that lives as long as this process.
+    A command's problem is only a warning. Create the runner in a thread that lives as long as this process.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class HookRunner:
         self._queue = deque[_Queued]()
         self._running: Hook | None = None
         self._count = 0
-        self._last: _Queued | None = None  # the end of the run
+        self._last: _Queued | None = None  # the event for the end of the run, once it has occurred
         self._ending = self._in_haste = False
         self._skipped, self._skipped_in_all = Counter[Hook](), Counter[Hook]()
         self._problems = Counter[Hook]()
@@ -55,14 +55,14 @@ class HookRunner:
         words = [str(Path.cwd()), str(bound), *(f"{hook}={command}" for hook, command in self._commands.items())]
         script = Script("hooks", "clusterkit.hooks.executor", run, words, env, tied=False)
         try:
-            # Its thread calls both.
+            # The companion's thread calls both functions.
             heard, ended = lambda message: inbox.put(partial(self._done, message)), lambda: inbox.put(self._lose)
             self._companion = Companion(script, heard, ended, inbox.put)
         except OSError as error:
             self._tell(f"The commands of {self._flags} won't run: their process can't be started ({error.strerror}).")
 
     def recall(self, events: Iterable[tuple[float, Event]]) -> None:
-        """Take in earlier events, without running commands for them."""
+        """Process events of the run that precede this process, without running commands for them."""
         for at, event in events:
             self._moments.take(at, event)
 
@@ -77,9 +77,9 @@ class HookRunner:
                 self._add((document, time.time()))
 
     def end(self) -> None:
-        """Run the queued commands, and then the one for the end of the run, each part within the bound.
+        """Run the queued commands within the time limit, and then, with its own limit, the command for the run's end.
 
-        Ctrl-C ends that. No command runs if a process is gone that the run must not outlive.
+        Ctrl-C ends the wait. No command runs if the run ends because a process that it must not outlive has ended.
         """
         self._ending = True
         if not self._in_haste:
@@ -143,7 +143,7 @@ class HookRunner:
 
     def _send(self, message: dict[str, Any]) -> None:
         if self._companion is not None:
-            with suppress(OSError):  # it has ended, and `_lose` follows
+            with suppress(OSError):  # the companion has ended; `_lose` will be called
                 self._companion.send(message)
 
     def _done(self, message: Any) -> None:
@@ -158,13 +158,13 @@ class HookRunner:
                 self._next()
 
     def _lose(self) -> None:
-        """The process is gone, and so is the command that it ran."""
+        """Handle the end of the companion, which also ended the running command: skip all queued events."""
         self._running = None
         self._drop()
         companion, self._companion = self._companion, None
         if companion is not None:
             companion.stop(0.0)
-            self._tell(f"The commands of {self._flags} won't run any more: their process is gone. Its log: {self._log}")
+            self._tell(f"The commands of {self._flags} no longer run: their process has ended. Its log: {self._log}")
 
     def _sum_up(self) -> None:
         for hook, count in self._skipped_in_all.items():

@@ -1,1 +1,1 @@
-"""A job: from options to what exactly is started for each task, and whether it can run here."""
+"""Jobs: turns options into a job and a plan for each task, and checks whether the job can run here."""

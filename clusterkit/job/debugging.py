@@ -1,4 +1,4 @@
-"""Debugging: the environment of each task's debugger, and which options contradict each other."""
+"""Debugging options: the variables that configure each task's debugger, and checks of the options."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from clusterkit.store.paths import RunPaths
 from clusterkit.words.job import Breakpoints, JobSpec, Network, Servers
 from clusterkit.words.model import Task, tasks_named
 
-DEBUGGER = "CLUSTERKIT_DEBUGGER"  # `hold,pdb:PATH`: what holds the task, and where its debugger listens then
-EDITOR = "CLUSTERKIT_DEBUGPY"  # `PORT` or `PORT,wait`
-QUIET = "PYDEVD_DISABLE_FILE_VALIDATION"  # debugpy warns of modules that the interpreter has frozen
+DEBUGGER = "CLUSTERKIT_DEBUGGER"  # such as `hold,pdb:PATH`: the debugger's modes, and the path of its socket
+EDITOR = "CLUSTERKIT_DEBUGPY"  # `PORT` or `PORT,wait`: debugpy's port, and whether the task waits for the editor
+QUIET = "PYDEVD_DISABLE_FILE_VALIDATION"  # silences debugpy's warning about the interpreter's frozen modules
 
 
 def debugging_env(job: JobSpec, paths: RunPaths, task: Task) -> dict[str, str]:
-    """The variables for task/debugger.py; none if nothing holds the task."""
+    """Return the variables for task/debugger.py, or no variables if the task has no debugger."""
     debug, port = job.debug, job.debug.editor_port(task)
     if job.hosts.count:
         return {DEBUGGER: "hosts"}
     flags = {
-        # `up` replaces AUTO on a terminal; elsewhere a breakpoint does not hold.
+        # `up` replaces AUTO if it runs on a terminal. Elsewhere, breakpoints hold the task only with --pdb.
         "hold": debug.breakpoints is Breakpoints.HOLD or (debug.post_mortem and debug.breakpoints is Breakpoints.AUTO),
         "off": debug.breakpoints is Breakpoints.SKIP,
         "pdb": debug.post_mortem,
@@ -33,7 +33,6 @@ def debugging_env(job: JobSpec, paths: RunPaths, task: Task) -> dict[str, str]:
 
 
 def debugging_problems(job: JobSpec) -> Iterator[str]:
-    """Debugging options that can't be combined, or that name no task."""
     debug = job.debug
     asked = {
         "--breakpoints hold": debug.breakpoints is Breakpoints.HOLD,

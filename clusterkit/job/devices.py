@@ -1,4 +1,4 @@
-"""Which tasks get which cores and GPUs of this machine, and the variables for that."""
+"""Assigns this machine's cores and GPUs to tasks, and sets the variables for the assignment."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.job import Devices, JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 
-CORES = "CLUSTERKIT_CORES"  # the entry pins its process to them before the program begins
+CORES = "CLUSTERKIT_CORES"  # the task's entry pins its process to these cores before the program begins
 GPUS = "CUDA_VISIBLE_DEVICES"
 GROWTH = "TF_FORCE_GPU_ALLOW_GROWTH"
-LEAST_INTER = 2  # threads that run operations; with one, a worker of a parameter-server job hangs (TensorFlow 2.21)
-MOST_NAMED = 4  # tasks, and groups of them, that a warning lists
+LEAST_INTER = 2  # inter-op threads; with one, a parameter-server worker hangs (TensorFlow 2.21)
+MOST_NAMED = 4  # the maximum number of tasks, and of groups of tasks, that a warning lists
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one task gets; None means everything."""
+    """The cores and GPUs of one task; None means all."""
 
     cores: tuple[int, ...] | None = None
     gpus: tuple[str, ...] | None = None
 
     @property
     def env(self) -> dict[str, str]:
-        """The variables for the share, which the user can't override."""
+        """The variables that set the share. The user can't override these variables."""
         cores = {} if self.cores is None else {CORES: ",".join(map(str, self.cores))}
         return cores | ({} if self.gpus is None else {GPUS: ",".join(self.gpus)})
 
 
 def shares_of(job: JobSpec, here: Collection[Task] | None = None) -> dict[Task, Share]:
-    """Each task's share of the available cores and GPUs; `here` are the tasks on this host, None: all."""
+    """Return each task's share of the cores and GPUs; `here` are the tasks on this host, or None for all tasks."""
     devices, tasks = job.devices, [task for task in job.tasks if here is None or task in here]
     cores = dict[Task, tuple[int, ...]]()
     if devices.cpus is not None:
@@ -46,7 +46,10 @@ def shares_of(job: JobSpec, here: Collection[Task] | None = None) -> dict[Task, 
 
 
 def usual_env(devices: Devices) -> dict[str, str]:
-    """Return settings that fit a task's share, which the user can override; a fork server has to import with them."""
+    """Return variables that adapt TensorFlow to a task's share. A fork server must import with these variables.
+
+    The user can override these variables.
+    """
     env = {}
     if devices.cpus is not None:
         env["TF_NUM_INTRAOP_THREADS"] = env["OMP_NUM_THREADS"] = str(devices.cpus)
@@ -57,13 +60,13 @@ def usual_env(devices: Devices) -> dict[str, str]:
 
 
 def computing(job: JobSpec) -> list[Task]:
-    """Return the tasks that compute steps: those that train, without a coordinator."""
+    """Return the tasks that compute steps: all training tasks except a coordinator."""
     coordinates = job.shape is Shape.PARAMETER_SERVER
     return [task for task in job.training if not (coordinates and task.type is TaskType.CHIEF)]
 
 
 def by_need(job: JobSpec) -> list[Task]:
-    """Every task, in the order in which cores are assigned: computing tasks, then ps, coordinator and evaluator."""
+    """Return the tasks in the order in which they get cores: computing tasks, then ps, coordinator and evaluator."""
     first = computing(job)
     order = (TaskType.PS, TaskType.CHIEF, TaskType.EVALUATOR)
     rest = [task for kind in order for task in job.tasks if task.type is kind and task not in first]
@@ -71,7 +74,7 @@ def by_need(job: JobSpec) -> list[Task]:
 
 
 def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] | None = None) -> list[str]:
-    """Return a sentence for each resource of which the tasks in `here` (None: all) want more than the host has."""
+    """Return a sentence for each resource that the host lacks for the tasks in `here` (None means all tasks)."""
     devices, problems = job.devices, []
     if devices.cpus is not None and devices.cpus > len(devices.cores):
         problems.append(f"--cpus-per-task is {devices.cpus}, and there {_are(len(devices.cores), 'core')} here.")
@@ -86,7 +89,7 @@ def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] 
 
 
 def crowding(job: JobSpec) -> str | None:
-    """A sentence about the tasks that share cores although each should have its own; None if no tasks do."""
+    """Return a sentence about tasks that must share cores although each should have its own, or None."""
     on = dict[int, list[str]]()
     for task, share in sorted(shares_of(job).items()):
         for core in share.cores or ():
@@ -107,7 +110,7 @@ def crowding(job: JobSpec) -> str | None:
 
 
 def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, str]) -> str | None:
-    """Return a warning if several tasks would use the same GPUs without a setting for that."""
+    """Return a warning if several tasks would use the same GPUs, unless a setting allows this."""
     is_set = any(GPUS in setup.env for setup in job.every_setup.values())
     if job.devices.gpus is not None or len(job.tasks) < 2 or not names or is_set:
         return None
@@ -122,7 +125,7 @@ def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, s
 
 
 def _turn(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
-    """Return the cores of this turn, beginning again at the first after the last."""
+    """Return the cores for the task number `turn`, dealing `each` cores to every task and starting over at the end."""
     return tuple(sorted({cores[(turn * each + n) % len(cores)] for n in range(each)})) if cores else ()
 
 

@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import PurePosixPath
 from typing import Any, cast
 
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, Gathered, JobOptions, OptionKind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, GivenOptions, JobOptions, OptionEntry, OptionKind
 from clusterkit.text.durations import compact, seconds
 from clusterkit.text.spelling import did_you_mean
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
 from clusterkit.words.secrets import HIDDEN, masked, without_credentials
 
-TASK = "task"  # its tables are for one task type each
-_PROGRAM = (Entry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
+TASK = "task"  # the key whose tables hold the options of one task type each
+_PROGRAM = (OptionEntry("program", OptionKind.PATH), OPTIONS["module"], TASK_OPTIONS["args"])
 IN_FILE = tuple(entry for entry in (*_PROGRAM, *OPTIONS.values()) if entry.about.in_file)
 _KNOWN = {entry.key: entry for entry in IN_FILE}
 _KNOWN_OF_TASKS = {entry.key: entry for entry in TASK_OPTIONS.values()}
@@ -30,38 +30,38 @@ _WANTED = {
 }
 
 
-def read_job_file(text: str, name: str) -> Gathered:
-    """Read the options in a job file, with paths made relative to the file's directory.
+def read_job_file(text: str, name: str) -> GivenOptions:
+    """Read the options in a job file. `name` is the file's path. Raises BadJob if the file is not TOML.
 
-    `name` is the file's path, for messages. Raises BadJob if the file is not TOML.
+    Relative paths in the file are resolved against the file's directory.
     """
     try:
         table = tomllib.loads(text)
-    except ValueError as error:  # a TOMLDecodeError is one, and so is a number of thousands of digits
+    except ValueError as error:  # a TOMLDecodeError, or a number with thousands of digits
         raise BadJob([f"{name} is not valid TOML: {error}."]) from None
     except RecursionError:
         raise BadJob([f"{name} can't be read: its tables or arrays are nested too deeply."]) from None
     options, problems, wrong = dict[str, object](), list[str](), set[str]()
     for key, value in table.items():
-        reading = _Reading(name)
+        reading = _ValueReader(name)
         found = reading.tasks(value) if key == TASK else reading.entry(_KNOWN, key, value)
         if reading.problems:
             problems += reading.problems
             wrong.add(key.replace("-", "_"))
         else:
             options[key.replace("-", "_")] = found
-    return Gathered(cast(JobOptions, options), problems, frozenset(wrong))
+    return GivenOptions(cast(JobOptions, options), problems, frozenset(wrong))
 
 
-class _Reading:
-    """Reads values and collects their problems. The result for a wrong value must not be used."""
+class _ValueReader:
+    """Checks and converts values, and collects problems. The result for an invalid value must not be used."""
 
     def __init__(self, file: str) -> None:
         self._file, self._here = file, PurePosixPath(file).parent
         self.problems: list[str] = []
 
     def tasks(self, tables: object) -> object:
-        """The value of `task`: a table for each task type."""
+        """Read the value of `task`: a table for each task type."""
         if not isinstance(tables, dict):
             return self._wrong(TASK, _WANTED[OptionKind.VARIABLES])
         for kind in tables.keys() - set(TaskType):
@@ -70,7 +70,7 @@ class _Reading:
             )
         return {kind: self._task(tables[kind], f"{TASK}.{kind}") for kind in TaskType if kind in tables}
 
-    def entry(self, known: Mapping[str, Entry], key: str, value: object, above: str = "") -> object:
+    def entry(self, known: Mapping[str, OptionEntry], key: str, value: object, above: str = "") -> object:
         if key in known:
             return self._value(known[key], value, above + key)
         from clusterkit.job.foreign import meant
@@ -85,7 +85,7 @@ class _Reading:
             return self._wrong(place, _WANTED[OptionKind.VARIABLES])
         return {key: self.entry(_KNOWN_OF_TASKS, key, value, f"{place}.") for key, value in table.items()}
 
-    def _value(self, entry: Entry, value: object, place: str) -> object:
+    def _value(self, entry: OptionEntry, value: object, place: str) -> object:
         match entry.kind:
             case OptionKind.VARIABLES if isinstance(value, dict):
                 return {name: self._text(item, f"{place}.{name}") for name, item in value.items()}
@@ -111,22 +111,22 @@ class _Reading:
         return self._wrong(place, _WANTED[entry.kind])
 
     def _text(self, value: object, place: str, strict: bool = False) -> str:
-        """Text; unless `strict`, a number too, such as `LEVEL = 3` in an env table."""
+        """Read text or, unless `strict`, also a number, such as `LEVEL = 3` in an env table."""
         if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool) and not strict):
             return str(value)
         return self._wrong(place, "input should be a valid string")
 
-    def _number(self, entry: Entry, value: int, place: str) -> int:
+    def _number(self, entry: OptionEntry, value: int, place: str) -> int:
         if value < entry.about.least:
             self._wrong(place, f"input should be greater than or equal to {entry.about.least}")
         return value
 
-    def _path(self, entry: Entry, value: str) -> str:
+    def _path(self, entry: OptionEntry, value: str) -> str:
         if not value:
-            return ""  # not the directory of the file
+            return ""  # an empty path does not mean the file's directory
         if entry.name != "python":
             return str(self._here / value)
-        relative = "/" in value and not value.startswith("/")  # one without a slash is looked up in PATH
+        relative = "/" in value and not value.startswith("/")  # an interpreter without a slash is looked up in PATH
         return f"{self._here}/{value}" if relative else value
 
     def _wrong(self, place: str, why: str) -> str:
@@ -134,7 +134,7 @@ class _Reading:
         return ""
 
 
-WIDTH = 100  # columns of a list in one line
+WIDTH = 100  # columns; a longer list is broken into one line per item
 Hide = Callable[[OptionKind, Any], Any]
 _ENTRIES = {entry.name: entry for entry in IN_FILE}
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -142,10 +142,9 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def job_text(options: JobOptions, secrets: bool = False) -> str:
-    """Write the options as TOML, with the paths as they are.
+    """Write the options as TOML, with paths unchanged. Raises BadJob if a value can't be written as TOML.
 
-    Unless `secrets`, hidden variables are comments, and URLs have no credentials. Raises BadJob if TOML can't hold a
-    value.
+    Unless `secrets`, hidden variables become comments, and credentials are removed from URLs.
     """
     given = cast(Mapping[str, object], options)
     hide = None if secrets else partial(_without_secrets, show=bool(options.get("show_env")))
@@ -154,7 +153,7 @@ def job_text(options: JobOptions, secrets: bool = False) -> str:
     for kind, table in tables.items():
         lines += _table(table, TASK_OPTIONS, f"{TASK}.{kind}", hide)
     text = "".join(f"{line}\n" for line in lines)
-    if re.search("[\ud800-\udfff]", text):  # they stand for bytes
+    if re.search("[\ud800-\udfff]", text):  # surrogates, which stand for undecodable bytes
         bad = [line.partition(" = ")[0] for line in lines if re.search("[\ud800-\udfff]", line)]
         raise BadJob([f"{name} has bytes that are not UTF-8 text, and can't be in a job file." for name in bad])
     return text
@@ -171,7 +170,9 @@ def _without_secrets(kind: OptionKind, value: Any, show: bool) -> Any:
     return value
 
 
-def _table(values: Mapping[str, object], entries: Mapping[str, Entry], name: str, hide: Hide | None) -> Iterator[str]:
+def _table(
+    values: Mapping[str, object], entries: Mapping[str, OptionEntry], name: str, hide: Hide | None
+) -> Iterator[str]:
     plain = [entry for key, entry in entries.items() if key in values and entry.kind is not OptionKind.VARIABLES]
     if name and plain:
         yield from ("", f"[{name}]")
@@ -210,7 +211,7 @@ def _hidden(name: str, shown: str) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """A TOML string. Unprintable characters are escaped, so that it can be printed and read again."""
+    """Return text as a TOML string, with unprintable characters escaped."""
     return f'"{"".join(map(_character, text))}"'
 
 

@@ -1,4 +1,4 @@
-"""Which Keras a job's tasks get, and which patches."""
+"""Selects the Keras version and the patches for a job's tasks."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from clusterkit.faults.aim import phases_of
 from clusterkit.words.job import Convention, JobSpec, Servers, TfConfig
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType
 
-# Read when TensorFlow is imported, for `from tensorflow.keras import ...`, and when a program first says `tf.keras`.
+# TensorFlow reads this variable during its import and at the first use of `tf.keras`.
 LEGACY = "TF_USE_LEGACY_KERAS"
-YES = ("1", "true", "True")  # as TensorFlow reads it; everything else is no
-PATCHES = "CLUSTERKIT_PATCHES"  # names of task/patches/hook.py
-PHASES = "CLUSTERKIT_PHASES"  # for which task/patches/phases.py waits
+YES = ("1", "true", "True")  # the values that TensorFlow takes for true; all others are false
+PATCHES = "CLUSTERKIT_PATCHES"  # names of patches, defined in task/patches/hook.py
+PHASES = "CLUSTERKIT_PHASES"  # phases that task/patches/phases.py waits for
 
 
 def keras_env(job: JobSpec, task: Task) -> dict[str, str]:
-    """The variables that select a Keras for TensorFlow, and the patches for the task's first code."""
+    """Return the variables that select a Keras for TensorFlow and the patches that the task applies."""
     found = {PATCHES: patches_of(job, task), PHASES: phases_of(job, task)}
     return {**chosen_env(job), **{name: value for name, value in found.items() if value}}
 
 
 def chosen_env(job: JobSpec) -> dict[str, str]:
-    """The variable that selects a Keras for TensorFlow; empty if none is chosen."""
+    """Return the variable that selects a Keras for TensorFlow, or nothing if the job does not choose."""
     return {} if job.keras is None else {LEGACY: str(int(job.keras == 2))}
 
 
 def patches_of(job: JobSpec, task: Task) -> str:
-    """The names of the patches that the task needs, joined by commas."""
+    """Return the names of the patches that the task needs, joined by commas."""
     fixes_keras, coordinates = job.patches and job.keras != 2, job.shape is Shape.PARAMETER_SERVER
     phased = bool(phases_of(job, task))
     if job.program.kind is ProgramKind.COMMAND or job.convention is not Convention.TENSORFLOW:
@@ -41,14 +41,14 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "tf-config": job.tf_config is TfConfig.OURS,
         "coordinator": serves,
         "keras-fit": trains and gang and fixes_keras,
-        # A recorded worker that trains alone has the order of a gang's, with which it is compared.
+        # A single recorded worker gets the data order of a gang, since an exam compares the two.
         "order": trains and job.patches and (gang or (job.record is not None and not coordinates)),
         "callbacks-apart": trains and gang and job.patches and task != job.leader,
         "backup-whole": trains and gang and fixes_keras and task == job.leader,
         "keras-ps": trains and fixes_keras and coordinates,
         "program-end": trains and coordinates,
-        # The program may hang when it ends while a worker is down: with built-in servers it may not know clusterkit,
-        # and a worker that is given up is down for good.
+        # The program may hang at its end while a worker is down. This matters with built-in servers, since the program
+        # may not use clusterkit's library, and with workers that are abandoned, since they stay down.
         "coordinator-end": trains and coordinates and (builtin or job.restart.min_workers is not None),
         "coordinator-functions": trains and coordinates,
         "leader-first": trains and gang and task != job.leader,
@@ -63,14 +63,13 @@ def patches_of(job: JobSpec, task: Task) -> str:
         "recorder": trains and job.record is not None,
         "post-mortem": job.debug.post_mortem and not job.hosts.count,
         "debugpy": job.debug.editor_port(task) is not None,
-        # Last, since a fork waits at once if a fault comes when its program begins.
+        # Last, since a fork waits right here if a fault is due at the start of the program.
         "phases": phased or (trains and job.record is not None),
     }
     return ",".join(name for name, needed in patches.items() if needed)
 
 
 def keras_problems(job: JobSpec) -> Iterator[str]:
-    """Settings that contradict --keras."""
     if job.keras not in (None, 2, 3):
         yield f"--keras is {job.keras}. It has to be 2 or 3."
     elif job.keras is not None:

@@ -1,11 +1,11 @@
-"""The table of options, made from their types; and options that were gathered from flags and files, or become flags."""
+"""The table of options, built from type hints; merging options; and writing options as flags."""
 
 from __future__ import annotations
 
 import enum
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
@@ -18,6 +18,7 @@ from clusterkit.words import wire
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.options import Duration, Option, Path, TaskOptions
+from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import HIDDEN, masked, without_secrets
 
 
@@ -40,14 +41,14 @@ class Options(
 
 
 class JobOptions(Options, total=False):
-    """Everything that a command line or a job file can say about a job."""
+    """All options that a command line or a job file can set."""
 
     program: Path
     args: Sequence[str]
     task: Mapping[TaskType, TaskOptions]
 
 
-# Their docstrings are headings in the help.
+# The docstrings of these classes are headings in the help.
 GROUPS = (
     *(words.ShapeOptions, words.ProcessOptions, words.RestartOptions, words.TimeOptions, words.RunOptions),
     *(words.FaultOptions, words.LibraryOptions, words.DeviceOptions, HostOptions, *OPTIONS_OF.values()),
@@ -79,33 +80,33 @@ _KINDS: Mapping[Any, OptionKind] = {
     Mapping[str, object]: OptionKind.VARIABLES,
 }
 _ANY = Option("")
-BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # for the defaults of its fields
+BARE = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # provides the defaults of the fields
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """A row of the table: an option with its name and kind. `choices` are the values of a CHOICE."""
+class OptionEntry:
+    """A row of the table: an option's name, kind and description. `choices` are the values of a CHOICE."""
 
     name: str
     kind: OptionKind
     about: Option = _ANY
     choices: tuple[str | int, ...] = ()
-    group: str = ""  # its heading in the help
-    engine: str = ""  # the only one that has it
+    group: str = ""  # the option's heading in the help
+    engine: str = ""  # the engine that has the option; "" if all engines have it
 
     @property
     def key(self) -> str:
-        """Its name in a job file."""
+        """The option's name in a job file."""
         return self.name.replace("_", "-")
 
     @property
     def flag(self) -> str:
-        """Its name on the command line."""
+        """The option's name on the command line."""
         return f"--{self.key}"
 
     @property
     def default(self) -> str:
-        """The default as the help shows it; empty if the help shows none."""
+        """The default as the help shows it; empty if the help shows no default."""
         value = attrgetter(self.about.field)(BARE) if self.about.field else None
         if self.about.default or not (value or self.kind is OptionKind.DURATION):
             return self.about.default
@@ -114,7 +115,7 @@ class Entry:
         return "yes" if value is True else str(value)
 
 
-def _entries(options: type) -> Mapping[str, Entry]:
+def _entries(options: type) -> Mapping[str, OptionEntry]:
     hints = get_type_hints(options, include_extras=True)
     groups = {name: group.__doc__ or "" for group in GROUPS for name in group.__annotations__}
     engines = {name: engine for engine, group in OPTIONS_OF.items() for name in group.__annotations__}
@@ -123,18 +124,18 @@ def _entries(options: type) -> Mapping[str, Entry]:
     )
 
 
-def _entry(name: str, hint: Any, group: str, engine: str) -> Entry:
+def _entry(name: str, hint: Any, group: str, engine: str) -> OptionEntry:
     hint, about = get_args(hint) if get_origin(hint) is Annotated else (hint, _ANY)
     choices = get_args(hint) if get_origin(hint) is Literal else ()
-    return Entry(name, OptionKind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
+    return OptionEntry(name, OptionKind.CHOICE if choices else _KINDS[hint], about, choices, group, engine)
 
 
 OPTIONS = _entries(Options)
 TASK_OPTIONS = _entries(TaskOptions)
 
 
-class Gathered(NamedTuple):
-    """The usable options, the problems and names of the unusable ones, and notes for the user."""
+class GivenOptions(NamedTuple):
+    """The valid options, the problems and names (`wrong`) of invalid options, and notes for the user."""
 
     options: JobOptions
     problems: Sequence[str] = ()
@@ -142,10 +143,11 @@ class Gathered(NamedTuple):
     notes: Sequence[str] = ()
 
 
-def merged(below: Gathered, above: Gathered) -> Gathered:
-    """Both together; `above` wins, environments merge, and a program in `above` does not get the arguments of `below`.
+def merged(below: GivenOptions, above: GivenOptions) -> GivenOptions:
+    """Merge two sets of options. `above` takes precedence; environments are merged by variable.
 
-    A value in `above` replaces a wrong one in `below`, whose problem is still reported.
+    A program in `above` does not get the arguments of `below`. A value in `above` replaces an invalid value in `below`,
+    but the problem is still reported.
     """
     over = above.options
     gone = ("program", "module", "args") if "program" in over or "module" in over else ()
@@ -153,24 +155,24 @@ def merged(below: Gathered, above: Gathered) -> Gathered:
     if env := {**below.options.get("env", {}), **over.get("env", {})}:
         options["env"] = env
     wrong = above.wrong | (below.wrong - over.keys())
-    return Gathered(options, [*above.problems, *below.problems], wrong)
+    return GivenOptions(options, [*above.problems, *below.problems], wrong)
 
 
 def job_flags(options: JobOptions) -> list[str]:
-    """Write the options of a job, and at the end the program with its arguments.
+    """Write the options of a job as flags, followed by the program and its arguments.
 
-    Tables of task types, `task`, can't be flags: they have to be in a job file.
+    The tables of task types (`task`) are left out, since only a job file can hold them.
     """
     given = cast(Mapping[str, object], options)
     words = [word for name, entry in OPTIONS.items() if name in given for word in flags_of(entry, given[name])]
     program = [text_of(given["program"])] if "program" in given else []
     rest = [*program, *map(text_of, cast(Sequence[object], given.get("args", ())))]
-    # The program ends the options; where there is none, or it looks like an option, `--` does.
+    # The program ends the options. If there is no program, or it looks like an option, `--` ends them.
     return [*words, *(["--"] if rest and (not program or rest[0].startswith("-")) else []), *rest]
 
 
-def flags_of(entry: Entry, value: Any) -> Iterator[str]:
-    """Write one option, each of its values in a word with the flag."""
+def flags_of(entry: OptionEntry, value: Any) -> Iterator[str]:
+    """Write an option as `--flag=value`, once for each value."""
     match entry.kind:
         case OptionKind.SWITCH:
             yield entry.flag if value else f"--no-{entry.key}"
@@ -180,21 +182,21 @@ def flags_of(entry: Entry, value: Any) -> Iterator[str]:
             yield from (f"{entry.flag}={name}={text_of(item)}" for name, item in value.items())
         case _:
             text = exact(value) if isinstance(value, float) else text_of(value)
-            yield f"{entry.flag}={text}"  # with =, or a value that begins with a dash would be a flag
+            yield f"{entry.flag}={text}"  # with =, since a value may begin with a dash
 
 
 def env_flags(env: Mapping[str, str], show: bool) -> list[str]:
-    """The environment as flags for people to type; NAME alone stands for a hidden value."""
+    """Write the environment as flags to show to the user. A hidden value is left out: `--env=NAME`."""
     return [f"--env={name}" if HIDDEN in text else f"--env={name}={text}" for name, text in masked(env, show).items()]
 
 
 def text_of(value: Any) -> str:
-    """Write a value that is text, a path or a number."""
+    """Return a value (text, a path or a number) as text."""
     return str(value.__fspath__() if hasattr(type(value), "__fspath__") else value)
 
 
 def options_of(job: JobSpec) -> JobOptions:
-    """The program, and the options whose values are not the defaults."""
+    """Return the job's program and those options that differ from the defaults."""
     options: dict[str, Any] = {"module" if job.program.kind is ProgramKind.MODULE else "program": job.program.target}
     if job.program.args:
         options["args"] = list(job.program.args)
@@ -213,14 +215,29 @@ def options_of(job: JobSpec) -> JobOptions:
 
 
 def command_of(job: JobSpec) -> str:
-    """A command line that runs the job, to show. Settings of one task type are in a job file, which it names."""
-    options = cast(dict[str, Any], options_of(without_secrets(job)))
+    """Return a command line to show for the job. It names a job file if task types have their own settings."""
+    options = cast(dict[str, Any], options_of(without_secrets(replace(job, part_of=None))))
     words = ["clusterkit", "up", *(["-f", "job.toml"] if "task" in options else [])]
     for name, entry in OPTIONS.items():
         if name in options:
             words += _words(entry, options[name])
     words += [str(options["program"])] if "program" in options else []
     return shlex.join([*words, *options.get("args", ())])
+
+
+def resume_command(run_id: str, job: JobSpec, result: RunResult | None, saved: bool) -> str | None:
+    """The command line that continues a run which is over; None if there is nothing to continue.
+
+    `saved`: a checkpoint was reported.
+    """
+    if result is None or not result.final:
+        words = f"--run-id {run_id} --continue"
+    elif result.state is not RunState.SUCCEEDED and (saved or result.checkpoint is not None):
+        words = f"--resume {run_id}"
+    else:
+        return None
+    command = command_of(replace(job, resume=None)) if job.counts else "clusterkit up"
+    return command.replace("clusterkit up", f"clusterkit up {words}", 1)
 
 
 def _counts(job: JobSpec) -> dict[str, Any]:
@@ -238,8 +255,8 @@ def _setup(setup: Setup) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value not in (None, {}, [])}
 
 
-def _words(entry: Entry, value: Any) -> Iterator[str]:
-    """The flags of an option as people type them."""
+def _words(entry: OptionEntry, value: Any) -> Iterator[str]:
+    """Write an option as a person would type it: `--flag value`."""
     if entry.kind is OptionKind.VARIABLES:
         yield from (word for name in env_flags(value, True) for word in name.split("=", 1))
         return

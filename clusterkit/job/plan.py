@@ -1,4 +1,4 @@
-"""The command, directory and environment of each attempt of each task, TF_CONFIG among it."""
+"""Plans each task's start: the command, directory and environment, including TF_CONFIG."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Endpoints = Mapping[Task, str]  # task -> "host:port"
 
 
 def cluster_spec(job: JobSpec, endpoints: Endpoints) -> dict[str, list[str]]:
-    """Task type to endpoints in the order of the indices; without the evaluator, for which the others would wait."""
+    """Return the endpoints by task type, sorted by index, without the evaluator: the other tasks would wait for it."""
     spec: dict[str, list[str]] = {}
     for task in job.tasks:
         if task.type is not TaskType.EVALUATOR:
@@ -28,16 +28,16 @@ def cluster_spec(job: JobSpec, endpoints: Endpoints) -> dict[str, list[str]]:
 
 
 def cluster_json(job: JobSpec, endpoints: Endpoints) -> str:
-    """The cluster spec as the text that is in every task's TF_CONFIG."""
+    """Return the cluster spec as JSON, as it appears in every task's TF_CONFIG."""
     return json.dumps(cluster_spec(job, endpoints))
 
 
 def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
-    """The task's TF_CONFIG as JSON; None for a job of one training task, which needs no cluster.
+    """Return the task's TF_CONFIG as JSON, or None for a job with one training task, which needs no cluster.
 
-    TensorFlow counts the tasks of a type from 0 without gaps, so those after a worker that was given up move up.
-    A sidecar of such a job gets a TF_CONFIG without peers. `cluster` is what `cluster_json` made of the
-    job: it is as long as the tasks are many, and they all have the same.
+    The evaluator of a job with one training task gets a TF_CONFIG without peers. TensorFlow counts tasks from 0 without
+    gaps, so the indices after an abandoned worker move down. `cluster` is the result of `cluster_json`: the text can be
+    long, so the caller computes it once for all tasks.
     """
     if job.shape is Shape.SINGLE and task.type is not TaskType.EVALUATOR:
         return None
@@ -46,7 +46,7 @@ def tf_config(job: JobSpec, task: Task, cluster: str) -> str | None:
 
 
 BIND = "JAX_COORDINATOR_BIND_ADDRESS"
-# The addresses, the number of processes and the process's own number; JAX itself reads the first one of its three.
+# Variables for the addresses, the number of processes and the process's index. JAX itself reads only the first.
 VARIABLES: Mapping[Convention, tuple[str, ...]] = {
     Convention.TENSORFLOW: (),
     Convention.KERAS: (
@@ -59,24 +59,23 @@ VARIABLES: Mapping[Convention, tuple[str, ...]] = {
 
 
 def peers_of(job: JobSpec, endpoints: Endpoints) -> tuple[str, ...]:
-    """The endpoints of the tasks that train together, the leader's first; empty unless the convention needs them."""
+    """Return the endpoints of the training tasks, the leader's first, or () if the convention does not need them."""
     needed = job.convention is not Convention.TENSORFLOW and job.shape is Shape.MULTI_WORKER
     return tuple(endpoints[task] for task in job.training) if needed else ()
 
 
 def convention_env(job: JobSpec, task: Task, peers: tuple[str, ...]) -> dict[str, str]:
-    """The variables by which a task of a gang finds the others; `peers` are those of `peers_of`."""
+    """Return the variables by which a gang's task finds its peers; `peers` is the result of `peers_of`."""
     if not peers:
         return {}
     addresses = ",".join(peers) if job.convention is Convention.KERAS else peers[0]
     values = (addresses, str(len(peers)), str(job.training.index(task)))
-    # JAX's coordination service listens on all addresses, unless it is told where.
+    # By default, JAX's coordination service listens on all addresses.
     bind = {BIND: peers[0]} if peers[0].startswith("127.") else {}
     return {**dict(zip(VARIABLES[job.convention], values, strict=True)), **bind}
 
 
 def convention_problems(job: JobSpec) -> Iterator[str]:
-    """Settings that contradict --convention."""
     if job.convention is Convention.TENSORFLOW:
         return
     flag = f"--convention {job.convention}"
@@ -95,15 +94,15 @@ def convention_problems(job: JobSpec) -> Iterator[str]:
                 yield f"{where}env: {name} is what {flag} sets. Give one of them."
 
 
-# What serves in place of the program; the tasks' interpreter runs it by path, and may know nothing of clusterkit.
+# The program of built-in servers. It is run by path, since clusterkit may not be installed for the tasks' interpreter.
 BUILTIN_SERVER = str(PurePosixPath(__file__).parents[1] / "training" / "builtin_server.py")
 
-# The first of these that is set is the proxy that gRPC uses, also to reach 127.0.0.1; it ignores names in upper case.
+# gRPC uses the first of these variables that is set, even to reach 127.0.0.1, and ignores upper-case names.
 PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
-NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first of these that is set lists the hosts it reaches without it
+NO_PROXIES = ("no_grpc_proxy", "no_proxy")  # the first that is set lists hosts to reach without a proxy
 
 REUSE_PORT = "TF_GRPC_REUSE_PORT"
-SEED = "CLUSTERKIT_SEED"  # of what all tasks have to draw alike, such as the order of unseeded data
+SEED = "CLUSTERKIT_SEED"  # seed for draws that must be equal in all tasks, such as the order of unseeded data
 RECORD, RECORD_STEPS = "CLUSTERKIT_RECORD", "CLUSTERKIT_RECORD_STEPS"  # read by task/patches/recorder.py
 _OPTIONAL = frozenset({CORES, PATCHES, PHASES, DEBUGGER, EDITOR, RECORD, RECORD_STEPS})  # set if the job needs them
 _OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
@@ -117,9 +116,9 @@ _OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """How a task is started. `env` adds to the supervisor's environment, `dropped` is removed from it.
+    """How a task is started. Its environment is the supervisor's plus `env`, without the variables in `dropped`.
 
-    `hosts` are those of the cluster's endpoints, which gRPC must reach without a proxy.
+    `hosts` are the hosts of the cluster's endpoints, which gRPC must reach without a proxy.
     """
 
     task: Task
@@ -134,7 +133,7 @@ class TaskPlan:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command line of a plain start, as a person would type it."""
+        """The command line that a person would type to start the program."""
         if self.kind is ProgramKind.COMMAND:
             return (self.target, *self.args)
         module = ("-m",) if self.kind is ProgramKind.MODULE else ()
@@ -143,10 +142,10 @@ class TaskPlan:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One attempt's start: the plan, and the descriptors that the process gets.
+    """The start of one attempt: the plan and the descriptors that the process gets.
 
-    Its output goes to `output`, the stacks of its threads to `stacks`; before its program begins it joins the
-    `namespaces`, in their order.
+    `output` receives the process's output, `stacks` the stack dumps of its threads. The process joins the `namespaces`,
+    in this order, before its program begins.
     """
 
     plan: TaskPlan
@@ -159,9 +158,9 @@ class Start:
 def plan_tasks(
     job: JobSpec, endpoints: Endpoints, paths: RunPaths, python: str, here: Collection[Task] | None = None
 ) -> dict[Task, TaskPlan]:
-    """Resolve every task, or those in `here`. `python` is the interpreter unless the job names one.
+    """Plan all tasks, or only the tasks in `here`. `python` is the default interpreter.
 
-    When a worker is given up, the remaining tasks keep their cores and GPUs.
+    After a worker is abandoned, the remaining tasks keep their cores and GPUs.
     """
     cluster, gone = cluster_json(job, endpoints), set(job.given_up)
     shares = {task: share for task, share in shares_of(replace(job, given_up=()), here).items() if task not in gone}
@@ -175,7 +174,6 @@ def plan_tasks(
 
 
 def program_of(job: JobSpec, task: Task) -> Program:
-    """What the task runs, with its arguments."""
     if job.servers is Servers.BUILTIN and job.is_server(task):
         return Program(ProgramKind.SCRIPT, BUILTIN_SERVER)
     own = job.setups.get(task.type, Setup())
@@ -188,11 +186,11 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
     env = {
         "PYTHONUNBUFFERED": "1",
         **usual_env(job.devices),
-        **({"KERAS_BACKEND": "jax"} if job.convention is Convention.KERAS else {}),  # which the job may override
+        **({"KERAS_BACKEND": "jax"} if job.convention is Convention.KERAS else {}),  # the job may override this
         **job.setup.env,
         **own.env,
-        # The supervisor holds every port with SO_REUSEPORT; TensorFlow's server has to bind in the same way. On the
-        # virtual network no port is held: nobody else has the address.
+        # The supervisor holds every port with SO_REUSEPORT, so TensorFlow's server must set it, too. On the virtual
+        # network no ports are held, since no other process has the address.
         **({REUSE_PORT: "true"} if job.network is Network.HOST else {}),
         **({} if config is None else {"TF_CONFIG": config}),
         **own_env,
@@ -215,12 +213,12 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
 
 
 def seed_of(job: JobSpec, run_id: str) -> str:
-    """The seed for the order of unseeded data: the job's, or the id of the run that began the training."""
+    """Return the seed for the order of unseeded data: the job's, or the id of the run that began the training."""
     return str(job.seed) if job.seed is not None else job.began_as or run_id
 
 
 def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
-    """The variables that differ between attempts; `restore` is the checkpoint to wait for, if any."""
+    """Return the variables that differ between attempts; `restore` is the checkpoint to wait for, if any."""
     return {
         "CLUSTERKIT_ATTEMPT": str(attempt),
         "CLUSTERKIT_RESTART_REASON": reason,
@@ -228,14 +226,14 @@ def attempt_env(attempt: int, reason: str, restore: str = "") -> dict[str, str]:
     }
 
 
-# The variables that clusterkit sets in every task, and that a job may not.
+# The variables that only clusterkit may set.
 RESERVED = frozenset({"TF_CONFIG", REUSE_PORT, SEED, *_OPTIONAL, *_OWN, *attempt_env(0, "", "-")})
 
 
 def attempt_environment(
     inherited: Mapping[str, str], plan: TaskPlan, attempt: int, reason: str, restore: str = ""
 ) -> dict[str, str]:
-    """The whole environment of an attempt; `inherited` is the supervisor's."""
+    """Return the whole environment of an attempt; `inherited` is the supervisor's environment."""
     own = attempt_env(attempt, reason, restore)
     env = {**inherited, **plan.env, **own}
     for name in plan.dropped - own.keys():

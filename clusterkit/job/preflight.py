@@ -1,4 +1,4 @@
-"""Preflight: problems with the files that a job names. The backend checks what its tasks run on."""
+"""Preflight: checks the files and interpreters that a job names. The backend checks the machine or hosts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INSTALL_TF_KERAS = "Install it in TensorFlow's version, for example: pip install
 
 
 def refuse_deleted_directory() -> None:
-    """Raise BadJob if the current directory has been deleted: no relative path and no program would work there."""
+    """Raise BadJob if the current directory has been deleted, since no relative path would work."""
     try:
         Path.cwd()
     except FileNotFoundError:
@@ -29,7 +29,6 @@ def refuse_deleted_directory() -> None:
 
 
 def directory_problems(job: JobSpec) -> list[str]:
-    """The problems with the directories, each once."""
     cwds = dict.fromkeys(setup.cwd for setup in job.every_setup.values() if setup.cwd is not None)
     return [*chain.from_iterable(map(_cwd_problems, cwds)), *_checkpoint_problems(job)]
 
@@ -38,7 +37,7 @@ def _cwd_problems(cwd: str) -> Iterator[str]:
     if why := why_not_reached(Path(cwd)):
         yield f"The directory {cwd} for the tasks can't be used: {why}."
     elif not Path(cwd).is_dir():
-        yield f"The directory {cwd} for the tasks does not exist, or is none."
+        yield f"The directory {cwd} for the tasks does not exist, or is not a directory."
     elif not os.access(cwd, os.X_OK):
         yield f"The directory {cwd} for the tasks can't be used: permission denied."
 
@@ -56,7 +55,6 @@ def _checkpoint_problems(job: JobSpec) -> Iterator[str]:
 
 
 def interpreter_problems(job: JobSpec) -> list[str]:
-    """The problems with the tasks' interpreters, each once."""
     pythons = dict.fromkeys(setup.python for setup in job.every_setup.values())
     problems = [
         f"The interpreter {python} does not start: {why}."
@@ -71,18 +69,16 @@ def _is_installed(package: str) -> bool:
         found = importlib.util.find_spec(package)
     except (ImportError, ValueError):
         return False
-    return found is not None and found.origin is not None  # a mere directory of that name has none
+    return found is not None and found.origin is not None  # a directory without __init__.py has no origin
 
 
 def tensorboard_problems() -> list[str]:
-    """Why clusterkit can't start TensorBoard."""
     if _is_installed("tensorboard"):
         return []
     return ["TensorBoard is not installed beside clusterkit. Install it: pip install tensorboard"]
 
 
 def dashboard_problems() -> list[str]:
-    """Why clusterkit can't start the dashboard."""
     missing = [name for name in ("starlette", "uvicorn", "prometheus_client") if not _is_installed(name)]
     if not missing:
         return []
@@ -91,13 +87,11 @@ def dashboard_problems() -> list[str]:
 
 
 def _keras_problems(job: JobSpec) -> Iterator[str]:
-    """Interpreters that lack Keras 2 although --keras asks for it."""
     for whose in _lacking("tf_keras", job, (Setup(), *job.setups.values()) if job.keras == 2 else ()):
         yield f"--keras 2 needs tf_keras, which {whose} lacks. {INSTALL_TF_KERAS}"
 
 
 def _debugpy_problems(job: JobSpec) -> Iterator[str]:
-    """Interpreters that lack debugpy although an editor is to connect."""
     named = {text.partition("=")[0].partition(":")[0] for text in job.debug.editors}
     kinds = [kind for kind in TaskType if kind in named and job.counts[kind] > 0]
     for whose in _lacking("debugpy", job, [job.setups.get(kind, Setup()) for kind in kinds]):
@@ -119,5 +113,5 @@ def _has(package: str, python: str | None, env: Mapping[str, str]) -> bool:
     try:
         asked = subprocess.run(words, capture_output=True, timeout=20, env={**os.environ, **env})
     except (OSError, subprocess.TimeoutExpired):
-        return True  # that it does not start is a problem of its own
+        return True  # an interpreter that does not start is reported elsewhere
     return not asked.stdout.endswith(b"True\n")

@@ -1,4 +1,4 @@
-"""The program of a job: what kind it is, what keeps it from being run, and what people type before its name."""
+"""The program of a job: finds out its kind, checks that it can run, and removes a leading `python`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from clusterkit.faults.aim import command_problems
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.system.files import why_not_reached
+from clusterkit.text.spelling import closest
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
@@ -23,8 +25,8 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _MAIN = {"job.toml": "Name its job file: -f ", **dict.fromkeys(("__main__.py", "train.py", "main.py"), "")}
 
 
-def without_interpreter(given: Gathered) -> Gathered:
-    """Take `python` and its harmless options from before a program: `python -u train.py`. A note says so."""
+def without_interpreter(given: GivenOptions) -> GivenOptions:
+    """Remove `python` or `python -u` in front of a program, as in `python -u train.py`, and add a note."""
     python, args = str(given.options.get("program", "")), list(given.options.get("args", ()))
     if not _INTERPRETER.fullmatch(Path(python).name) or ("/" not in python and Path(python).is_file()):
         return given
@@ -36,7 +38,7 @@ def without_interpreter(given: Gathered) -> Gathered:
     typed, first = " ".join([python, *args[:head]]), args[head] if args[head:] else "-"
     if first in ("-", "-i"):
         why = f"{python} is given without a program. Tasks have no standard input to read one from."
-        return Gathered(cast(JobOptions, kept), [*given.problems, why], given.wrong | {"program"}, given.notes)
+        return GivenOptions(cast(JobOptions, kept), [*given.problems, why], given.wrong | {"program"}, given.notes)
     if first.startswith("-") and not first.startswith("-m"):
         note = f"{typed} {first} is run as a command: without warm starts and without the repairs of Keras."
         return given._replace(notes=list(dict.fromkeys([*given.notes, note])))
@@ -57,7 +59,10 @@ def without_interpreter(given: Gathered) -> Gathered:
 
 
 def _is_own(python: str) -> bool | None:
-    """Whether a name of Python means clusterkit's own interpreter, as it does if there is no other; None: nothing."""
+    """Whether a name of Python means clusterkit's own interpreter; None if there is no such interpreter.
+
+    `python` and `python3` mean clusterkit's interpreter if PATH has no other.
+    """
     path = shutil.which(python)
     if path is None:
         return True if python in ("python", "python3") else None
@@ -66,12 +71,12 @@ def _is_own(python: str) -> bool | None:
 
 
 def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
-    """The job with the kind of its program, and the problems with that program."""
+    """Return the job with the kind of its program, and the problems with the program."""
     if job.program.kind is ProgramKind.MODULE:
         return job, _module_problems(job)
     target = job.program.target
     if not target:
-        return job, []  # the rules say that it is missing
+        return job, []  # `describe` reports the missing program
     path = Path(target)
     if why := why_not_reached(path):
         return job, [f"{target} can't be read: {why}."]
@@ -87,7 +92,7 @@ def with_program(job: JobSpec) -> tuple[JobSpec, list[str]]:
 
 
 def _why_no_file(path: Path, target: str) -> str:
-    """What to do about a program that is no file, or that can't be read."""
+    """Return a sentence with a remedy for a program that is not a file or can't be read."""
     if path.is_dir():
         for name, what in _MAIN.items():
             if (path / name).is_file():
@@ -101,11 +106,11 @@ def _why_no_file(path: Path, target: str) -> str:
     first, space, _ = target.partition(" ")
     if space and (Path(first).is_file() or shutil.which(first)):
         return f"There is no program {target!r}. Leave out the quotation marks around it."
-    return f"There is no program {target}.{_looked_in(path)}"
+    return f"There is no program {target}.{_looked_in(path)}{_nearest(path)}"
 
 
 def _file_problems(path: Path, target: str, is_command: bool) -> Iterator[str]:
-    """What keeps a file that can be read from being run."""
+    """Yield the reasons why a readable file can't be run."""
     first = _first_line(path)
     if path.suffix.lower() == ".ipynb":
         yield f"{target} is a notebook. Convert it to a program first: jupyter nbconvert --to script {target}"
@@ -121,8 +126,17 @@ def _file_problems(path: Path, target: str, is_command: bool) -> Iterator[str]:
         yield f"{target} is neither executable nor a Python program: chmod +x {target}"
 
 
+def _nearest(path: Path) -> str:
+    """The question whether a program beside it is meant; none if no name is close."""
+    with suppress(OSError, ValueError):
+        names = [file.name for file in path.parent.iterdir() if file.suffix in (".py", ".sh")]
+        if found := closest(path.name, names) or closest(f"{path.name}.py", names):
+            return f" Did you mean {path.parent / found}?"
+    return ""
+
+
 def _looked_in(path: Path) -> str:
-    """The sentence that names the searched directory; none for a full path."""
+    """Return a sentence that names the searched directory, or "" for an absolute path."""
     if path.is_absolute():
         return ""
     return f" It was looked for in {Path.cwd() / path.parent}{' and in PATH' if path.parent == Path() else ''}."
@@ -130,7 +144,7 @@ def _looked_in(path: Path) -> str:
 
 def _module_problems(job: JobSpec) -> list[str]:
     if any(setup.python for setup in job.every_setup.values()):
-        return []  # another interpreter finds other modules
+        return []  # another interpreter finds other modules, so don't check
     module = job.program.target
     top = module.partition(".")[0]
     here = str(Path(job.setup.cwd or ".").absolute())

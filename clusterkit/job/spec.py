@@ -1,4 +1,4 @@
-"""Builds the job from options: fills in defaults, and reports every problem at once."""
+"""Builds a job from options: fills in defaults, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from clusterkit.faults.aim import problems_of
 from clusterkit.job.debugging import debugging_problems
 from clusterkit.job.devices import GPUS
 from clusterkit.job.keras import keras_problems
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions
+from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions
 from clusterkit.job.plan import RESERVED, convention_problems
 from clusterkit.words import wire
 from clusterkit.words.grammar import parse_all
 from clusterkit.words.job import Hook, HostRequest, JobSpec, Network, RestartPolicy, Servers, StartMode
 from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number_of
 
-# What the system takes in no argument and no variable: NUL, and halves of characters but those that stand for bytes.
+# Characters that can't be in an argument or variable: NUL, and surrogates that do not stand for undecodable bytes.
 UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
-MOST = 4096  # tasks on one machine; a slip of the finger above it, and the plans alone would fill the memory
-MOST_ON_HOSTS = 16_384  # in all; a host learns all endpoints in one message, which has up to 1 MiB
-LONGEST_COMMAND = 30_000  # characters; the system takes 128 KiB in one argument
+MOST = 4096  # tasks on one machine; with a mistyped number, the plans alone could fill the memory
+MOST_ON_HOSTS = 16_384  # tasks in all; a host gets all endpoints in one message of at most 1 MiB
+LONGEST_COMMAND = 30_000  # characters; the system limits an argument to 128 KiB
 
 _RECORDED = re.compile(r"\d+|no-dropout|phases|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")  # see task/patches/recorder.py
 _COUNTS = frozenset({"workers", "ps", "chief", "evaluator"})
-# The options that decide what is right for the others. If one of them is wrong, problems of the others mislead.
+# The options that decide which other options are valid. If one is invalid, reports about the others would mislead.
 SHAPING = _COUNTS | {"program", "module", "args", "network", "task"}
 
-# Text that is no path, name or argument, or that has a rule of its own.
+# Options whose text is not a path, name or argument, or has its own check.
 _READ_OTHERWISE = frozenset({"env", "fault", "preload", "progress_regex", "run_id", *(f"on_{hook}" for hook in Hook)})
 
 
 class Described(NamedTuple):
-    """The job that options describe, and every problem with them.
+    """The job that options describe, and every problem with the options.
 
-    If not `clear`, options that decide which tasks exist were wrong, and the rules about tasks are not checked.
+    `clear` is False if options that decide which tasks exist are invalid; rules about tasks are then not checked.
     """
 
     job: JobSpec
@@ -46,8 +46,8 @@ class Described(NamedTuple):
     clear: bool
 
 
-def describe(given: Gathered) -> Described:
-    """Build the job and check it; the program's kind is MODULE or, for now, SCRIPT."""
+def describe(given: GivenOptions) -> Described:
+    """Build the job and check it. The program's kind is MODULE or SCRIPT; `with_program` finds out the actual kind."""
     given = _with_fit_text(given)
     options, wrong = given.options, given.wrong
     faults, of_faults = parse_all(options.get("fault", ()))
@@ -62,12 +62,12 @@ def describe(given: Gathered) -> Described:
     return Described(job, [*given.problems, *of_shape, *others, *aimed], clear)
 
 
-def _with_fit_text(given: Gathered) -> Gathered:
-    """The options without text that can't be a path, name or argument, and the problems with that text."""
+def _with_fit_text(given: GivenOptions) -> GivenOptions:
+    """Remove options with text that can't be a path, name or argument, and add a problem for each."""
     found = {name: [*_text_problems(name, value)] for name, value in given.options.items()}
     options = {name: value for name, value in given.options.items() if not found[name]}
     wrong = given.wrong | {name for name, problems in found.items() if problems}
-    return Gathered(cast(JobOptions, options), [*given.problems, *chain.from_iterable(found.values())], wrong)
+    return GivenOptions(cast(JobOptions, options), [*given.problems, *chain.from_iterable(found.values())], wrong)
 
 
 def _text_problems(name: str, value: object, where: str = "") -> Iterator[str]:
@@ -103,7 +103,7 @@ def _job(options: JobOptions) -> JobSpec:
 
 
 def counts_of(options: JobOptions) -> dict[TaskType, int]:
-    """The number of tasks of each type: `ps` adds the chief; without any count, one worker."""
+    """Return the number of tasks of each type. `ps` adds a chief; without any count, the job has one worker."""
     workers, ps = options.get("workers"), options.get("ps", 0)
     chief, evaluator = options.get("chief"), options.get("evaluator", False)
     return {
@@ -194,7 +194,6 @@ def _other_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 
 def preload_problems(modules: Iterable[str]) -> Iterator[str]:
-    """Which names of --preload can't be modules."""
     for name in modules:
         if not all(part.isidentifier() for part in name.split(".")):
             yield f"--preload {name!r} can't be the name of a module."
@@ -217,7 +216,6 @@ def _min_workers_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
 
 
 def _host_problems(job: JobSpec, wrong: frozenset[str]) -> Iterator[str]:
-    """Options of another engine, and options for several hosts in a job without hosts."""
     hosts, alone = job.hosts, HostRequest()
     for name in hosts.settings:
         if (entry := OPTIONS[name]).engine != hosts.engine:

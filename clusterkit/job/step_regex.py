@@ -1,4 +1,4 @@
-"""`--progress-regex`: whether a regular expression can find a step in a line, and the step that it finds."""
+"""`--progress-regex`: checks that a regular expression can match a step, and finds the step in a line."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-LONGEST = 1000  # characters of a line that are searched: how long a search takes can grow with a power of them
-_DIGITS = 19  # of 2**63 - 1
+LONGEST = 1000  # characters of a line to search; the duration of a search can grow polynomially with the length
+_DIGITS = 19  # the number of digits of 2**63 - 1
 
-# How `re` itself reads a pattern. There is no public name for it; an item that is not known here is taken for fine.
+# The parser of `re`, which has no public name. Items that this module does not know are accepted.
 _parse: Callable[[str], Any] = import_module("re._parser").parse
 _NO_DIGITS = ("CATEGORY_NOT_DIGIT", "CATEGORY_SPACE", "CATEGORY_NOT_WORD")
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT")
 
 
 def problem_of(regex: str) -> str | None:
-    """Why this regular expression can't find a step; None if it may."""
+    """Return why this regular expression can't match a step, or None if it may."""
     try:
         groups, parsed = re.compile(regex).groups, _parse(regex)
     except (re.error, RecursionError, OverflowError) as error:
@@ -30,7 +30,7 @@ def problem_of(regex: str) -> str | None:
 
 
 def step_in(regex: re.Pattern[str], line: str) -> int | None:
-    """The step in a line: the first group that is a number."""
+    """Return the step in a line, which is the first group that matched a number; None without a step."""
     if match := regex.search(line, 0, LONGEST):
         for found in match.groups():
             if found and found.isdecimal() and len(found) <= _DIGITS and (step := int(found)) < 1 << 63:
@@ -39,7 +39,7 @@ def step_in(regex: re.Pattern[str], line: str) -> int | None:
 
 
 def _inner(op: str, value: Any) -> list[Any]:
-    """The patterns inside an item of a pattern."""
+    """Return the patterns inside an item of a parsed pattern."""
     if op == "BRANCH":
         return list(value[1])
     if op in ("SUBPATTERN", "ATOMIC_GROUP", "POSSESSIVE_REPEAT", "ASSERT", *_REPEATS):
@@ -57,12 +57,12 @@ def _groups(pattern: Any) -> list[Any]:
 
 
 def _may_be_digits(pattern: Any) -> bool:
-    """Whether a whole match may be a number."""
+    """Whether the whole match of a parsed pattern may be a number."""
     return pattern.getwidth()[1] > 0 and all(_item_may(str(op), value) for op, value in pattern)
 
 
 def _item_may(op: str, value: Any) -> bool:
-    """Whether an item of a pattern may match a number, or nothing."""
+    """Whether an item of a parsed pattern may match only digits or the empty string."""
     if op == "LITERAL":
         return chr(value).isdecimal()
     if op == "IN":

@@ -1,1 +1,1 @@
-"""Recovery: what failed in a run, how it recovered, how long that took, and what it cost."""
+"""The ledger: the attempts, incidents, status and account of a run, derived from its events."""

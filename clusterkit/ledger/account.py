@@ -1,4 +1,4 @@
-"""The account of time: what a run's time went into, and what cost most."""
+"""The account of time: how a run's time was spent, and what cost most."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from clusterkit.words import events as ev
 from clusterkit.words.account import PER_SECOND, Goodput
 from clusterkit.words.model import Task
 
-LATEST = 1e11  # seconds; a damaged journal may have any time
+LATEST = 1e11  # seconds; the latest accepted time, since a damaged journal may contain any time
 
 
 class TimeAccount:
-    """How the time of a run so far divides. It keeps a bounded amount, however many steps are reported.
+    """Divides the time of a run into parts, event by event, in bounded memory.
 
-    Training is what lies between two steps that a training task reported for the first time. A step counts when the
-    restart scope of what failed is back. What was trained since the checkpoint that a restarted task resumed from is
-    lost, once it has reported a new step.
+    The time between two steps that were reported for the first time is training. After a failure, steps count again
+    once its whole restart scope is back. When a restarted task reports a new step, the training since the checkpoint
+    from which it resumed counts as lost.
     """
 
     def __init__(self, incidents: Incidents) -> None:
         self._incidents = incidents
         self.conditions = Conditions()
-        self._now = 0  # microseconds since the run began, as all times here
-        self._before = 0  # when the event before was
-        self._parts = Counter[str]()  # of what is settled, without `training`
+        self._now = 0  # microseconds since the run began, like all times in this class
+        self._before = 0  # the time of the previous event
+        self._parts = Counter[str]()  # settled time by part, without `training`
         self._training = TrainingTime()
-        self._step = 0  # the newest; before the first one, where training begins
-        self._own: dict[Task, int] = {}  # the newest of each task's present attempt
+        self._step = 0  # the newest step; before the first report, the step at which training begins
+        self._own: dict[Task, int] = {}  # the newest step of each task's current attempt
         self._stretch = Stretch(0, Activity.WAITING)
-        self._repairs: list[Incident] = []  # restarts that a new step is waited for
-        self._begun_by = set[int]()  # the faults with which recoveries began
+        self._repairs: list[Incident] = []  # restarts after which no new step was made yet
+        self._begun_by = set[int]()  # faults whose injection began a recovery
         self._costs = Costs()
 
     def advance(self, now: float) -> None:
-        """Move the clock on to an event, in seconds since the run began."""
+        """Advance the clock to an event, given in seconds since the run began."""
         self._before, self._now = self._now, round(now * PER_SECOND)
 
     def report(self, at: float | None = None) -> Goodput:
-        """The split up to `at`, in seconds since the run began; by default, up to the last event."""
+        """Return the division of time up to `at`, in seconds since the run began; by default, up to the last event."""
         until = self._now
         if at is not None and not self.conditions.finished:
             until = max(until, round(at * PER_SECOND))
@@ -53,14 +53,14 @@ class TimeAccount:
         parts["training"] += training.made + training.share
         parts["compilation"] += training.first - training.share
         costliest, most = self._costs.most(parts, self._cases(now))
-        if not self.conditions.seen and costliest in ("startup", "compilation", "ending"):  # they may be the training
+        if not self.conditions.seen and costliest in ("startup", "compilation", "ending"):  # they may include training
             costliest, most = "", ""
         return Goodput.of(parts, self.conditions.seen, costliest, most)
 
     # Steps.
 
     def progressed(self, event: ev.Progressed) -> None:
-        """The newest attempt of a training task reported a step."""
+        """Count a step that the newest attempt of a training task reported."""
         task, step, conditions = event.task, event.step, self.conditions
         if conditions.over:
             return
@@ -77,7 +77,7 @@ class TimeAccount:
             self.become()
 
     def _stepped(self, step: int) -> None:
-        """A new step: what came before it is settled."""
+        """Count a new step, and settle the time before the step."""
         stretch, training = self._stretch, self._training
         if not self.conditions.seen:
             self._take_first_step()
@@ -96,17 +96,17 @@ class TimeAccount:
         self._stretch = Stretch(self._now, self._kind())
 
     def _settle_step(self) -> None:
-        if self.conditions.complete:  # there are more steps than it said
+        if self.conditions.complete:  # the program makes more steps than it announced
             self.conditions.complete = False
             self._stretch.rename(lambda kind: Activity.RUNNING if kind is Activity.ENDING else kind)
         if self._stretch.plain and self._stretch.kind in (Activity.SAVING, Activity.EVALUATING):
-            self._stretch.rename(lambda _: Activity.RUNNING)  # steps are made beside it
+            self._stretch.rename(lambda _: Activity.RUNNING)  # training continues during the phase
         self._settle()
 
     def _settle(self) -> Counter[str]:
         parts = self._of_stretch(self._now)
         for part, (time, what) in self._cases(parts).items():
-            if part != "recovering" or not self._repairs:  # what a recovery lost is yet to come
+            if part != "recovering" or not self._repairs:  # noted later, with the lost training
                 self._costs.note(part, time, what)
         self._training.made += parts["training"]
         self._parts += parts
@@ -114,7 +114,7 @@ class TimeAccount:
         return parts
 
     def _cases(self, parts: Counter[str]) -> dict[str, Worst]:
-        """What a stretch cost, by part, and why."""
+        """Return the costs of the current stretch by part, with their reasons."""
         cause, found = self.conditions.cause, dict[str, Worst]()
         if stopped := parts["stopped"]:
             who = cause.get(Activity.PAUSED, "a task")
@@ -143,13 +143,13 @@ class TimeAccount:
             self._parts["compilation"] -= self._training.first
 
     def _see(self) -> None:
-        """Note that steps are reported, which tells what came before them."""
+        """Note that the program reports steps; the time before the first report was spent on starting."""
         if not self.conditions.seen:
             self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.UNSEEN else kind)
         self.conditions.seen = True
 
     def _recovered(self, step: int) -> None:
-        """The first new step after restarts: what they computed again is lost."""
+        """Settle a recovery at the first new step: the training that the restarted tasks repeated is lost."""
         self._see()
         self._parts["compilation"] += self._training.divide()
         spent = self._settle()["recovering"]
@@ -163,7 +163,6 @@ class TimeAccount:
     # Everything else.
 
     def become(self) -> None:
-        """Note what the run does from now on."""
         self._stretch.become(self._now, self._kind())
 
     def _kind(self) -> Activity:
@@ -174,7 +173,7 @@ class TimeAccount:
         self.conditions.spawned(task, trains)
 
     def exited(self, task: Task, ok: bool) -> None:
-        """The newest attempt of a task ended, or could not be started."""
+        """Note that the newest attempt of a task ended, or could not be started."""
         self.conditions.exited(task, ok, self._incidents.halts(task))
 
     def failed(self, task: Task) -> None:
@@ -182,24 +181,24 @@ class TimeAccount:
             self.conditions.failed.add(task)
 
     def prepared(self, step: int | None = None) -> None:
-        """A training task begins its first step, after this one; what came before was still preparation."""
+        """Note that a training task is ready for its first step, after `step`; the time so far was preparation."""
         if not self.conditions.seen:
             self._step = self._step if step is None else step
             self._stretch.rename(lambda kind: Activity.STARTING if kind is Activity.FIRST_STEP else kind)
             self.conditions.beginning = Activity.FIRST_STEP
 
     def saved(self, step: int) -> None:
-        """A training task's checkpoint of that step is complete."""
+        """Note that a training task's checkpoint of this step is complete."""
         if step > self._step and not self._repairs:
             self._training.reach(step, self._of_stretch(self._now)["training"])
 
     def stalled(self, task: Task | None) -> None:
-        """A stall was warned of. It began with the last step."""
+        """Note the warning of a stall, which began with the last step."""
         if self.conditions.seen and not self._repairs and not self.conditions.failed:
             self.conditions.stalled = str(task or "")
 
     def planned(self, tasks: Iterable[Task]) -> None:
-        """A restart is decided. If training tasks are in it, the recovery has begun with what is repaired."""
+        """Note a decided restart. If it includes training tasks, the recovery began with the failure to be repaired."""
         self.conditions.unspawned.update(tasks)
         self.conditions.failed.difference_update(tasks)
         known = self._repairs
@@ -211,7 +210,7 @@ class TimeAccount:
             self.conditions.failed.clear()
 
     def _date_back(self, incident: Incident) -> None:
-        """A recovery begins with the fault or the death; a pause or a stall before that is not part of it."""
+        """Count the time since the fault or the death as recovery; pauses and stalls remain separate."""
         at = incident.began if self._begun_by & set(incident.faults) else self._incidents.began(incident)
         self._begun_by |= set(incident.faults)
         kept = {Activity.PAUSED, Activity.ENDING} | (
@@ -222,7 +221,7 @@ class TimeAccount:
         self._stretch.rename(lambda kind: kind if kind in kept else Activity.RESTARTING, since)
 
     def continued(self, tasks: Iterable[Task]) -> None:
-        """The run continues elsewhere, and every task starts again. Between the allocations, it was recovering."""
+        """Note the restart of every task in another allocation. The time between the allocations counts as recovery."""
         self.conditions = self.conditions.continued(tasks)
         self._repairs = self._incidents.repairs()
         self._stretch.become(self._before, self._kind())
@@ -230,7 +229,7 @@ class TimeAccount:
             self._date_back(incident)
 
     def ends(self, event: ev.Succeeded | ev.Stopping | ev.Finished) -> None:
-        """The run ends. What came after the last step of a job that is done belongs to its end."""
+        """Note that the run ends. If the job is done, the time after its last step belongs to the ending."""
         done, conditions = isinstance(event, ev.Succeeded), self.conditions
         if not conditions.over:
             other = {Activity.FAILED: Activity.ENDING}

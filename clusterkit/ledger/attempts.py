@@ -1,4 +1,4 @@
-"""Attempts: what is known of each start of each task."""
+"""The attempts of a run: the data about each start of each task."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
 
-MOST_STOPS = 200  # intervals of an attempt in which it was paused or stalled
-MOST_TRACED = 512  # reports of an attempt from which it is seen when it had reached a step
-MOST_KEPT = 2000  # attempts of a task of which such reports are kept, the newest
-UNKNOWN = "unknown"  # how an attempt ended of which the journal does not say it
+MOST_STOPS = 200  # the highest number of recorded intervals in which an attempt was paused or stalled
+MOST_TRACED = 512  # the highest number of stored step reports of an attempt
+MOST_KEPT = 2000  # the number of newest attempts of a task whose step reports are stored
+UNKNOWN = "unknown"  # how an attempt ended if the journal does not record its end
 _ENDED = frozenset({Asked.TEARDOWN, Asked.SUCCESS, Asked.SUSPENSION})
 Key = tuple[Task, int]  # task and attempt
 
 
 class Trace:
-    """When an attempt had reached which step; of many reports every second is kept, then every fourth, and so on."""
+    """When an attempt reached which step. Of many reports, every second one is stored, then every fourth, and so on."""
 
     __slots__ = ("_count", "_every", "_points")
 
@@ -38,12 +38,12 @@ class Trace:
         self._count += 1
 
     def passed(self, step: int) -> float | None:
-        """When the last report of that step or an earlier one came, after which all was newer; None if none came."""
+        """Return when the last report of `step` or an earlier step arrived; None if there was none."""
         return next((at for at, reached in reversed(self._points) if reached <= step), None)
 
 
 class Stop(NamedTuple):
-    """A time in which an attempt was `stopped` or `stalled`; `end` is None while it is."""
+    """An interval in which an attempt was `stopped` or `stalled`, as given by `kind`; `end` is None until it ends."""
 
     begin: float
     end: float | None
@@ -53,20 +53,20 @@ class Stop(NamedTuple):
 
 @dataclass(slots=True)
 class Attempt:
-    """One attempt of a task. Times in seconds since the run began."""
+    """One attempt of a task. Times are in seconds since the run began."""
 
     task: Task
     number: int
     begin: float
     end: float | None = None
     how: str = "running"  # or success, failed, fault, collateral, asked, ended, lost
-    text: str = ""  # the same as a clause
-    exit: Exit | None = None  # of its first process, as far as that was seen
-    told: AttemptEnded | None = None  # what was decided about it
-    started: bool = False  # its start was recorded as an event
-    over: bool = False  # and its end
-    working: float | None = None  # when it began to do what it is for
-    lost: float | None = None  # what it computed since then was computed again
+    text: str = ""  # how the attempt ended, as a clause
+    exit: Exit | None = None  # the exit of its first process, if it was observed
+    told: AttemptEnded | None = None  # the recorded decision about the attempt
+    started: bool = False  # True once its start was recorded
+    over: bool = False  # True once its end was recorded
+    working: float | None = None  # when the attempt was first known to be up
+    lost: float | None = None  # the time since which a later attempt has repeated its training
     resumed: int | None = None
     resumed_from: str | None = None
     first: int | None = None
@@ -76,7 +76,7 @@ class Attempt:
 
     @property
     def record(self) -> AttemptEnded:
-        """What was recorded about it; while nothing was, what is known so far."""
+        """The recorded decision about the attempt; before that, the data known so far."""
         if self.told is not None and self.over:
             return self.told
         return AttemptEnded(
@@ -84,12 +84,12 @@ class Attempt:
         )
 
     def stop(self, at: float, kind: str, text: str) -> None:
-        """It is paused or stalled from now on."""
+        """Note that the attempt is paused or stalled from now on."""
         if len(self.stops) < MOST_STOPS and not any(one.end is None and one.kind == kind for one in self.stops):
             self.stops.append(Stop(at, None, kind, text))
 
     def go_on(self, at: float, kind: str) -> bool:
-        """It is not paused, or stalled, any more; return whether it was."""
+        """Note that the attempt is no longer paused or stalled; return whether it was."""
         was = [one for one in self.stops if one.end is None and one.kind == kind]
         if was:
             self.stops = [one._replace(end=at) if one in was else one for one in self.stops]
@@ -97,31 +97,29 @@ class Attempt:
 
 
 class Attempts:
-    """Every attempt of a run. `changed` are those that changed since a reader emptied it."""
+    """Every attempt of a run. `changed` collects the attempts that changed since a reader last emptied it."""
 
     def __init__(self, job: JobSpec) -> None:
         servers = (TaskType.PS, TaskType.WORKER) if job.shape is Shape.PARAMETER_SERVER else (TaskType.PS,)
         self._without_steps = (TaskType.EVALUATOR, *servers)
-        self.of: dict[Task, dict[int, Attempt]] = {}  # by task and number, the newest last
+        self.of: dict[Task, dict[int, Attempt]] = {}  # attempts by task and number, the newest last
         self.changed = set[Key]()
-        self.collateral: dict[Key, None] = {}  # those that failed because of another one, in order
-        self.explained: dict[Key, int | None] = {}  # the fault that explains the failure of each that is over
-        self.restarts = Counter[tuple[Task, str]]()  # by task, and by how the attempt before had ended
-        self._reported: float | None = None  # when a training task reported a step last
+        self.collateral: dict[Key, None] = {}  # attempts that failed because of another one, in order
+        self.explained: dict[Key, int | None] = {}  # finished attempts; the fault that explains each failure
+        self.restarts = Counter[tuple[Task, str]]()  # counts by task and end of the previous attempt
+        self._reported: float | None = None  # when a training task last reported a step
         self._stalled = False
-        self._waiting: dict[Key, None] = {}  # attempts of servers that are not known to be up
+        self._waiting: dict[Key, None] = {}  # attempts of servers that are not yet known to be up
 
     def get(self, task: Task, number: int) -> Attempt | None:
-        """An attempt; None if it is not known."""
         return self.of.get(task, {}).get(number)
 
     def all(self) -> Iterator[Attempt]:
-        """Every attempt, task by task."""
         for numbers in self.of.values():
             yield from numbers.values()
 
     def running(self) -> Iterator[Attempt]:
-        """The newest attempts that have not ended."""
+        """Yield the newest attempts that have not ended."""
         for numbers in self.of.values():
             newest = numbers[next(reversed(numbers))]
             if newest.end is None:
@@ -132,7 +130,7 @@ class Attempts:
         return task.type not in self._without_steps
 
     def begin(self, at: float, task: Task, number: int) -> Attempt:
-        """The attempt, which begins now if it was not known."""
+        """Return the attempt; an unknown attempt begins now."""
         self.changed.add((task, number))
         known = self.of.setdefault(task, {})
         if number not in known:
@@ -147,7 +145,7 @@ class Attempts:
         return known[number]
 
     def work(self, at: float, task: Task, number: int) -> None:
-        """The attempt is known to be up."""
+        """Note that the attempt is up."""
         self._waiting.pop((task, number), None)
         attempt = self.get(task, number)
         if attempt is not None and attempt.working is None and attempt.end is None:
@@ -174,12 +172,12 @@ class Attempts:
             for one in self.running():
                 if one.go_on(at, "stalled"):
                     self.changed.add((one.task, one.number))
-        if self._waiting:  # servers are up when there are steps
+        if self._waiting:  # steps prove that the servers are up
             for server in list(self._waiting):
                 self.work(at, *server)
 
     def resume(self, at: float, task: Task, number: int, step: int, path: str | None) -> None:
-        """The attempt reported where it resumed."""
+        """Note the step and the checkpoint from which the attempt resumed."""
         self.work(at, task, number)
         if (attempt := self.get(task, number)) is not None:
             attempt.resumed, attempt.resumed_from = step, path
@@ -192,7 +190,6 @@ class Attempts:
             attempt.trace.add(at, step)
 
     def pause(self, at: float, task: Task, number: int, paused: bool) -> None:
-        """The attempt was paused, or continues."""
         if (attempt := self.get(task, number)) is not None:
             self.changed.add((task, number))
             if paused:
@@ -201,7 +198,7 @@ class Attempts:
                 attempt.go_on(at, "stopped")
 
     def stall(self, text: str) -> None:
-        """A stall was warned of: it began with the last step."""
+        """Note the warning of a stall, which began with the last step."""
         if self._reported is None:
             return
         self._stalled = True
@@ -211,18 +208,18 @@ class Attempts:
                 self.changed.add((attempt.task, attempt.number))
 
     def exit(self, at: float, task: Task, number: int, exit_: Exit) -> None:
-        """The attempt's first process has ended, or could not be started."""
+        """Note that the attempt's first process ended, or could not be started."""
         attempt = self.begin(at, task, number)
         attempt.exit = exit_
         attempt.end, (attempt.how, attempt.text) = at, how_it_ended(exit_)
 
     def end(self, event: AttemptEnded) -> None:
-        """It was recorded what was decided about the attempt."""
+        """Note the recorded decision about a finished attempt."""
         self._decide(event).over = True
         self.explained[event.task, event.attempt] = event.fault
 
     def lose(self, at: float) -> None:
-        """The run continues in another allocation, so no process is left."""
+        """Mark all running attempts as lost, since the run continues in another allocation."""
         self._end_all(at, "was lost with its supervisor")
 
     def close(self, at: float, result: RunResult) -> None:
@@ -249,7 +246,7 @@ class Attempts:
             self.changed.add((attempt.task, attempt.number))
 
     def _compute_again(self, task: Task, number: int, step: int) -> None:
-        """What earlier attempts computed beyond that step is computed again."""
+        """Note that the task repeats the steps after `step` that earlier attempts had made."""
         for before in reversed(self.of[task].values()):
             if before.number >= number or before.last is None:
                 continue
@@ -262,7 +259,7 @@ class Attempts:
 
 
 def how_it_ended(exit_: Exit | None, told: AttemptEnded | None = None) -> tuple[str, str]:
-    """How an attempt ended, in a word and as a clause."""
+    """Return how an attempt ended, as a word and as a clause."""
     if exit_ is None:
         return "lost", "was left behind when the run ended"
     role = None if told is None else told.role

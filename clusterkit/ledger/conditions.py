@@ -1,4 +1,4 @@
-"""Conditions: what is true of a run at a moment and bears on whether it trains, as its events say."""
+"""The conditions that decide whether a run trains at a moment, derived from its events."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from dataclasses import dataclass, field
 from clusterkit.ledger.stretch import Activity
 from clusterkit.words.model import Task, TaskType
 
-CHECKPOINT = "checkpoint"  # the phase in which training/checkpointer.py saves and restores
-MOST_PHASES = 8  # of a task at a time; a program may report anything
+CHECKPOINT = "checkpoint"  # the name of the phase in which training/checkpointer.py saves and restores
+MOST_PHASES = 8  # the highest number of simultaneous phases of a task; a program may report any number
 
 
 @dataclass(slots=True)
 class Conditions:
-    """Follows events that change what a run does. What is over lingers until the next step, which it may delay."""
+    """Follows the conditions of a run. Ended conditions linger until the next step, which they may delay."""
 
-    beginning: Activity = Activity.WAITING  # how far it is before its first step
-    seen: bool = False  # whether a step was reported
+    beginning: Activity = Activity.WAITING  # the progress of the start-up
+    seen: bool = False  # True once a step was reported
     succeeded: bool = False
-    over: bool = False  # it succeeded, or is being ended
+    over: bool = False  # True once the run has succeeded or is being ended
     finished: bool = False
-    complete: bool = False  # the last step is made, as the program said
-    failed: set[Task] = field(default_factory=set)  # have to restart before there is a new step; not decided yet
+    complete: bool = False  # True once the last announced step was made
+    failed: set[Task] = field(default_factory=set)  # failed tasks, whose restart is not decided yet
     paused: set[Task] = field(default_factory=set)
-    unspawned: set[Task] = field(default_factory=set)  # what restarts, and has no process yet
-    stalled: str | None = None  # the task that holds the others up, or ""
-    cause: dict[Activity, str] = field(default_factory=dict)  # what came last of each kind, for people
-    _asked: set[Task] = field(default_factory=set)  # they are being ended
+    unspawned: set[Task] = field(default_factory=set)  # restarting tasks without a process
+    stalled: str | None = None  # the task that holds up the others, or ""; None without a stall
+    cause: dict[Activity, str] = field(default_factory=dict)  # the newest cause of each activity, for people
+    _asked: set[Task] = field(default_factory=set)  # tasks that are being ended
     _away: set[Task] = field(default_factory=set)
     _cuts: set[int] = field(default_factory=set)
     _phases: dict[Task, dict[str, Activity]] = field(default_factory=dict)
-    _open: Counter[Activity] = field(default_factory=Counter)  # how many of the phases there are of each kind
+    _open: Counter[Activity] = field(default_factory=Counter)  # the number of current phases by activity
     _lingering: set[Activity] = field(default_factory=set)
 
     def kind(self, repairing: bool) -> Activity:
-        """What goes on; `repairing`: a new step is waited for after a restart."""
+        """Return the current activity. `repairing`: no new step was made yet after a restart."""
         if self.over:
             return Activity.ENDING
         if self.paused:
@@ -71,7 +71,7 @@ class Conditions:
             self.beginning = Activity.STARTING
 
     def exited(self, task: Task, ok: bool, halts: bool) -> None:
-        """A process ended, or could not be started. `halts`: training can't go on without the task."""
+        """Note that a process ended or could not be started. `halts`: training can't continue without the task."""
         self.paused.discard(task)
         self._open -= Counter(self._phases.pop(task, {}).values())
         if not ok and task not in self._asked and task.type is not TaskType.EVALUATOR:
@@ -79,7 +79,7 @@ class Conditions:
             self.cause[Activity.AWAY] = str(task)
 
     def continued(self, tasks: Iterable[Task]) -> Conditions:
-        """The supervisor and every process are gone, and another one starts all tasks again."""
+        """Return the conditions in the next allocation, in which every task starts again."""
         return Conditions(
             self.beginning, self.seen, self.succeeded, over=self.succeeded, unspawned=set(tasks), cause=self.cause
         )
@@ -88,7 +88,7 @@ class Conditions:
         self._asked.add(task)
 
     def pause(self, task: Task, paused: bool) -> None:
-        """A task was paused, with a signal or in a debugger, or continues."""
+        """Note that a task was paused, by a signal or in a debugger, or continues."""
         if paused and task.type is not TaskType.EVALUATOR:
             self.paused.add(task)
             self.cause[Activity.PAUSED] = " and ".join(map(str, sorted(self.paused)))
@@ -101,13 +101,13 @@ class Conditions:
         self.cause[Activity.CUT] = fault
 
     def heal(self, number: int) -> None:
-        """A fault is healed, which may be such a partition."""
+        """Note that a fault, which may be a partition, was healed."""
         if number in self._cuts:
             self._cuts.discard(number)
             self._lingering.add(Activity.CUT)
 
     def phase(self, task: Task, phase: str, begun: bool) -> None:
-        """A training task begins or ends a phase without steps."""
+        """Note that a training task begins or ends a phase without steps."""
         known = self._phases.setdefault(task, {})
         if begun and phase not in known and len(known) < MOST_PHASES:
             known[phase] = Activity.SAVING if phase == CHECKPOINT else Activity.EVALUATING

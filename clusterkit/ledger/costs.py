@@ -1,4 +1,4 @@
-"""Costs: which part of a run cost most, and the sentence that names the cause."""
+"""Costs: the most costly part of a run, and a sentence with the cause."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from clusterkit.ledger.incident import Incident
 from clusterkit.text.durations import precise
 from clusterkit.words.account import PER_SECOND
 
-Worst = tuple[int, str]  # microseconds of the worst case, and what it was
+Worst = tuple[int, str]  # microseconds of the worst case, and its description
 _TEXTS = {
-    "startup": "The start-up took {0} until the first step began",
-    "compilation": "Compilation made the first step {0} longer than a usual one",
-    "checkpointing": "Training waited {0} for checkpoints",
-    "evaluating": "Training waited {0} for evaluations and other phases without steps",
-    "ending": "{0} passed between the last step and the end of the run",
+    "startup": "start-up, {0} before the first step",
+    "compilation": "compilation, {0} more for the first step than for a usual one",
+    "checkpointing": "checkpoints, for which training waited {0}",
+    "evaluating": "evaluations and other phases without steps, {0}",
+    "ending": "the end, {0} between the last step and the end of the run",
 }
 
 
 class Costs:
-    """Remembers the worst case of each part that has causes, and how many there were."""
+    """Remembers, for each part with known causes, the worst case and the number of cases."""
 
     def __init__(self) -> None:
         self._worst: dict[str, Worst] = {}
         self._count: dict[str, int] = {}
 
     def note(self, part: str, time: int, what: str) -> None:
-        """Add a case that cost so much time; `what` describes it, as a clause."""
+        """Add a case that cost `time` microseconds; `what` describes the case as a clause."""
         if time > 0:
             self._count[part] = self._count.get(part, 0) + 1
             if time > self._worst.get(part, (0, ""))[0]:
                 self._worst[part] = (time, what)
 
     def most(self, parts: Mapping[str, int], now: Mapping[str, Worst]) -> tuple[str, str]:
-        """The part that cost most beside training, and a sentence. `now` is what costs at the moment."""
+        """Return the most costly part besides training, and a sentence. `now` are the cases in progress."""
         together = {**parts, "recovering": parts.get("recovering", 0) + parts.get("lost", 0)}
         for free in ("training", "lost", "unseen"):
             together.pop(free, None)
@@ -50,12 +50,12 @@ class Costs:
 
 
 def shown(time: int) -> str:
-    """Microseconds, for people."""
+    """Format a time in microseconds for people."""
     return precise(time / PER_SECOND)
 
 
 def cause_text(incident: Incident, at: float) -> str:
-    """What a recovery repairs: `ps:0 was killed by SIGKILL at 11.8 s`."""
+    """Describe what a recovery repairs: `ps:0 was killed by SIGKILL at 11.8 s`."""
     if incident.deaths:
         cause = incident.deaths[0]
         return f"{cause.task} {cause.exit} at {precise(cause.at)}"
@@ -70,7 +70,7 @@ def cause_text(incident: Incident, at: float) -> str:
 
 
 def recovery_text(incident: Incident, at: float, spent: int, lost: int) -> str:
-    """`ps:0 was killed by SIGKILL at 11.8 s: 3.4 s to recover, 0.4 s of training lost`."""
+    """Describe a recovery: `ps:0 was killed by SIGKILL at 11.8 s: 3.4 s to recover, 0.4 s of training lost`."""
     training = f"{shown(lost)} of training lost" if lost else "no training lost"
     return f"{cause_text(incident, at)}: {shown(spent)} to recover, {training}"
 

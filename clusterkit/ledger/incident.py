@@ -1,4 +1,4 @@
-"""An incident: one recovery, from the failures that it repairs to the first new step; and injected faults."""
+"""Incidents, each a recovery from the failures that it repairs up to the first new step; and injected faults."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from clusterkit.words.faults import AT_ONCE, FaultAction
 from clusterkit.words.model import Task, TaskType
 
 
-class Ended(NamedTuple):
-    """A recovery that has ended, or an injected fault that only held training up."""
+class RecoveryTime(NamedTuple):
+    """A recovery that has ended, or an injected fault that only interrupted training."""
 
     seconds: float
-    lost: int  # steps that had to be computed again
+    lost: int  # steps that were computed again
 
 
 @dataclass(slots=True)
 class Course:
-    """Whether training continued during an incident, or when it made its first step afterwards."""
+    """Whether training continued during an incident, or when it made its first step after the incident."""
 
     went_on: bool = False
     first_step: float | None = None
@@ -32,7 +32,7 @@ class Course:
         return self.went_on or self.first_step is not None
 
     def progressed(self, now: float, step: int, wrong: bool) -> None:
-        """A step was reported; `wrong`: the incident lasts. A single step may have been made before it began."""
+        """Note a step. `wrong`: the incident lasts; one such step may have been made before it began."""
         if self.settled:
             return
         if not wrong:
@@ -45,21 +45,21 @@ class Course:
 
 @dataclass(slots=True, eq=False)
 class Incident:
-    """One recovery. `trainers` are the training tasks in it: there is no new step before they restart.
+    """One recovery. Its training tasks, the `trainers`, have to restart before there is a new step.
 
-    The first of `deaths` is the cause. `same` are the tasks that failed on their own with the cause's error. A new step
-    `needs` the whole gang, or the coordinator and its parameter servers.
+    The first of `deaths` is the cause. `same` are the tasks that failed by themselves with the error of the cause. A
+    new step `needs` the whole gang, or the coordinator and its parameter servers.
     """
 
     deaths: list[Death]
     detected: float | None
     same: frozenset[Task] = frozenset()
     asked: bool = False
-    files: tuple[str, ...] = ()  # that changed, which is why it restarts
-    host: str | None = None  # that was about to leave, which is why
+    files: tuple[str, ...] = ()  # the changed files that caused the restart
+    host: str | None = None  # the leaving host that caused the restart
     allocation: int | None = None
     shrunk: Shrunk | None = None
-    left: float | None = None  # when the allocation before that had ended
+    left: float | None = None  # when the previous allocation ended
     planned: float | None = None
     returns: dict[Task, Return] = field(default_factory=dict)
     trainers: frozenset[Task] = frozenset()
@@ -68,14 +68,14 @@ class Incident:
     resumed: tuple[int, str | None] | None = None
     first_report: int | None = None
     needs: frozenset[Task] = frozenset()
-    missed: Task | None = None  # one of those, which did not live when it was looked at last
+    missed: Task | None = None  # the task in `needs` that did not run at the last check
     up: float | None = None  # when the last of its tasks was up again
     _down: set[Task] = field(default_factory=set)
     _resumed_by: tuple[int, Task] | None = None
 
     @property
     def over(self) -> bool:
-        """Whether no later event can change it."""
+        """Whether no later event can change the incident."""
         return self.course.settled and (self.up is not None or self.planned is None)
 
     @property
@@ -90,7 +90,7 @@ class Incident:
 
     @property
     def faults(self) -> tuple[int, ...]:
-        """The injected faults that explain its deaths."""
+        """The numbers of the injected faults that explain the deaths."""
         return tuple(sorted({death.fault for death in self.deaths if death.fault is not None}))
 
     @property
@@ -99,21 +99,21 @@ class Incident:
         return self.resumed[0] if self.resumed is not None else (self.first_report or 1) - 1
 
     def plan(self, now: float, returns: Sequence[Return], trainers: frozenset[Task]) -> None:
-        """The restart is decided: these come back, and with them these training tasks."""
+        """Note the decided restart: the returning tasks, and the training tasks among them."""
         self.planned, self.trainers = now, trainers
         self.returns = {one.task: one for one in returns}
         self._down = set(self.returns)
         if trainers:
             servers = frozenset(task for task in self.returns if task.type is TaskType.PS)
-            self.needs = trainers | servers if servers else trainers  # a set for each of thousands of restarts is much
+            self.needs = trainers | servers if servers else trainers  # without servers, all restarts share one set
             self.course = Course()  # steps of the old attempts do not count
 
     def concerns(self, task: Task, attempt: int) -> bool:
-        """Whether this is the attempt of a task that restarts here, or a later one."""
+        """Whether the attempt is the one that this restart begins, or a later one."""
         return task in self.returns and attempt >= self.returns[task].attempt
 
     def spawned(self, task: Task, attempt: int, now: float, reached: int | None) -> None:
-        """The process of a new attempt exists. The attempt before it had reached step `reached`."""
+        """Note the process of a restarted task, whose previous attempt had reached the step `reached`."""
         if task not in self.returns or self.returns[task].attempt != attempt:
             return
         self.returns[task] = replace(self.returns[task], spawned=now)
@@ -127,7 +127,7 @@ class Incident:
             self.up = None if self._down else now
 
     def resumes(self, task: Task, attempt: int, step: int, path: str | None) -> None:
-        """The program reported where it resumed. The newest attempt's report counts, and in a gang the leader's."""
+        """Note where the program resumed. The newest attempt's report counts; in a gang, the leader's."""
         if task not in self.trainers or self.course.settled:
             return
         if self._resumed_by is None or (-attempt, task) < (-self._resumed_by[0], self._resumed_by[1]):
@@ -146,7 +146,7 @@ class Incident:
                 self.mark_up(task, now)
 
     def recovery(self, at: float) -> Recovery:
-        """The recovery as far as it is known; `at` is when it began."""
+        """Return the recovery as known so far; `at` is when it began."""
         return Recovery(
             at=at,
             asked=self.asked,
@@ -182,13 +182,13 @@ class Incident:
         return None
 
 
-# The supervisor injects these itself; of all others the backend reports whether they took hold.
+# The supervisor injects these faults itself. For all others, the backend reports whether the injection succeeded.
 _OWN = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.HANG_START})
 
 
 @dataclass(slots=True)
 class FaultRecord:
-    """One injected fault. Times in seconds since the run began."""
+    """One injected fault. Times are in seconds since the run began."""
 
     event: FaultInjected
     at: float
@@ -196,16 +196,16 @@ class FaultRecord:
     why: str = ""
     detail: str = ""
     done: bool | None = None  # None until the backend has answered
-    stalled: float | None = None  # the first warning of a stall while it was open
+    stalled: float | None = None  # the first warning of a stall while the fault was open
     course: Course = field(default_factory=Course)
 
     @property
     def took_hold(self) -> bool:
-        """Whether it is certain that it was injected."""
+        """Whether the fault was certainly injected."""
         return self.done is True or self.event.action in _OWN
 
     def report(self, failures: Sequence[tuple[Task, float]]) -> InjectedFault:
-        """The fault as far as it is known; `failures` are those that it explains, with the times of their detection."""
+        """Return the fault as known so far; `failures` are those that it explains, each with its time of detection."""
         event, done = self.event, self.done is not False
         detected = [at for _, at in failures]
         if done and self.stalled is not None:
@@ -231,16 +231,16 @@ class FaultRecord:
 
 
 class Faults:
-    """The injected faults of a run by their numbers."""
+    """The injected faults of a run, by number."""
 
     def __init__(self) -> None:
         self.known: dict[int, FaultRecord] = {}
-        self.open: dict[int, FaultInjected] = {}  # those in effect
-        self.unsettled: dict[int, FaultRecord] = {}  # those of which a step can change what is known
+        self.open: dict[int, FaultInjected] = {}  # faults in effect
+        self.unsettled: dict[int, FaultRecord] = {}  # faults about which the next step can reveal something
         self._of: dict[Task, dict[int, FaultAction]] = {}
 
     def of(self, task: Task) -> Mapping[int, FaultAction]:
-        """The open faults in a task by their numbers; kept up to date."""
+        """Return the open faults of a task by number. The returned mapping is kept up to date."""
         return self._of.setdefault(task, {})
 
     def inject(self, now: float, event: FaultInjected) -> None:
@@ -251,7 +251,7 @@ class Faults:
                 self._of.setdefault(task, {})[event.number] = event.action
 
     def take_answer(self, number: int, detail: str, done: bool) -> None:
-        """The backend has answered whether the fault was injected. There may be an answer for each of its tasks."""
+        """Note whether the backend injected the fault. There may be one answer for each task of the fault."""
         if (fault := self.known.get(number)) is not None:
             fault.detail = detail if fault.done is None else f"{fault.detail}; {detail}"
             fault.done = done or fault.done is True
@@ -269,7 +269,7 @@ class Faults:
                 self.known[number].stalled = now
 
     def times(self, numbers: Sequence[int]) -> list[float]:
-        """When these were injected; a damaged journal may name others."""
+        """Return when these faults were injected. Unknown numbers, as in a damaged journal, are ignored."""
         return [self.known[number].at for number in numbers if number in self.known]
 
     def _close(self, number: int) -> None:

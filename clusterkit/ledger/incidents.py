@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from clusterkit.ledger.attempts import Attempts, Key
-from clusterkit.ledger.incident import Ended, Faults, Incident
+from clusterkit.ledger.incident import Faults, Incident, RecoveryTime
 from clusterkit.ledger.status import RunStatus
 from clusterkit.machine.scope import restart_scope
 from clusterkit.words import events as ev
@@ -18,18 +18,18 @@ from clusterkit.words.outcome import Asked, Blame, Failure, RunResult
 
 
 class Incidents:
-    """Every incident of a run. Times in seconds since the run began."""
+    """Every incident of a run. Times are in seconds since the run began."""
 
     def __init__(self, job: JobSpec, run: RunStatus, attempts: Attempts, faults: Faults) -> None:
         self._job, self._run, self._attempts, self._faults = job, run, attempts, faults
-        self._failures: dict[Key, float] = {}  # when each was detected
+        self._failures: dict[Key, float] = {}  # when each failure was detected
         self._all: list[Incident] = []
-        self._open: list[Incident] = []  # those of them that a later event can change
-        self._incident_of: dict[Key, Incident] = {}  # by the attempts that died
+        self._open: list[Incident] = []  # incidents that a later event can change
+        self._incident_of: dict[Key, Incident] = {}  # incidents by the attempts that died
         self._trainers_of: dict[frozenset[Task], frozenset[Task]] = {}  # the training tasks of each restart scope
-        self._stalled: float | None = None  # when the present stall was warned of
-        self._begun: set[int] = set()  # faults with which a recovery in `ended` began
-        self.ended: list[Ended] = []  # each once, as it was then: only added to
+        self._stalled: float | None = None  # when the current stall was first reported
+        self._begun: set[int] = set()  # faults whose injection began a recovery in `ended`
+        self.ended: list[RecoveryTime] = []  # each recovery once, as known when it ended; append-only
 
     @property
     def is_open(self) -> bool:
@@ -46,28 +46,28 @@ class Incidents:
         return RecoveryReport(recoveries, tuple(fault.report(failed[number]) for number, fault in faults))
 
     def repairs(self) -> list[Incident]:
-        """The restarts of training tasks after which there was no new step yet."""
+        """Return the restarts of training tasks that no new step has followed yet."""
         return [one for one in self._still_open() if one.trainers and not one.course.settled]
 
     def mending(self) -> list[Incident]:
-        """The restarts that are decided, and have not ended yet."""
+        """Return the decided restarts that have not ended yet."""
         return [one for one in self._still_open() if one.planned is not None and one.ended is None]
 
     def began(self, incident: Incident) -> float:
-        """When an incident began: with the injection of a fault that explains it, or by itself."""
+        """Return when an incident began; if a fault explains it, with the injection of the fault."""
         return min([incident.began, *self._faults.times(incident.faults)])
 
     def halts(self, task: Task) -> bool:
-        """Whether there is no new step before training tasks have restarted with this one."""
+        """Whether training has to wait for the restart of training tasks if this task fails."""
         return bool(self._trainers(restart_scope(self._job, task)))
 
     def spawned(self, now: float, task: Task, attempt: int, reached: int | None) -> None:
-        """A process exists. `reached` is the step that the attempt before it had reached."""
+        """Note a new process. `reached` is the step that the previous attempt had reached."""
         for incident in self._still_open():
             incident.spawned(task, attempt, now, reached)
 
     def mark_up(self, now: float, task: Task, attempt: int) -> None:
-        """The attempt is up, as its first report shows."""
+        """Note that the attempt is up, as its first report shows."""
         for incident in self._still_open():
             if incident.concerns(task, attempt):
                 incident.mark_up(task, now)
@@ -79,7 +79,7 @@ class Incidents:
                 incident.resumes(event.task, event.attempt, event.step, event.path)
 
     def progressed(self, now: float, task: Task, attempt: int, step: int) -> None:
-        """The newest attempt of a task reported a step."""
+        """Note a step that the newest attempt of a task reported."""
         self.mark_up(now, task, attempt)
         if not self._attempts.trains(task):
             return
@@ -94,7 +94,7 @@ class Incidents:
             if fault.course.settled:
                 del self._faults.unsettled[number]
             if fault.course.first_step is not None and number not in self._attempts.explained.values():
-                self.ended.append(Ended(now - fault.at, 0))
+                self.ended.append(RecoveryTime(now - fault.at, 0))
 
     def failed(self, now: float, failure: Failure) -> None:
         death = self._death(failure)
@@ -104,7 +104,7 @@ class Incidents:
         self._failures[failure.task, failure.attempt] = detected
 
     def explain(self, key: Key, fault: int | None) -> None:
-        """Another fault explains an attempt's failure, or none: one that turned out not to have been injected."""
+        """Change the fault that explains an attempt's failure; None if that fault was not injected after all."""
         if (incident := self._incident_of.get(key)) is not None:
             incident.deaths = [replace(d, fault=fault) if (d.task, d.attempt) == key else d for d in incident.deaths]
 
@@ -125,7 +125,7 @@ class Incidents:
             incident.shrunk = event
 
     def continued(self, now: float, before: float, allocation: int) -> None:
-        """Every task starts again, and with that repairs what failed last; nothing was trained since `before`."""
+        """Note the restart of every task, which repairs the last failures. Training made no progress after `before`."""
         repaired = {incident for incident in self._all if not incident.over and incident.planned is None}
         deaths = [death for incident in self._all if incident in repaired for death in incident.deaths]
         self._all = [incident for incident in self._all if incident not in repaired]
@@ -138,7 +138,7 @@ class Incidents:
         self._open = [*(one for one in self._open if one is not incident and one not in repaired), incident]
 
     def finish(self, now: float, result: RunResult) -> None:
-        """The run is over, with a cause: what failed together is one incident."""
+        """Merge the failures that made the run fail into one incident."""
         if result.cause is not None:
             self._merge(Blame(result.cause, result.same, result.collateral), now)
 
@@ -151,11 +151,11 @@ class Incidents:
         if over := [incident for incident in self._open if incident.over]:
             self._open = [incident for incident in self._open if not incident.over]
             told = [self._recovery(incident, self._begun) for incident in over]
-            self.ended += [Ended(one.seconds, one.lost or 0) for one in told if one.seconds is not None]
+            self.ended += [RecoveryTime(one.seconds, one.lost or 0) for one in told if one.seconds is not None]
         return self._open
 
     def _recovery(self, incident: Incident, begun: set[int]) -> Recovery:
-        """The recovery; the first one that a fault explains begins with its injection."""
+        """Return the recovery. The first recovery that a fault explains begins with the injection."""
         injected = self._faults.times([number for number in incident.faults if number not in begun])
         begun |= set(incident.faults)
         return incident.recovery(min([incident.began, *injected]))
@@ -169,18 +169,18 @@ class Incidents:
         return done or of.state is TaskState.RUNNING
 
     def _all_live(self, incident: Incident) -> bool:
-        """Whether each task lives that a new step needs. The one that was missed last is looked at first."""
+        """Whether every task that a new step needs is alive. Check the last one that was not alive first."""
         if incident.missed is None or self._lives(incident.missed):
             incident.missed = next((task for task in incident.needs if not self._lives(task)), None)
         return incident.missed is None
 
     def _halted(self, deaths: list[Death]) -> frozenset[Task]:
-        """The training tasks that have to restart after these deaths before there is a new step."""
+        """Return the training tasks that have to restart after these deaths before there is a new step."""
         trainers = [self._trainers(scope) for scope in {restart_scope(self._job, death.task) for death in deaths}]
         return trainers[0] if len(trainers) == 1 else frozenset().union(*trainers)
 
     def _trainers(self, scope: frozenset[Task]) -> frozenset[Task]:
-        if scope not in self._trainers_of:  # a gang's is as large as the job, and each of its tasks may fail
+        if scope not in self._trainers_of:  # a gang's scope is as large as the job, and each of its tasks may fail
             self._trainers_of[scope] = frozenset(filter(self._attempts.trains, scope))
         return self._trainers_of[scope]
 
@@ -190,7 +190,7 @@ class Incidents:
         return Death(failure.task, failure.attempt, at, failure.exit, fault, failure.exception)
 
     def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
-        """Merge the incidents of these failures, cause first; or those that a requested restart of `tasks` repairs."""
+        """Merge the incidents of these failures (cause first), or those that a requested restart of `tasks` repairs."""
         failures = [] if blamed is None else [blamed.cause, *blamed.same, *blamed.collateral]
         asked = tasks if blamed is None else None
         keys = {(failure.task, failure.attempt) for failure in failures}
@@ -202,7 +202,7 @@ class Incidents:
         merged = Incident(deaths, detected, trainers=self._halted(deaths))
         known_same = [incident.same for incident in old]
         same = frozenset().union(*known_same) if blamed is None else frozenset(f.task for f in blamed.same)
-        merged.same = same or merged.same  # one empty set for all of them
+        merged.same = same or merged.same  # share one empty set
         merged.course = old[0].course if old else merged.course
         merged.shrunk = next((incident.shrunk for incident in old if incident.shrunk is not None), None)
         place = self._all.index(old[0]) if old else len(self._all)
@@ -214,13 +214,13 @@ class Incidents:
 
     def _add(self, incident: Incident, place: int) -> None:
         self._all.insert(place, incident)
-        if not incident.trainers:  # others wait for what is decided of them
+        if not incident.trainers:  # the others are opened when their restart is decided
             self._open.append(incident)
         self._incident_of |= {(death.task, death.attempt): incident for death in incident.deaths}
 
 
 def _repairs(incident: Incident, asked: frozenset[Task] | None) -> bool:
-    """Whether a requested restart of these tasks repairs the incident: nothing of it has restarted yet."""
+    """Whether a requested restart of these tasks repairs the incident, of which no task may have restarted yet."""
     if asked is None or any(one.spawned is not None for one in incident.returns.values()):
         return False
     concerned = {*incident.returns, *(death.task for death in incident.deaths)}

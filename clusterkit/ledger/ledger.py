@@ -1,4 +1,4 @@
-"""The ledger: what the events of a run add up to, in one exhaustive fold that every reader looks at."""
+"""The ledger: the sum of a run's events, computed in one exhaustive fold that all readers use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterkit.ledger.account import TimeAccount
 from clusterkit.ledger.attempts import Attempts
 from clusterkit.ledger.incident import Faults
 from clusterkit.ledger.incidents import Incidents
-from clusterkit.ledger.pace import Pace
+from clusterkit.ledger.pace import Interruptions
 from clusterkit.ledger.startup import StartupLog
 from clusterkit.ledger.status import RunPhase, RunStatus, Stragglers
 from clusterkit.ledger.subjects import OfFault, OfProgram, OfRun, OfTask, Unrecorded
@@ -21,19 +21,19 @@ from clusterkit.words.model import Program, ProgramKind, Task, TaskState
 from clusterkit.words.outcome import Exit
 from clusterkit.words.reports import EDITOR, Stage
 
-NO_JOB = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # of a run whose job.json cannot be read
+NO_JOB = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # the job of a run whose job.json can't be read
 
 
 class Ledger:
-    """Takes one event at a time, so that it is the same live and after the fact. Its parts are there to be read.
+    """Takes one event at a time, so that it is the same during and after the run. Readers use its parts directly.
 
-    A new event is a type error in `take` until it is counted here, or is one of those that change nothing.
+    A new event is a type error in `take` until it is handled here, or added to the events that change nothing.
     """
 
     def __init__(self, job: JobSpec | None, endpoints: Mapping[Task, str] | None = None) -> None:
         self.job = NO_JOB if job is None else job
-        self.began: float | None = None  # on the clock of the events, as `last`
-        self.last = 0.0  # when the newest event was; a clock that goes back stands still instead
+        self.began: float | None = None  # when the run began, on the clock of the events
+        self.last = 0.0  # the time of the newest event; never decreases, even if the clock does
         self.spent = 0.0  # seconds in allocations, without the time between them
         self.faults = Faults()
         self.run = RunStatus(self.job.tasks, endpoints, self.faults)
@@ -42,15 +42,15 @@ class Ledger:
         self.time = TimeAccount(self.incidents)
         self.startup = StartupLog(self.job)
         self.stragglers = Stragglers()
-        self.pace = Pace()
+        self.pace = Interruptions()
 
     @property
     def now(self) -> float:
-        """When the newest event was, in seconds since the run began."""
+        """The time of the newest event, in seconds since the run began."""
         return 0.0 if self.began is None else self.last - self.began
 
     def take(self, at: float, event: ev.Event, wall: float | None = None) -> None:
-        """Take in an event, with the time of the run's clock and its wall time; by default, that is the same."""
+        """Add an event with its time on the run's clock, and its wall time; by default, both times are the same."""
         before, wall = self.now, at if wall is None else wall
         self._advance(at, event)
         if isinstance(event, ev.Progressed):
@@ -68,7 +68,7 @@ class Ledger:
         self.time.become()
 
     def account(self, now: float | None = None) -> Account:
-        """The account up to `now`, on the clock of the events; by default, up to the last event."""
+        """Return the account up to `now`, on the clock of the events; by default, up to the last event."""
         told = self.incidents.report()
         goodput = self.time.report(None if now is None else now - (self.began or 0.0))
         return Account(told.recoveries, told.faults, goodput, self.startup.report(), self.stragglers.report())
@@ -82,7 +82,6 @@ class Ledger:
         self.time.advance(self.now)
 
     def _of_program(self, now: float, event: OfProgram) -> None:
-        """What a task's program reports."""
         task, attempt = event.task, event.attempt
         status, trains = self.run.current(task, attempt), self.attempts.trains(task)
         match event:
@@ -110,7 +109,7 @@ class Ledger:
                 self.startup.reach(now, task, attempt, event.stage)
                 if event.stage is Stage.PREPARED and trains:
                     self.time.prepared()
-            case ev.SigtermHandled():  # it is reported when a gang's strategy is made
+            case ev.SigtermHandled():  # reported when a gang's strategy is created
                 self.startup.reach(now, task, attempt, Stage.CONNECTED)
             case ev.PhaseChanged():
                 if trains:
@@ -141,7 +140,6 @@ class Ledger:
         self.incidents.mark_up(now, task, attempt)
 
     def _of_task(self, now: float, wall: float, event: OfTask) -> None:
-        """What happened to an attempt, or was decided about it."""
         if isinstance(event, ev.Failed):
             self.incidents.failed(now, event.failure)
             self.time.failed(event.failure.task)
@@ -270,7 +268,7 @@ class Ledger:
             case ev.Stopping():
                 self.run.stop(event)
                 self.time.ends(event)
-            case ev.Interrupted():  # a second one: nobody waits any more
+            case ev.Interrupted():  # after a second interrupt, no task is awaited
                 self.run.waits_for = ()
             case ev.LifelineLost():
                 self.run.orphaned = True
@@ -293,7 +291,7 @@ class Ledger:
 
 
 def ledger_of(job: JobSpec | None, events: Iterable[tuple[float, ev.Event]]) -> Ledger:
-    """The ledger of these events, each with its time in seconds."""
+    """Return the ledger of these events, each given with its time in seconds."""
     ledger = Ledger(job)
     for at, event in events:
         ledger.take(at, event)

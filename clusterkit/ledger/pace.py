@@ -1,4 +1,4 @@
-"""Pace: what interrupts the steps of a run, as its events say."""
+"""Interruptions of a run's steps, derived from the run's events."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure
 
-WENT_ON = 2  # steps after a pause that show that training does not wait for it: one may have been on its way
+WENT_ON = 2  # steps after the beginning of a pause that prove that training continues; the first may be an earlier one
 
 
 @dataclass(slots=True)
-class Pace:
-    """Follows what interrupts the steps. Times in seconds since the run began."""
+class Interruptions:
+    """Follows interruptions of the steps. Times are in seconds since the run began."""
 
     stepped: float | None = None
-    stall: tuple[float, ev.Stalled] | None = None  # since when
-    failure: Failure | None = None  # the cause of what is being repaired
-    failed: float | None = None  # when that was
+    stall: tuple[float, ev.Stalled] | None = None  # when the stall began, and the last warning
+    failure: Failure | None = None  # the cause of the current recovery
+    failed: float | None = None  # when the current recovery began
+    restart: ev.RestartPlanned | None = None  # the newest one
     paused: dict[Task, float] = field(default_factory=dict)
-    _steps: int = 0  # since the last pause began
+    _steps: int = 0  # new steps since the last pause began
 
     @property
     def went_on(self) -> bool:
@@ -29,7 +30,7 @@ class Pace:
         return self._steps >= WENT_ON
 
     def step(self, now: float, incidents: Incidents, is_new: bool) -> None:
-        """A training task reported a step; a new one, or the same again with metrics."""
+        """Note a training task's step. If not `is_new`, the same step was reported again, with metrics."""
         self.stepped, self.stall, self._steps = now, None, self._steps + is_new
         if self.failed is not None and not incidents.mending():
             self.failure = self.failed = None
@@ -48,7 +49,7 @@ class Pace:
             case ev.Failed():
                 self.failure, self.failed = (self.failure, self.failed) if self.failure else (event.failure, now)
             case ev.RestartPlanned():
-                self.failure, self.stall = event.cause or self.failure, None
+                self.failure, self.stall, self.restart = event.cause or self.failure, None, event
                 self.failed = now if self.failed is None else self.failed
             case ev.Continued():
                 self.paused.clear()

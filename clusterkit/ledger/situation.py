@@ -1,4 +1,4 @@
-"""The situation: what a run does now, and for which task, decided once for everybody who shows it."""
+"""The situation: the current activity of a run and the tasks that it concerns, decided once for all views."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.words.outcome import Failure
 
 
 class RunActivity(enum.StrEnum):
-    """What a run does."""
+    """The activity of a run."""
 
     STARTING = "starting"
     TRAINING = "training"
@@ -20,23 +20,23 @@ class RunActivity(enum.StrEnum):
     PAUSED = "paused"
     RECOVERING = "recovering"
     NO_HOST = "waiting for hosts"
-    WAITING = "waiting"  # for a change of the program
+    WAITING = "waiting"  # the failed job waits for a change of its program
     STOPPING = "stopping"
     OVER = "over"
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What a run does, and since when, in seconds since it began; `tasks` are those that it is about.
+    """The activity of a run, since when (in seconds since the run began), and the `tasks` that it concerns.
 
-    `verdict` is what was found about a stall, `failure` what a recovery repairs. `aside` are the tasks that are paused
-    or restart while training goes on, `faults` those that are open.
+    `verdict` is the finding about a stall, `failure` the failure that a recovery repairs. `aside` are tasks that are
+    paused or restart while training continues. `faults` are the open faults.
     """
 
     doing: RunActivity
     since: float | None = None
     tasks: tuple[Task, ...] = ()
-    attempt: int | None = None  # that comes next, of a recovery
+    attempt: int | None = None  # in a recovery, the number of the next attempt
     verdict: str = ""
     failure: Failure | None = None
     stepped: float | None = None  # when the last new step was reported
@@ -45,7 +45,7 @@ class Situation:
 
 
 def situation_of(ledger: Ledger) -> Situation:
-    """What the run does, as of the newest event."""
+    """Return the situation of the run as of the newest event."""
     run, pace, conditions = ledger.run, ledger.pace, ledger.time.conditions
     mending = ledger.incidents.mending()
     repairs = [one for one in mending if one.trainers and not one.course.settled]
@@ -68,7 +68,8 @@ def situation_of(ledger: Ledger) -> Situation:
     if pace.stall is not None:
         begun, event = pace.stall
         blamed = () if event.task is None else (event.task,)
-        return Situation(RunActivity.STALLED, begun, blamed, verdict=event.text, stepped=pace.stepped, faults=faults)
+        verdict = f"{event.verdict}." if event.verdict else event.text
+        return Situation(RunActivity.STALLED, begun, blamed, verdict=verdict, stepped=pace.stepped, faults=faults)
     if repairs or conditions.failed:
         tasks = restarting or tuple(sorted(conditions.failed))
         attempt = max((back.attempt for one in repairs for back in one.returns.values()), default=None)

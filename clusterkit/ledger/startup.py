@@ -16,13 +16,13 @@ Reached = tuple[float, Task, Stage | None]
 
 
 class StartupLog:
-    """When the first attempt of each task reached which stage, until the first steps. Times since the run began."""
+    """When the first attempt of each task reached which stage. Times are in seconds since the run began."""
 
     def __init__(self, job: JobSpec) -> None:
         self._job = job
         self._starts = {task: TaskStart(task) for task in job.tasks}
-        self._missing = set(job.steppers)  # have made no step
-        self._resumed: dict[Task, int] = {}  # the step that each began at
+        self._missing = set(job.steppers)  # tasks that have made no step
+        self._resumed: dict[Task, int] = {}  # the step at which each task resumed
         self._first: Task | None = None
 
     def report(self) -> Startup:
@@ -30,9 +30,9 @@ class StartupLog:
         return Startup(tuple(self._starts[task] for task in sorted(self._starts)), chain)
 
     def reach(self, now: float, task: Task, attempt: int, stage: Stage, step: int = 0) -> None:
-        """An attempt has reached a stage, in the end a `step`, or is prepared to continue after that one.
+        """Note that an attempt reached a stage. `step` is the step made (STEPPED), or the last step before (PREPARED).
 
-        The first report of a stage counts; but of the preparations the last one before the step.
+        The first report of a stage counts; for PREPARED, the last report before the first step.
         """
         if not self._missing or attempt != 1 or (start := self._starts.get(task)) is None:
             return
@@ -52,16 +52,16 @@ class StartupLog:
             self._starts[task] = replace(self._starts[task], forked=forked)
 
     def exited(self, task: Task, attempt: int) -> None:
-        """The attempt has ended, so it makes no first step."""
+        """Note that the attempt has ended, so that no first step is expected from it."""
         if attempt == 1:
             self._missing.discard(task)
 
 
 def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
-    """The critical chain, from the beginning of the run to the first step of the task that made it.
+    """Return the critical chain, from the beginning of the run to the first step, which the task `first` made.
 
-    It is followed backwards. A stage waited for what the same task had reached before; a strategy also for the slowest
-    of the peers, and a chief that is started late for the servers.
+    The chain is traced backwards. A stage waits for the previous stages of the same task. The strategy (CONNECTED) also
+    waits for the slowest of the peers, and a coordinator that starts late for its servers.
     """
     links = list[ChainLink]()
     task, stage = first, Stage.STEPPED
@@ -77,7 +77,7 @@ def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
 
 
 def _before(start: TaskStart, stage: Stage, end: float) -> Iterator[Reached]:
-    """What the task itself had reached before a stage."""
+    """Yield the stages that the task itself had reached before a stage."""
     for earlier in ORDER[: ORDER.index(stage)]:
         at = start.at(earlier)
         if at is not None and at <= end:
@@ -87,7 +87,7 @@ def _before(start: TaskStart, stage: Stage, end: float) -> Iterator[Reached]:
 def _waited_for(
     job: JobSpec, starts: Mapping[Task, TaskStart], task: Task, stage: Stage, end: float
 ) -> Iterator[Reached]:
-    """What others had reached that the stage can have waited for."""
+    """Yield the stages of other tasks for which the stage may have waited."""
     if job.shape is Shape.SINGLE or not task.trains or job.is_server(task):
         return
     waits = {Stage.BEGUN, Stage.CONNECTED} if job.shape is Shape.PARAMETER_SERVER else {Stage.CONNECTED}

@@ -1,4 +1,4 @@
-"""The state of a run and of each of its tasks, and which of them were slower than their peers."""
+"""The state of a run and of each of its tasks, and the tasks that were slower than their peers."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ from clusterkit.words.outcome import Asked, Exit, RunResult
 from clusterkit.words.reports import metrics_of_first
 
 WINDOW = 30.0  # seconds of progress over which the speed is measured
-QUIET = 5.0  # seconds without a report after which the speed that is shown falls
+QUIET = 5.0  # seconds without a report, after which the displayed speed falls
 
 
 class RunPhase(enum.StrEnum):
-    """Where a run is."""
+    """The phase of a run."""
 
     STARTING = "starting"
     RUNNING = "running"
-    WAITING = "waiting"  # the job failed; a change of its program starts it again
+    WAITING = "waiting"  # the job failed; a change of its program restarts the tasks
     STOPPING = "stopping"
     OVER = "over"
 
 
 @dataclass(slots=True)
 class TaskStatus:
-    """The state of a task. `started`, in wall time, and what follows it in the list are of the present attempt."""
+    """The state of a task. The fields from `started` (in wall time) on are about the current attempt."""
 
     task: Task
     endpoint: str | None = None
-    host: str | None = None  # of a job on several
+    host: str | None = None  # the name of its host, for a job on hosts
     state: TaskState = TaskState.WAITING
-    asked: Asked | None = None  # why it is being ended
+    asked: Asked | None = None  # why the task is being ended
     last_exit: Exit | None = None
     step: int | None = None
-    total: int | None = None  # steps at the end of the training, where the task has told
+    total: int | None = None  # the step at which training ends, if the task has reported it
     metrics: Mapping[str, float | None] = field(default_factory=dict)
-    given_up: bool = False  # the job continues without it
-    faults: Mapping[int, FaultAction] = field(default_factory=dict)  # those that are open, by their numbers
-    reached: int | None = None  # the last step that was reported or resumed from since a process was spawned
+    given_up: bool = False  # True once the job continues without the task
+    faults: Mapping[int, FaultAction] = field(default_factory=dict)  # the task's open faults, by number
+    reached: int | None = None  # the last step that was reported or resumed from since the process was spawned
     attempt: int = 0
     started: float | None = None
     pid: int | None = None
     ready: bool = False
     paused: bool = False
     resumed_step: int | None = None
-    debugger: str | None = None  # where it is held: `train.py:31 in step()`
-    straggling: Straggler | None = None  # why it is slower than its peers at present
+    debugger: str | None = None  # the place where the task is held: `train.py:31 in step()`
+    straggling: Straggler | None = None  # why the task is currently slower than its peers
     reports: deque[tuple[float, int]] = field(default_factory=deque)
 
     @property
     def alive(self) -> bool:
-        """A process exists, or is being made."""
+        """Whether a process exists or is being started."""
         return self.state in ALIVE
 
     @property
     def shown_state(self) -> str:
-        """The state as it is shown: a running task may be paused, and one that is down be so for good."""
+        """The state for display. A running task may be shown as paused, a task that is down as given up."""
         if self.given_up and self.state is TaskState.DOWN:
             return "given up"
         return "paused" if self.paused and self.state is TaskState.RUNNING else self.state.value
 
     def speed(self, now: float) -> float | None:
-        """Steps per second over the last reports of the present attempt; None if there are too few."""
+        """Return the steps per second over the last reports of the current attempt; None if there are too few."""
         if len(self.reports) < 2 or not self.alive:
             return None
         (since, first), (until, last) = self.reports[0], self.reports[-1]
@@ -77,19 +77,19 @@ class TaskStatus:
         return (last - first) / seconds if seconds > 0 else None
 
     def begin(self, attempt: int) -> None:
-        """Begin a new attempt: forget what was true of the one before it."""
+        """Begin a new attempt, and reset what belongs to the previous one."""
         self.attempt, self.pid, self.started = attempt, None, None
         self.ready = self.paused = False
         self.resumed_step = self.straggling = self.debugger = None
         self.reports.clear()
 
     def progressed(self, wall: float, event: ev.Progressed) -> bool:
-        """Take in a report; return whether its step is new in this attempt."""
+        """Note a report; return whether its step is new in this attempt."""
         is_new = not self.reports or event.step != self.reports[-1][1]
         self.ready, self.step, self.reached = True, event.step, event.step
         self.metrics = event.added_to(self.metrics)
         self.total = self.total if event.total is None else event.total
-        if self.reports and event.step < self.reports[-1][1]:  # a program may count each epoch's steps anew
+        if self.reports and event.step < self.reports[-1][1]:  # a program may restart its step counter with each epoch
             self.reports.clear()
         self.reports.append((wall, event.step))
         while wall - self.reports[0][0] > WINDOW and len(self.reports) > 2:
@@ -101,7 +101,7 @@ class TaskStatus:
         self.pid = self.straggling = self.debugger = None
 
     def lose(self) -> None:
-        """The run continues in another allocation, so no process is left."""
+        """Note that the process is lost, since the run continues in another allocation."""
         self.state = TaskState.DOWN if self.alive else self.state
         self.pid = self.straggling = self.debugger = None
         self.ready = self.paused = self.given_up = False
@@ -114,20 +114,20 @@ class RunStatus:
         known = endpoints or {}
         self.tasks = {task: TaskStatus(task, known.get(task), faults=faults.of(task)) for task in tasks}
         self.began: float | None = None  # wall time
-        self.start = 0.0  # the same on the clock of the events
+        self.start = 0.0  # the same time on the clock of the events
         self.phase = RunPhase.STARTING
         self.reason = ""
         self.allocations = 0  # how often a supervisor began or continued the run
         self.restarts = 0
         self.checkpoint: tuple[int, str] | None = None
-        self.found: tuple[int, str] | None = None  # the first one that an attempt resumed from
-        self.saved: float | None = None  # when that was complete, in seconds since the run began
+        self.found: tuple[int, str] | None = None  # the first checkpoint from which an attempt resumed
+        self.saved: float | None = None  # when `checkpoint` was complete, in seconds since the run began
         self.trained: int | None = None  # the newest step that a training task reported
         self.result: RunResult | None = None
-        self.done: Task | None = None  # the task whose success was the job's
+        self.done: Task | None = None  # the task whose success made the job succeed
         self.stopped: str | None = None  # why the run was being ended for good
-        self.orphaned = False  # a process is gone that the run must not outlive
-        self.waits_for: tuple[Task, ...] = ()  # after the first Ctrl-C, for `grace` seconds
+        self.orphaned = False  # True once a process is gone that the run must not outlive
+        self.waits_for: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `grace` seconds
         self.grace = 0.0
 
     @property
@@ -142,7 +142,7 @@ class RunStatus:
 
     @property
     def total(self) -> int | None:
-        """How many steps there will be in all, as the tasks told; None if none did, or there are more already."""
+        """The step at which training ends, as reported by the tasks; None if unreported, or exceeded already."""
         total = max((status.total for status in self.tasks.values() if status.total is not None), default=None)
         return None if total is None or (self.step or 0) > total else total
 
@@ -157,16 +157,16 @@ class RunStatus:
         return {task: of.pid for task, of in self.tasks.items() if of.alive and of.pid is not None}
 
     def speed(self, now: float) -> float | None:
-        """Steps per second of the fastest task."""
+        """Return the steps per second of the fastest task."""
         return max((speed for of in self.tasks.values() if (speed := of.speed(now)) is not None), default=None)
 
     def current(self, task: Task, attempt: int) -> TaskStatus | None:
-        """The task, if this is its newest attempt or a later one."""
+        """Return the task's status; None if the attempt is older than the task's newest attempt."""
         status = self.tasks.get(task)
         return None if status is None or attempt < status.attempt else status
 
     def resume(self) -> None:
-        """The run continues in another allocation, which ends what was said of its end."""
+        """Note that the run continues in another allocation; forget its previous end."""
         self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
         self.waits_for, self.grace = (), 0.0
         self.allocations += 1
@@ -179,20 +179,19 @@ class RunStatus:
             self.phase, self.reason = RunPhase.RUNNING, ""
 
     def succeed(self, task: Task) -> None:
-        """The leader exited with code 0."""
+        """Note that the leader exited with code 0."""
         self.done, self.phase = task, RunPhase.STOPPING
         self.reason = self.reason or f"{task} exited with code 0"
 
     def stop(self, event: ev.Stopping) -> None:
-        """The run is being ended."""
         if not (event.suspends or self.orphaned):
-            self.stopped, self.done = event.reason, None  # a task of its gang may have failed beside the success
+            self.stopped, self.done = event.reason, None  # after the success, a task of the gang may have failed
         self.phase, self.reason = RunPhase.STOPPING, self.reason or event.reason
         self.waits_for, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
 
     def finish(self, result: RunResult) -> None:
         self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason
-        for attempt in result.attempts:  # in order: the last one stays
+        for attempt in result.attempts:  # in order, so that the last exit remains
             if (status := self.tasks.get(attempt.task)) and attempt.exit is not None:
                 status.last_exit = attempt.exit
 
@@ -202,7 +201,7 @@ class RunStatus:
 
 
 class Stragglers:
-    """The stragglers of a run. Times in seconds since it began."""
+    """The stragglers of a run. Times are in seconds since the run began."""
 
     def __init__(self) -> None:
         self._open: dict[Task, Straggler] = {}
@@ -222,6 +221,6 @@ class Stragglers:
             self._over.append(replace(one, until=now))
 
     def lose(self, now: float) -> None:
-        """The run continues in another allocation, so no process is left."""
+        """End all stragglers, since the run continues in another allocation."""
         for task in list(self._open):
             self.end(now, task)

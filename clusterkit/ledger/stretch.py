@@ -1,4 +1,4 @@
-"""Stretches: what a run does between two new steps, piece by piece, and how much of that is training that counts."""
+"""Stretches: the activities of a run between two new steps, and how much of that time is training that counts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
-MOST = 64  # pieces; of more, the older half is only summed up
-JITTER = 500_000  # microseconds by which a step may be late without a reason
-LATE = 2  # usual times of a step, which a step may take besides
+MOST = 64  # the highest number of pieces; beyond that, only the sums of the older half are kept
+JITTER = 500_000  # microseconds that a step may take beyond the limit without being late
+LATE = 2  # the limit beyond which a step is late, in usual times of a step
 
 
 class Activity(enum.Enum):
-    """What a run does at a moment, as its events say."""
+    """The activity of a run at a moment, derived from the run's events."""
 
     WAITING = "waiting for the first process"
     STARTING = "the program runs"
@@ -31,7 +31,7 @@ class Activity(enum.Enum):
     UNSEEN = "the program ran, and never reported a step"
 
 
-PART = {  # to which each belongs if nothing else is known
+PART = {  # the part to which each activity belongs if nothing else is known
     Activity.WAITING: "startup",
     Activity.STARTING: "startup",
     Activity.FIRST_STEP: "compilation",
@@ -47,7 +47,7 @@ PART = {  # to which each belongs if nothing else is known
     Activity.ENDING: "ending",
     Activity.UNSEEN: "unseen",
 }
-IDLE = (Activity.AWAY, Activity.CUT, Activity.PAUSED)  # training may go on nevertheless
+IDLE = (Activity.AWAY, Activity.CUT, Activity.PAUSED)  # activities during which training may continue
 DOWN = frozenset({Activity.FAILED, Activity.RESTARTING, Activity.AGAIN, Activity.ENDING})
 BEFORE = frozenset({Activity.WAITING, Activity.STARTING, Activity.FIRST_STEP, Activity.UNSEEN})
 Times = Counter[Activity]  # microseconds
@@ -55,17 +55,17 @@ NOTHING = (Times(), Times())
 
 
 class Stretch:
-    """The pieces since the last new step. Times are microseconds since the run began, and never decrease."""
+    """The pieces since the last step: the activity and beginning of each, in microseconds since the run began."""
 
     def __init__(self, begin: int, kind: Activity) -> None:
         self.begin = begin
-        self.kind = kind  # what goes on
+        self.kind = kind  # the current activity
         self._pieces = [(begin, kind)]
-        self._summed = NOTHING  # of older pieces: while training could go on, and after that
+        self._summed = NOTHING  # sums of older pieces: while training could continue, and after that
 
     @property
     def plain(self) -> bool:
-        """Whether one kind fills it all."""
+        """Whether the stretch consists of a single activity."""
         return len(self._pieces) == 1 and self._summed is NOTHING
 
     def become(self, now: int, kind: Activity) -> None:
@@ -82,7 +82,7 @@ class Stretch:
             self._summed, self._pieces = self.times(rest[0][0]), rest
 
     def rename(self, rename: Callable[[Activity], Activity], since: int = 0) -> None:
-        """Replace the kinds of the pieces since then."""
+        """Replace the activities of the pieces from `since` on."""
         self._split(since)
         self._pieces = [(at, rename(kind) if at >= since else kind) for at, kind in self._pieces]
         self.kind = self._pieces[-1][1]
@@ -93,7 +93,7 @@ class Stretch:
                 self._summed[rename(kind) in DOWN][rename(kind)] += time
 
     def times(self, now: int) -> tuple[Times, Times]:
-        """How long each went on: while training could go on, and from the first failure, or the end, on."""
+        """Return the time of each activity: while training could continue, and since the first failure or the end."""
         before, after = Times(self._summed[0]), Times(self._summed[1])
         down = bool(after)
         for (at, kind), end in zip(self._pieces, [at for at, _ in self._pieces[1:]] + [now], strict=True):
@@ -102,10 +102,10 @@ class Stretch:
         return before, after
 
     def parts(self, now: int, usual: int, stalled: bool) -> Counter[str]:
-        """The parts that it belongs to. `usual`: how long a step usually takes, as far as it was reported.
+        """Divide the time into parts. `usual` is the usual time of a step, as far as it was measured.
 
-        Training may go on while a task is paused, away or cut off; then steps come about as often as usual. What is
-        missing of a usual step's time is taken to be training.
+        Training may continue while a task is paused, away or cut off; then steps are as frequent as usual. So as much
+        of that time as a usual step takes counts as training, or all of it if the step is not late.
         """
         before, after = self.times(now)
         parts = Counter[str]()
@@ -131,7 +131,7 @@ class Stretch:
 
 
 def _move(parts: Counter[str], sources: Mapping[str, int], target: str, most: int) -> None:
-    """Move at most that much, from the sources in turn."""
+    """Move at most `most` microseconds from the sources, one after another, to the target."""
     for source, time in sources.items():
         moved = max(0, min(time, most))
         most -= moved
@@ -139,33 +139,34 @@ def _move(parts: Counter[str], sources: Mapping[str, int], target: str, most: in
         parts[target] += moved
 
 
-USUAL_OF = 31  # steps whose times make the usual one
-ENOUGH = 8  # of them, to tell what the first step took beyond that
-MOST_POINTS = 256  # of the curve
+USUAL_OF = 31  # the number of steps whose times determine the usual time
+ENOUGH = 8  # the number of steps needed to separate compilation from training in the first step
+MOST_POINTS = 256  # the highest number of points on the curve
 
 
 class TrainingTime:
-    """All times in microseconds. A step is what lies between two reports; a program may report every hundredth.
+    """The training time so far, and when each step was reached. All times are in microseconds.
 
-    A curve tells how much training time had passed when each step was reached. Of many points the older half is thinned
-    out, and values between points are interpolated: the error is small beside the time since then.
+    A step is the time between two reports, even if a program reports only every hundredth step. The curve stores how
+    much training time had passed when each step was reached. The older half of many points is thinned out, and values
+    between points are interpolated: the error is small compared to the time since then.
     """
 
     def __init__(self) -> None:
-        self.made = 0  # by the steps that count so far
-        self.first = 0  # what the first step took, until it is divided into compilation and training
-        self._usual = deque[int](maxlen=USUAL_OF)  # what the last steps took that nothing delayed
-        self._steps: list[int] = []  # the curve
-        self._times: list[int] = []
+        self.made = 0  # the time of the steps that count so far
+        self.first = 0  # the time of the first step, until it is divided into compilation and training
+        self._usual = deque[int](maxlen=USUAL_OF)  # the times of the last steps that nothing delayed
+        self._steps: list[int] = []  # the steps on the curve
+        self._times: list[int] = []  # the training time at each of them
 
     @property
     def usual(self) -> int:
-        """What a step usually takes; 0 if that is not known yet."""
+        """The usual time of a step; 0 if it is not known yet."""
         return sorted(self._usual)[len(self._usual) // 2] if self._usual else 0
 
     @property
     def share(self) -> int:
-        """What of the first step is training. Of a run with a single step, nothing."""
+        """The part of the first step that was training; 0 in a run with a single step."""
         return min(self.first, self.usual)
 
     @property
@@ -179,9 +180,9 @@ class TrainingTime:
         self._usual.append(time)
 
     def reach(self, step: int, more: int = 0) -> None:
-        """Training has reached that step, with the time so far and some more."""
+        """Note that training has reached a step, after the time so far and `more`."""
         steps, times = self._steps, self._times
-        if steps and step <= steps[-1]:  # a counter that begins anew
+        if steps and step <= steps[-1]:  # the program restarted its step counter
             self._cut(bisect_left(steps, step))
         steps.append(step)
         times.append(self.made + more)
@@ -198,7 +199,7 @@ class TrainingTime:
         return rest
 
     def return_to(self, step: int) -> int:
-        """Training continues from an earlier step; return what was trained since then."""
+        """Go back to an earlier step, from which training continues; return the lost training time."""
         kept = min(self.made, self._at(step))
         lost, self.made = self.made - kept, kept
         self._cut(bisect_right(self._steps, step))
@@ -208,7 +209,7 @@ class TrainingTime:
         return lost
 
     def _at(self, step: int) -> int:
-        """The training time when a step was reached: nothing before the first one, all of it after the last one."""
+        """Return the training time when a step was reached: 0 before the first point, all of it after the last one."""
         place = bisect_right(self._steps, step)
         if place == 0:
             return 0

@@ -1,16 +1,17 @@
-"""The events by what they are about, for the ledger. A new one has to be in one of these."""
+"""The events by subject, for the ledger. A new event has to be added to one of these unions."""
 
 from __future__ import annotations
 
 from clusterkit.words import events as ev
 
-# Events that change nothing here: only the narration and the page's marks show them.
+# Events that do not change the ledger. Only the narration and the page's marks show them.
 Unrecorded = (
     ev.Ticked | ev.AllocationEnding | ev.Profiled | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost
     | ev.DashboardReady | ev.DashboardLost | ev.ProgramChanged | ev.Inspected | ev.Requested | ev.Impaired | ev.Crashed
     | ev.StorageFailed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostDraining | ev.HostLost | ev.HostAvoided
     | ev.LeftEarly | ev.CannotExit | ev.TrainAlone | ev.RequestRefused | ev.Warned | ev.EditTrains
     | ev.CheckpointFound | ev.Swept | ev.Drained | ev.StepsTimed | ev.TrainsWith | ev.PhaseReached
+    | ev.StepsUnreported
 )  # fmt: skip
 OfFault = ev.FaultInjected | ev.FaultTook | ev.FaultHealed
 OfTask = (

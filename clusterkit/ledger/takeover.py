@@ -1,19 +1,19 @@
-"""What a run leaves to those who take over from its supervisor: how far it had come, its account and its result."""
+"""The state of a run for those who take over from its supervisor: its history, its account and its result."""
 
 from __future__ import annotations
 
 from clusterkit.ledger.ledger import Ledger, ledger_of
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 
 
-def before_of(ledger: Ledger) -> Before:
-    """How far the run had come, for a machine that continues it."""
+def before_of(ledger: Ledger) -> RunHistory:
+    """Return the history of the run, for a machine that continues the run."""
     run, records = ledger.run, {(one.task, one.number): one for one in ledger.attempts.all()}
-    return Before(
+    return RunHistory(
         began=ledger.began if run.allocations else None,
         last=ledger.last,
         allocations=run.allocations,
@@ -35,9 +35,10 @@ def before_of(ledger: Ledger) -> Before:
 
 
 def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | None:
-    """The result of a run whose supervisor was lost; None if it did not begin.
+    """Return the result of a run whose supervisor was lost; None if the run did not begin.
 
-    What it had decided itself counts. If it had not decided yet, what still ran has ended `later` than the last event.
+    A result that the supervisor had decided is kept. Otherwise, the attempts that were still running have ended `later`
+    seconds after the last event.
     """
     before = before_of(ledger)
     if before.began is None or before.final is not None:
@@ -60,7 +61,7 @@ def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | 
 
 
 def report_of(run: RunDirectory) -> Account:
-    """What the run wrote at its end; without that, what its journal says so far."""
+    """Return the account that the run wrote at its end; if it wrote none, the account of its journal so far."""
     if (written := run.recovered()) is not None:
         return written
     info = run.info()
@@ -68,7 +69,7 @@ def report_of(run: RunDirectory) -> Account:
 
 
 def result_of(run: RunDirectory) -> RunResult | None:
-    """How a run that is over has ended; without a result, what its journal says; None if it did not begin."""
+    """Return the result of a finished run, or the result according to its journal; None if it did not begin."""
     if (written := run.result()) is not None:
         return written
     info = run.info()

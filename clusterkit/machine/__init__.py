@@ -1,1 +1,1 @@
-"""The machine: the cluster's state, and the only place where it changes. Events in, actions out; no effects."""
+"""The machine: the cluster's state, and the only place that changes it. Takes events, returns actions, no effects."""

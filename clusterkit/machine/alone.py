@@ -1,4 +1,4 @@
-"""Alone: tasks that have peers, and train each for itself. The job may succeed, but its training is not distributed."""
+"""Detection of tasks that have peers but train alone: the job may succeed, but its training is not distributed."""
 
 from __future__ import annotations
 
@@ -8,35 +8,41 @@ from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.distribution import SPANS_TASKS, Training, Undistributed, WhyAlone
-from clusterkit.words.events import Look, TrainAlone
+from clusterkit.words.events import Look, TrainAlone, TrainsWith
 from clusterkit.words.job import Convention, RestartScope
 from clusterkit.words.model import Shape, TaskType
 
-PATIENCE = 5.0  # seconds from a task's first step to the look at its port
+PATIENCE = 5.0  # seconds from a task's first step to the inspection of the tasks' ports
 
 
 @dataclass(slots=True)
 class Alone:
-    """Warns once of tasks that train alone, and reports at the end whether any did.
+    """Warns once about tasks that train alone, and reports at the end whether any did.
 
-    What counts is what the tasks' runtimes report: a program that trains by other means than TensorFlow's reports
-    nothing. Nor does a task train alone whose port is open. Tasks that restart alone are meant to be independent.
+    The evidence is what the tasks' runtimes report; a program that does not train with TensorFlow reports nothing. A
+    task with an open port does not count as training alone. Jobs whose tasks restart alone are left out, since these
+    tasks are meant to be independent.
     """
 
     state: ClusterState
     told: bool = False
     found: Undistributed | None = None
-    asked: bool = False  # whether an inspection was requested and is not answered yet
+    asked: bool = False  # True while the answer to a requested inspection is pending
+
+    def trains_with(self, record: TaskRecord, event: TrainsWith) -> None:
+        """A task has reported how it trains."""
+        record.trains_with = event
+        self.watch(record)
 
     def watch(self, record: TaskRecord) -> None:
-        """A task has reported its first step, or how it trains."""
+        """Schedule an inspection if the task, which reported its first step or its way of training, may train alone."""
         if not self.told and _trains(record) and _why(record) and self._concerns():
             timers = self.state.timers
             if not timers.is_set(Timer.ALONE) and not self.asked:
                 timers.set(Timer.ALONE, self.state.now + PATIENCE)
 
     def due(self) -> None:
-        """Some tasks have trained for a while: inspect which of them listen on their port."""
+        """Request an inspection of which tasks listen on their port, after tasks have trained for a while."""
         self.asked = True
         self.state.out.append(Inspect())
 
@@ -46,7 +52,7 @@ class Alone:
             self.judge()
 
     def judge(self) -> Undistributed | None:
-        """Find the tasks that train alone, and warn of the first such finding. Return what is known in the end."""
+        """Find the tasks that train alone, and warn about the first finding. Return the latest finding, or None."""
         if not self._concerns():
             return None
         records = [self.state.records[task] for task in self.state.job.tasks if task.type is not TaskType.EVALUATOR]
@@ -65,7 +71,7 @@ class Alone:
         return job.shape is not Shape.SINGLE and not other
 
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
-        """The tasks that train alone if all do: several in a gang, otherwise at least the coordinator."""
+        """Return all tasks that train, if each trains alone, the leader does, and at least two of a gang do."""
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))
         if job.leader in uncalled:
@@ -90,7 +96,7 @@ def _trains(record: TaskRecord) -> bool:
 
 
 def _is_uncalled(record: TaskRecord) -> bool:
-    """Whether the task's program has ended, and its main() was never called."""
+    """Whether the task's program has ended without ever calling its main()."""
     report, ok = record.trains_with, record.exit is not None and record.exit.ok
     return ok and report is not None and report.training is Training.UNCALLED
 

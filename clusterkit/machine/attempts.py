@@ -1,4 +1,4 @@
-"""Attempts: from the process that exists to the exit after which nothing of it is left, and what that means."""
+"""Handles the events of attempts, from the start of a process until nothing of the process is left."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from clusterkit.words.outcome import PREEMPTED, Asked, Exit
 
 
 @dataclass(slots=True)
-class Attempts:
-    """Handles the events of current attempts; events of older attempts are filtered out earlier."""
+class AttemptEvents:
+    """Handles the events of current attempts. Events of older attempts are filtered out earlier."""
 
     state: ClusterState
     ending: Ending
@@ -58,6 +58,8 @@ class Attempts:
                 self.watch.phase_changed(record, event)
             case ev.PhaseReached():
                 self.faults.phase_reached(event)
+            case ev.StepsUnreported():
+                self.watch.steps_unreported(record)
             case ev.ProgramEnds():
                 self.exits.program_ends(record, event)
             case ev.InDebugger() | ev.EditorAwaited(waits=True):
@@ -65,19 +67,18 @@ class Attempts:
             case ev.LeftDebugger():
                 self.watch.released(record)
             case ev.EditorAwaited() | ev.Reached():
-                pass  # of interest to readers of the journal only
+                pass  # only readers of the journal use these events
             case ev.StepsTimed():
                 self.watch.paces.timed(event)
             case ev.TrainsWith():
-                record.trains_with = event
-                self.alone.watch(record)
+                self.alone.trains_with(record, event)
             case ev.SigtermHandled():
                 record.sigterm_handled = event.handled
             case _:
                 assert_never(event)
 
     def due(self, timer: Timer, record: TaskRecord) -> None:
-        """A deadline of the task's has come."""
+        """Act on a deadline of the task that has passed."""
         if timer is Timer.KILL and record.task in self.state.kept_up:
             end_server(self.state, record.task)
         elif timer is Timer.KILL and record.state is TaskState.STOPPING:
@@ -110,7 +111,7 @@ class Attempts:
     def _exited(self, record: TaskRecord, event: ev.Exited) -> None:
         if not record.alive:
             return
-        # The kernel counts kills for want of memory on the whole machine, so it may have been another process.
+        # The kernel counts out-of-memory kills for the whole machine, so another process may have been the victim.
         starved = event.exit.out_of_memory and SIGKILL not in event.reached
         record.exit = replace(event.exit, asked=record.asked, out_of_memory=starved)
         record.exited, record.reached = self.state.now, event.reached
@@ -132,9 +133,9 @@ class Attempts:
         self.state.move(record, TaskState.DRAINING)
 
     def _out_of_reach(self, record: TaskRecord) -> None:
-        """The task's host is cut off, so it is unknown whether SIGKILL ended the task.
+        """Give up on a task whose host is cut off, so that nobody knows whether SIGKILL ended the task.
 
-        Only a run that ends does not wait for that: the agent ends its tasks when its lease is over.
+        Do so only if the run is ending. The agent ends its tasks by itself when its lease expires.
         """
         if not self.ending.begun:
             return
@@ -144,7 +145,7 @@ class Attempts:
         self._down(record)
 
     def _will_not_die(self, record: TaskRecord) -> None:
-        """SIGKILL did not end the task, which still holds its port, so the run ends without it."""
+        """End the run without a task that SIGKILL did not end: the task still holds its port."""
         what = f"{record.task} ({record.where}) did not die within {DEATH_WITHIN:g} s of SIGKILL"
         self.state.warn(
             f"{what}: a debugger holds it, or it waits in the kernel, for example for a disk or a network file system. "

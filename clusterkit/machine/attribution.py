@@ -1,4 +1,4 @@
-"""Attribution: which of the injected faults explains a failure, if any does."""
+"""Attribution of failures to injected faults."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from clusterkit.words.faults import AT_ONCE, ON_NETWORK, FaultAction
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import SIGKILL, Failure
 
-SOON = 15.0  # seconds after a fault's end in which peers may still time out because of it
+SOON = 15.0  # seconds; for so long after the end of a fault, peers may still time out because of the fault
 _ON_ATTEMPT = frozenset({FaultAction.STOP, FaultAction.MEMORY})
-# The tasks that they hit stay alive, but silent or slow, so that a peer may fail instead.
+# The tasks that these faults hit stay alive, but become silent or slow, so that a peer may fail instead.
 _STARVING = ON_NETWORK | {FaultAction.STOP, FaultAction.SLOW, FaultAction.HANG_START}
 
 
 @dataclass(slots=True)
 class Suspect:
-    """An injected fault, and what is known of its effect. Times in seconds of the machine's clock.
+    """An injected fault, and its known effects. Times are in seconds of the machine's clock.
 
     | field | meaning |
     | --- | --- |
-    | why | why it has had no effect so far; empty where it has had one |
-    | over | when it was healed; where there is nothing to heal, when it was injected |
-    | done | what the backend answered: False where it could not be injected; None before the answer |
-    | hit | the attempts that it acted upon, where it acts on processes |
+    | why | why the fault has had no effect so far; empty once it has had an effect |
+    | over | when the fault was healed; if there is nothing to heal, when the fault was injected |
+    | done | the backend's answer: False if the fault could not be injected; None before the answer |
+    | hit | the attempts that the fault acted upon, if it acts on processes |
     """
 
     fault: FaultInjected
@@ -43,7 +43,7 @@ class Suspect:
         return self.over is None or at <= self.over + SOON
 
     def kills(self, failure: Failure) -> bool:
-        """Whether the fault's signal ended the attempt. SIGTERM may be answered with any exit, however late."""
+        """Whether the fault's signal ended the attempt. A program may exit in any way, at any time after SIGTERM."""
         exit_, sigkill = failure.exit, self.fault.action is FaultAction.KILL
         own = exit_.asked is None and not exit_.out_of_memory and (exit_.signal == SIGKILL or not sigkill)
         return own and (failure.task, failure.attempt) in self.hit
@@ -64,9 +64,9 @@ class Suspect:
         return self.fault.action in _STARVING and self._shows(failure.at) and looks_collateral(failure)
 
     def exhausts(self, failure: Failure) -> bool:
-        """Whether the attempt failed with an out-of-memory error that a surviving peer sent.
+        """Whether the attempt failed with an out-of-memory error of a peer that survived.
 
-        TensorFlow raises a worker's error in the coordinator, and says on which task's device it was.
+        TensorFlow raises a worker's error in the coordinator, and the device name in the message contains the task.
         """
         if self.fault.action is not FaultAction.MEMORY or not self._shows(failure.at):
             return False
@@ -77,7 +77,7 @@ class Suspect:
     def spoils(self, failure: Failure, spawned: float) -> bool:
         """Whether the attempt may have failed because the fault damaged checkpoints or filled the disk.
 
-        Tasks that train read them when they start; an evaluator does at any time.
+        Training tasks read checkpoints when they start, an evaluator at any time.
         """
         if self.fault.action is FaultAction.CORRUPT:
             return spawned > self.at or failure.task.type is TaskType.EVALUATOR
@@ -85,10 +85,10 @@ class Suspect:
 
 
 def explaining(suspects: Sequence[Suspect], failure: Failure, spawned: float | None) -> int | None:
-    """The number of the fault that explains a failure: what is more certain first, and mostly the newest.
+    """Return the number of the fault that explains a failure; None if no fault does.
 
-    `suspects` are in the order of their injection; `spawned` is when the attempt's process existed, None where none
-    ever did: then no fault explains that.
+    The more certain explanation wins, then (except for signals) the newest fault. `suspects` are in the order of
+    injection. `spawned` is when the attempt's process was created; None if it never was: no fault explains that.
     """
     if spawned is None:
         return None
@@ -98,7 +98,7 @@ def explaining(suspects: Sequence[Suspect], failure: Failure, spawned: float | N
 def _candidates(suspects: Sequence[Suspect], failure: Failure, spawned: float) -> Iterator[Suspect]:
     real = [one for one in suspects if one.done is not False and one.at <= failure.at]
     newest_first = real[::-1]
-    for action in (FaultAction.KILL, FaultAction.TERM):  # of two equal signals, the first one ended the attempt
+    for action in (FaultAction.KILL, FaultAction.TERM):  # the first of several equal signals ended the attempt
         yield from (one for one in real if one.fault.action is action and one.kills(failure))
     yield from (one for one in newest_first if one.weakens(failure, spawned))
     yield from (one for one in newest_first if one.exhausts(failure))

@@ -13,22 +13,22 @@ Key = tuple[Task, int]  # task, attempt
 
 
 @dataclass(slots=True)
-class Before:
-    """The history of a run; empty for a new run. Times in seconds of the run's clock, which its allocations share.
+class RunHistory:
+    """The history of a run; empty for a new run. Times are in seconds of the run's clock, which all allocations share.
 
     | field | meaning |
     | --- | --- |
     | began | when the run began; None if it did not |
-    | last | when something happened last |
-    | allocations | how often a supervisor began or continued it |
-    | spent | seconds that it spent in allocations that are over |
+    | last | the time of the last event |
+    | allocations | the number of allocations so far: how often a supervisor began or continued the run |
+    | spent | the total seconds of the previous allocations |
     | newest | the newest attempt of each task |
-    | ended, live | attempts that are over; and those that were not when the journal ended, as far as they are known |
-    | faults, open, injected | the texts of injected faults, the faults not healed, and the highest number of a fault |
-    | metrics | the newest of each task |
-    | done | the task whose success was the job's |
+    | ended, live | finished attempts; attempts that were unfinished when the journal ended, as far as recorded |
+    | faults, open, injected | the texts of injected faults, the unhealed faults, and the highest fault number |
+    | metrics | the newest metrics of each task |
+    | done | the task whose success made the job succeed |
     | stopped | why the run was being ended for good |
-    | result | how it was ended, or suspended, in the last allocation |
+    | result | the result, final or of a suspension, of the last allocation |
     """
 
     began: float | None = None
@@ -51,10 +51,10 @@ class Before:
 
     @property
     def final(self) -> RunResult | None:
-        """The result with which the run ended; None if it was only suspended."""
+        """The result if the run has ended; None if the run was only suspended."""
         return self.result if self.result is not None and self.result.final else None
 
     def lost(self) -> list[AttemptEnded]:
-        """The attempts whose end was not recorded."""
+        """Return the attempts whose end was not recorded, as lost attempts."""
         over = self.last - (self.began or 0.0)
         return [replace(self.live[key], ended=over, exit=Exit(lost=True)) for key in sorted(self.live)]

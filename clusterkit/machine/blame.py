@@ -1,4 +1,4 @@
-"""Blame: which of several failures is the cause, which are collateral, and which have the same error."""
+"""Blame: sorts failures that happened together into the cause, failures with the same error, and collateral ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Blame, Exit, Failure
 
-# What differs between two reports of the same error: addresses, ids, names of temporary files, dates and times.
+# Parts that vary between reports of the same error: addresses, ids, names of temporary files, dates and times.
 _VARYING = re.compile(
     r"0x[0-9a-fA-F]+"
     r"|\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"
@@ -21,21 +21,21 @@ _VARYING = re.compile(
 )
 _NUMBERS = re.compile(r"\d+(?:\.\d+)*(?:e[+-]?\d+)?")  # counts, seconds, steps
 
-# TensorFlow's errors when the workers of a gang make different calls. Whichever of them notices first raises it.
+# TensorFlow's errors when the workers of a gang make different calls; raised by the first worker that notices.
 _MISMATCH = re.compile(
     r"Shape mismatch in the collective instance|Collective (?:instance|group) \S+ expected |but that group has size"
 )
 
 _FRAME = re.compile(r'  File "([^"]*)", line \d+ in .*')
-_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals that a program causes itself; others are sent to it
-SHELL = 128  # a shell exits with this plus the number of the signal that killed its command
+_CRASHES = frozenset({4, 5, 6, 7, 8, 11, 31})  # signals caused by the program itself; others are sent to the program
+SHELL = 128  # a shell's exit code is this plus the number of the signal that killed its command
 _LAST_SIGNAL = 64
 
 
 def last_error(failure: Failure) -> str | None:
-    """The exception that ended the attempt; without one, the last line of its log that is not TensorFlow's noise.
+    """Return the exception that ended the attempt, or else the last line of its log without TensorFlow's noise.
 
-    Of a crash, that is the signal's name with the innermost line of the program.
+    For a crash, return the signal's name with the program's innermost stack frame.
     """
     noise = NoiseFilter()
     own = [line for line in failure.tail if not noise.is_noise(line)]
@@ -48,7 +48,7 @@ def last_error(failure: Failure) -> str | None:
 
 
 def was_killed(exit_: Exit) -> bool:
-    """Whether a signal from another process ended the attempt, or the command that its shell ran."""
+    """Whether a signal from another process ended the attempt, or the command run by the attempt's shell."""
     signal = exit_.signal if exit_.code is None else exit_.code - SHELL
     return signal is not None and 0 < signal <= _LAST_SIGNAL and signal not in _CRASHES
 
@@ -59,10 +59,10 @@ def is_mismatch(failure: Failure) -> bool:
 
 
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
-    """How the attempt failed, to compare with others. None if it was ended from outside, or its log says nothing.
+    """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
 
-    A stall is a failure of the task that was killed for it, whatever its log says. Numbers in an error do not count,
-    unless `numbers`: then they are the only hint how far the attempt came.
+    A stall is a failure of the task that was killed for it, whatever its log contains. Numbers in the error are
+    ignored, unless `numbers` is True because nothing else shows how far the attempt came.
     """
     exit_, said = failure.exit, last_error(failure)
     if exit_.asked is Asked.STALL:
@@ -81,18 +81,18 @@ def error_signature(failure: Failure, numbers: bool = False) -> str | None:
 
 SIGABRT = 6
 
-_FROM_PEER = re.compile(f"{PEER_GONE.pattern}|grpc_status|GRPC error")  # in a line before the last exception
+_FROM_PEER = re.compile(f"{PEER_GONE.pattern}|grpc_status|GRPC error")  # matches log lines before the last exception
 
 
 def looks_collateral(failure: Failure) -> bool:
-    """Whether the attempt failed as TensorFlow's tasks do when a peer is gone, or did not start since one is."""
+    """Whether the attempt failed as TensorFlow's tasks do when a peer is gone, or could not start without a peer."""
     if failure.exit.unreached:
         return True
     if is_mismatch(failure) or failure.exit.ok:
         return False
     if failure.exit.signal is not None:
         return failure.exit.signal == SIGABRT
-    if failure.exit.code is None or failure.exit.preempted:  # could not start, or was lost with its host, too
+    if failure.exit.code is None or failure.exit.preempted:  # the attempt could not start, or was lost with its host
         return False
     if failure.exception is not None:
         return PEER_GONE.search(failure.exception) is not None
@@ -100,7 +100,7 @@ def looks_collateral(failure: Failure) -> bool:
 
 
 def is_own(failure: Failure) -> bool:
-    """Whether only the attempt's own program can explain how it ended, and neither a peer nor a signal."""
+    """Whether only the attempt's own program explains the end of the attempt, not a peer and not a signal."""
     exit_ = failure.exit
     if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
         return False
@@ -115,8 +115,8 @@ def blame(failures: Sequence[Failure]) -> Blame:
 
     The cause is the first failure that does not look as if a peer were gone. The first exit may be a peer's: a program
     that raises an exception takes longer to exit than its peers take to notice. Tasks that run the same program may
-    raise the same exception; then none of them is collateral. A task that left with code 0 is only the
-    cause of failures that look collateral.
+    raise the same exception; then none of them is collateral. A task that exited with code 0 is the cause only if all
+    other failures look collateral.
     """
     in_time = sorted(failures, key=lambda failure: failure.at)
     own = sorted((one for one in in_time if not looks_collateral(one)), key=lambda failure: failure.exit.ok)
@@ -128,37 +128,37 @@ def blame(failures: Sequence[Failure]) -> Blame:
     return Blame(cause, same, tuple(failure for failure, is_own in zip(others, like, strict=True) if not is_own))
 
 
-UNSEEN = 120.0  # seconds; if no task reports steps, an attempt that lived longer may have made some
+UNSEEN = 120.0  # seconds; an attempt that lived longer may have made steps even though no task reported any
 
-# Errors that come from outside the program, and may be gone at the next attempt.
+# Errors that come from outside of the program, and may not occur in the next attempt.
 _MAY_PASS = re.compile(
     r"MemoryError|ResourceExhaustedError|TimeoutError|BrokenPipeError|Connection\w*Error"
     r"|No space left on device|Disk quota exceeded|Cannot allocate memory|Too many open files"
     r"|Resource temporarily unavailable|Address already in use|Temporary failure in name resolution"
-    r"|incarnation|context_id"  # TensorFlow's words for a peer that has started again meanwhile
+    r"|incarnation|context_id"  # TensorFlow's words for a peer that has restarted in the meantime
 )
 
 # What a program asked for that it did not get. If the next attempt fails to get the same, it always will.
 _AMOUNT = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
 
-# Errors of the program's text or of what is installed. The next attempt reads the same ones.
+# Errors in the program's text or in the installation, which the next attempt reads again.
 _OF_PROGRAM = re.compile(
     r"(?:NameError|UnboundLocalError|ImportError|ModuleNotFoundError|SyntaxError|IndentationError|TabError): "
     r"|AttributeError: (?:partially initialized )?(?:module|type object) '"
     r"|TypeError: .*(?: got an unexpected keyword argument | missing \d+ required | positional arguments? but )"
 )
-# Errors of a path, which another task may yet make, as the leader does for its peers.
+# Errors about a path, which another task may still create, as the leader does for its peers.
 _OF_PATH = re.compile(
     r"(?:FileNotFoundError|NotADirectoryError|IsADirectoryError|PermissionError|ValueError: File not found): "
     r"|[\w.]*\.NotFoundError: .*; No such file or directory"
 )
-_USAGE = 2  # with which argparse, click and most commands exit if their arguments are wrong
+_USAGE = 2  # the exit code of argparse, click and most commands for wrong arguments
 
 
 def is_usage_error(blamed: Blame, leader: Task) -> bool:
-    """Whether an error that came before anything was trained comes again: of the program, its arguments or its paths.
+    """Whether a restart would repeat the error: of the program, its arguments or its paths, before any training.
 
-    A missing file counts if the leader misses it, too: its peers may wait for one that it writes.
+    A missing file counts only if the leader misses it, too: otherwise the leader may be about to write the file.
     """
     cause = blamed.cause
     said = cause.exception or ""
@@ -173,8 +173,8 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
 def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:
     """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
-    With `numbers` the numbers in their errors count too, since nothing else shows how far the attempts came. So do
-    those of an allocation that failed.
+    With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came;
+    those of an allocation that failed always have to.
     """
     if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
         return False

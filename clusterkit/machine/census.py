@@ -1,4 +1,4 @@
-"""The census: sets of tasks in the states that rules ask for, so that no event has to go through every task."""
+"""The census: sets of tasks by state, so that rules need not examine every task at each event."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from clusterkit.words.model import SETTLED, Task, TaskState
 
 
 class Census:
-    """Sets of tasks by their present attempts, kept with each move.
+    """Sets of tasks by the state of their current attempts, updated at each change of state.
 
-    | set | tasks |
+    | set | tasks in the set |
     | --- | --- |
-    | unsettled | of which something has to be waited for |
-    | unready | of the cluster, that are not connected |
-    | idle | that train, and neither run nor have ended well |
-    | starting, forked, cold | on their way up: without a process; running, not ready, and forked or not |
+    | unsettled | tasks for which the run has to wait |
+    | unready | tasks of the cluster that are not connected |
+    | idle | training tasks that neither run nor have ended well |
+    | starting | tasks whose process does not exist yet |
+    | forked, cold | running tasks that are not ready, by the way their processes were started |
     """
 
     def __init__(self, job: JobSpec) -> None:
@@ -41,7 +42,7 @@ class Census:
             _keep(self.idle, task, not runs and not ended_well)
 
     def give_up(self, tasks: Iterable[Task]) -> None:
-        """Stop waiting for these tasks, except for their processes that still run."""
+        """Stop waiting for these tasks, except for the end of their running processes."""
         self._gone.update(tasks)
         self.unready -= self._gone
         self.idle -= self._gone

@@ -1,4 +1,4 @@
-"""The state of the cluster: every task's record, the timers and the actions that the current event has led to."""
+"""The state of the cluster: every task's record, the timers, and the actions that follow from the current event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.machine.census import Census
 from clusterkit.machine.timers import Holds, Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
@@ -17,33 +17,33 @@ from clusterkit.words.model import ALIVE, SETTLED, TRANSITIONS, Task, TaskState
 from clusterkit.words.outcome import Asked, Exit, Failure
 
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
-UNHANDLED_GRACE = 1.0  # seconds
-EDIT_GRACE = 1.0  # seconds, where something in the task handles SIGTERM: what it trains is replaced
-DEATH_WITHIN = 10.0  # seconds after SIGKILL
-HEAD_START = 0  # a reason to hold back the coordinator's start; other reasons are the numbers of faults
-BY_HAND = 0  # the reason for pausing a task on request; faults count from 1
+UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handle SIGTERM
+EDIT_GRACE = 1.0  # seconds; short, since the edited program will replace the result of the task's training
+DEATH_WITHIN = 10.0  # seconds from SIGKILL in which a process has to die
+HEAD_START = 0  # a reason for holding back the coordinator's start; other reasons are the numbers of faults
+BY_HAND = 0  # the reason for pausing a task on request; other reasons are the numbers of faults, from 1
 
 
 @dataclass(slots=True)
 class TaskRecord:
-    """The state of a task; every field but the attempt's number is about the current attempt."""
+    """The state of a task. A new attempt resets all fields except the number of the attempt."""
 
     task: Task
     state: TaskState = TaskState.WAITING
     attempt: int = 0
-    held_by: set[int] = field(default_factory=set)  # why the next start is held back: faults, and HEAD_START
+    held_by: set[int] = field(default_factory=set)  # reasons for holding back the next start: faults, HEAD_START
     held_reason: str = ""  # the value of CLUSTERKIT_RESTART_REASON in the held-back start
     where: str = ""  # the backend's name for the process
     forked: bool = False
     started: float = 0.0
     stood: float = 0.0  # the total time that tasks had spent in the debugger when the attempt started
-    spawned: float | None = None  # when its process existed
+    spawned: float | None = None  # when the process was created
     exit: Exit | None = None
     exited: float = 0.0
     asked: Asked | None = None
     grace: float = 0.0
-    terminated: float | None = None  # when SIGTERM was sent last
-    reached: tuple[int, ...] = ()  # the signals that were sent before it exited
+    terminated: float | None = None  # when SIGTERM was last sent
+    reached: tuple[int, ...] = ()  # the signals that were sent before the process exited
     sigterm_handled: bool = True  # assumed until the task reports it
     swept: bool = False
     drained: bool = False
@@ -51,21 +51,21 @@ class TaskRecord:
     exception: str | None = None
     ready: bool = False
     ready_at: float | None = None
-    listened: bool = False  # its port was open
-    trains_with: TrainsWith | None = None  # the last report of its runtime
-    phases: dict[str, float] = field(default_factory=dict)  # current phases without steps, and when each began
-    paused_by: set[int] = field(default_factory=set)  # the faults that stop it, and BY_HAND
+    listened: bool = False  # True once the task's port was seen open
+    trains_with: TrainsWith | None = None  # the last report of the task's runtime
+    phases: dict[str, float] = field(default_factory=dict)  # the current phases without steps, and when each began
+    paused_by: set[int] = field(default_factory=set)  # the reasons for the task's pause: faults, and BY_HAND
     first_step: int | None = None
     last_step: int | None = None
     resumed_step: int | None = None
     resumed_from: str | None = None
     checkpoint_found: str | None = None
     checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
-    from_step: int | None = None  # the step at which it began, until its checkpoint is known
+    from_step: int | None = None  # the attempt's first step, until the checkpoint is known
 
     @property
     def alive(self) -> bool:
-        """A process exists or was asked for."""
+        """Whether a process exists or was requested."""
         return self.state in ALIVE
 
     @property
@@ -75,14 +75,14 @@ class TaskRecord:
 
     @property
     def settled(self) -> bool:
-        """Whether no process of the task is left and nothing has to wait for the task."""
+        """Whether no process of the task is left, and the run need not wait for the task."""
         return self.state in SETTLED
 
 
 class ClusterState:
     """The mutable state and the methods that change it, without any decisions."""
 
-    def __init__(self, job: JobSpec, seed: int, before: Before) -> None:
+    def __init__(self, job: JobSpec, seed: int, before: RunHistory) -> None:
         self.job = job
         self.seed = seed
         self.before = before
@@ -90,30 +90,29 @@ class ClusterState:
         self.began = before.began or 0.0
         self.records = {task: TaskRecord(task, attempt=before.newest.get(task, 0)) for task in job.tasks}
         self.census = Census(job)
-        self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # return why to hold a start back
+        self.holding: tuple[Callable[[Task], set[int]], ...] = ()  # functions that return reasons to hold back a start
         self.placed: Mapping[Task, str] = {}  # the host of each task; empty on one machine
-        self.cut_off: set[str] = set()  # hosts that may come back, or be lost
-        self.kept_up: dict[Task, float] = {}  # see ending.py
-        self.slowed: set[Task] = set()  # tasks that a slow fault stops again and again for moments
+        self.cut_off: set[str] = set()  # hosts without connection, which may come back or be lost
+        self.kept_up: dict[Task, float] = {}  # servers that run until the coordinator is down; see ending.py
+        self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short times
         self.timers = Timers()
         self.holds = Holds()
         self.out: list[Action] = []
-        self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(before.ended)  # the attempts that are over
+        self.attempts: dict[tuple[Task, int], AttemptEnded] = dict(before.ended)  # finished attempts
         self.progress_at: float | None = None
         self.stepped_at: float | None = None  # when training last made a new step
         self.newest_checkpoint = before.checkpoint
-        self.metrics = dict(before.metrics)  # the newest of each task
-        self.problem = ""  # why the program's files can't run as they are now
-        self.waiting = False  # the job failed, and waits for a change of its program: no task is alive for long
-        self.known: tuple[Task, ...] = ()  # workers that were given up before the leader started
+        self.metrics = dict(before.metrics)  # the newest metrics of each task
+        self.problem = ""  # why the current files of the program can't run; empty if they can
+        self.waiting = False  # True while the failed job waits for a change of its program: all tasks are ended
+        self.known: tuple[Task, ...] = ()  # given-up workers, as of the start of the leader
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:
-        """Add an action that records this decision."""
         self.out.append(Record(event))
 
     def warn(self, text: str, task: Task | None = None) -> None:
-        """Tell the user something that does not stop the run."""
+        """Warn the user about something that does not stop the run."""
         self.record(Warned(text, task))
 
     def current(self, task: Task, attempt: int) -> TaskRecord | None:
@@ -123,16 +122,16 @@ class ClusterState:
 
     @property
     def is_leader_done(self) -> bool:
-        """Whether the leader has exited with code 0 by itself, and only what it leaves behind is waited for."""
+        """Whether the leader exited with code 0 by itself, and only its remaining processes and output are awaited."""
         leader = self.records[self.job.leader]
         ok = leader.exit is not None and leader.exit.ok
         return ok and leader.state is TaskState.DRAINING and not self.was_asked(leader)
 
     def was_asked(self, record: TaskRecord) -> bool:
-        """Whether the exit answers a request of the machine's.
+        """Whether the task exited because the machine ended it.
 
-        The leader's code 0 does so only where SIGTERM reached it. SIGKILL is not answered with a code, and what comes
-        too late reaches nobody: then the leader was done before. A host that is lost answers nothing.
+        A leader that exited with code 0 although SIGTERM did not reach it was done by itself: SIGKILL leads to no exit
+        code, and a late signal has no effect. The loss of a host is never requested.
         """
         if record.exit is not None and record.exit.host is not None:
             return False
@@ -141,17 +140,17 @@ class ClusterState:
         return record.asked not in (None, Asked.STALL) and not done
 
     def failure(self, record: TaskRecord) -> Failure:
-        """The task's present attempt, which ended, as a failure."""
+        """Return the current attempt, which has ended, as a failure."""
         assert record.exit is not None
         told = record.tail, record.exception, record.last_step
         return Failure(record.task, record.attempt, record.exit, record.exited, *told)
 
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
-        """Tasks with a process, of these or of all."""
+        """Return the records of tasks with a process, among `tasks` or all tasks."""
         return [record for task in (self.records if tasks is None else tasks) if (record := self.records[task]).alive]
 
     def move(self, record: TaskRecord, state: TaskState) -> None:
-        """Change a task's state. Raises an error with the task's history if the transition is not allowed."""
+        """Change a task's state. Raises ImpossibleTransition, with the task's history, if the change is not allowed."""
         story = self._story[record.task]
         story.append(f"{self.now:.3f} {record.state} -> {state} (attempt {record.attempt})")
         if state not in TRANSITIONS[record.state]:
@@ -163,7 +162,7 @@ class ClusterState:
         self.record(Changed(record.task, record.attempt, state, asked))
 
     def give_up(self, tasks: Collection[Task]) -> None:
-        """The job continues without these workers. Only the end of their processes is waited for."""
+        """Continue the job without these workers. Only the end of their processes is awaited."""
         self.drop_held(tasks)
         for record in [self.records[task] for task in sorted(tasks)]:
             if record.alive:
@@ -172,9 +171,9 @@ class ClusterState:
         self.job = replace(self.job, given_up=tuple(sorted({*self.job.given_up, *tasks})))
 
     def spawn(self, tasks: Collection[Task], reason: str) -> None:
-        """Start tasks that have no process, servers first: the coordinator's start may have to wait for theirs.
+        """Start tasks that have no process, servers first, since the coordinator's start may have to wait for servers.
 
-        Where there are reasons to hold a start back, it comes when the last of them is gone.
+        A start with reasons to hold it back takes place when the last reason is removed.
         """
         self.known = self.job.given_up if self.job.leader in tasks else self.known
         for task in sorted(tasks, key=lambda task: (not self.job.is_server(task), task)):
@@ -196,7 +195,6 @@ class ClusterState:
             self._start(record)
 
     def drop_held(self, tasks: Iterable[Task]) -> None:
-        """Cancel the starts of these tasks that are held back."""
         for task in sorted(tasks):
             record = self.records[task]
             if record.state is TaskState.HELD:
@@ -208,23 +206,23 @@ class ClusterState:
         self.records[record.task] = fresh
         self.move(fresh, TaskState.STARTING)
         self.known = self.job.given_up if fresh.task == self.job.leader else self.known
-        # On one machine each task sees the newest checkpoint at once, and maybe a newer one.
+        # On one machine each task sees the newest checkpoint at once, maybe one that is newer than recorded here.
         newest = self.newest_checkpoint if self.job.hosts.count else None
         restore = None if newest is None else newest[1]
         self.out.append(Spawn(fresh.task, fresh.attempt, record.held_reason, restore, self.known))
 
     def end(self, record: TaskRecord, asked: Asked, grace: float) -> None:
-        """Ask a task to end: SIGTERM now and SIGKILL after `grace` seconds; SIGKILL now where that is 0.
+        """End a task: SIGTERM now, then SIGKILL after `grace` seconds; with 0, SIGKILL now.
 
-        Both are for its whole process group, and it is stopping until all of that has ended.
-        A task of which it is known that nothing in it handles SIGTERM gets a short grace period only.
+        The signals go to the whole process group, and the task is stopping until the whole group has ended. If nothing
+        in the task handles SIGTERM, the grace period is cut to UNHANDLED_GRACE.
         """
         late = self.kept_up.pop(record.task, None) is not None
         if not record.sigterm_handled:
             grace = min(grace, UNHANDLED_GRACE)
         again, record.asked = record.asked is not None, record.asked or asked
         if record.state is TaskState.STARTING:
-            # A process that exists already gets the signal again.
+            # If the process exists already, it gets the signal again after Spawned.
             record.grace = min(record.grace, grace) if again else grace
             self.out.append(Signal(record.task, record.attempt, SIGTERM if grace > 0 else SIGKILL, max(0.0, grace)))
         if record.state is TaskState.RUNNING:
@@ -236,13 +234,13 @@ class ClusterState:
         if record.state is TaskState.STOPPING and grace <= 0:
             self.timers.clear(Timer.KILL, record.task)
             self.signal(record, SIGKILL)
-        elif record.state is TaskState.STOPPING:  # it may have been stopping for a while, with a longer grace period
+        elif record.state is TaskState.STOPPING:  # with an earlier, maybe longer grace period
             if late:
                 self.signal(record, SIGTERM)
             self.timers.hurry(Timer.KILL, self.now + grace, record.task)
 
     def end_for_edit(self, tasks: Iterable[Task]) -> None:
-        """End tasks at once. Where something may handle SIGTERM, it gets a moment to save what it wants to keep."""
+        """End tasks at once. A task that may handle SIGTERM gets a moment to save its state."""
         self.drop_held(tasks)
         for task in sorted(tasks):
             record = self.records[task]
@@ -250,7 +248,7 @@ class ClusterState:
                 self.end(record, Asked.EDIT, EDIT_GRACE if record.sigterm_handled else 0.0)
 
     def close(self, record: TaskRecord, fault: int | None = None) -> None:
-        """Close the current attempt, which ended or was abandoned; the fault with this number explains its failure."""
+        """Record the end of the current attempt. `fault` is the number of the fault that explains a failure."""
         self.note(AttemptEnded(
             task=record.task,
             attempt=record.attempt,
@@ -265,7 +263,7 @@ class ClusterState:
         ))  # fmt: skip
 
     def note(self, attempt: AttemptEnded) -> None:
-        """Replace the recorded decision about an attempt that is over."""
+        """Replace the recorded decision about a finished attempt."""
         key = attempt.task, attempt.attempt
         if self.attempts.get(key) != attempt:
             self.attempts[key] = attempt
@@ -287,7 +285,7 @@ class ClusterState:
                 self.record(Paused(record.task, record.attempt, False))
 
     def signal(self, record: TaskRecord, signal: int, grace: float = 0.0) -> None:
-        """Signal a task that has a process. With `grace` its group has that many seconds to end."""
+        """Send a signal to a task's process. With `grace`, the process group has that many seconds to end."""
         if signal == SIGTERM:
             record.terminated = self.now
         self.out.append(Signal(record.task, record.attempt, signal, grace))

@@ -1,10 +1,10 @@
-"""The machine's interface: takes one event and returns the actions that follow from it."""
+"""The machine's interface: takes one event, and returns the actions that follow from the event."""
 
 from __future__ import annotations
 
 from clusterkit.machine.alone import Alone
-from clusterkit.machine.attempts import Attempts
-from clusterkit.machine.before import Before
+from clusterkit.machine.attempts import AttemptEvents
+from clusterkit.machine.before import RunHistory
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.edits import Edits
 from clusterkit.machine.ending import Ending, Verdict
@@ -22,18 +22,18 @@ from clusterkit.words.actions import Action
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import Asked, RunState
 
-ALLOCATIONS = 100  # of one run, at most
+ALLOCATIONS = 100  # the highest number of allocations of one run
 SIGINT = 2
 
 
 class Machine:
-    """The cluster's state machine: a pure function of the job, the seed, what was before, and the events so far.
+    """The cluster's state machine: a pure function of the job, the seed, the history, and the events so far.
 
-    `handle` takes times in seconds of one monotonic clock and never decreasing; `deadline` is in the same.
+    All times are in seconds of one monotonic clock, and never decrease.
     """
 
-    def __init__(self, job: JobSpec, seed: int, before: Before | None = None) -> None:
-        self.state = ClusterState(job, seed, before or Before())
+    def __init__(self, job: JobSpec, seed: int, before: RunHistory | None = None) -> None:
+        self.state = ClusterState(job, seed, before or RunHistory())
         self.ending = Ending(self.state)
         self.hosts = HostRecords(self.state)
         self.recoveries = Recoveries(self.state, self.ending, self.hosts)
@@ -49,7 +49,7 @@ class Machine:
         self.ending.not_injected = self.faults.not_injected
         self.requests = Requests(self.state, self.ending, self.recoveries, self.faults)
         self.alone = Alone(self.state)
-        self.attempts = Attempts(
+        self.attempts = AttemptEvents(
             self.state, self.ending, self.recoveries, self.watch, self.faults, self.exits, self.alone
         )
         self.ending.undistributed = self.alone.judge
@@ -57,11 +57,11 @@ class Machine:
         self._interrupts = 0
 
     def handle(self, event: ev.Happened, now: float) -> list[Action]:
-        """Take in one event; return what has to be done, in order.
+        """Process an event; return the resulting actions in order.
 
-        What follows from several events is settled after each. Recoveries are decided first: a fault may wait for a
-        restart, and hold back a start that belongs to it, so starts come after faults. The end comes last, when all
-        else has said what there is left to do.
+        Consequences of several events are settled after each event. Recoveries are decided before faults: a fault may
+        wait for a restart and hold back one of its starts, so starts come after faults. The ending comes last, when
+        nothing else can add work.
         """
         self.state.now, self.state.out = now, []
         self.state.timers.stood = self.state.holds.seconds(now)
@@ -75,7 +75,7 @@ class Machine:
         return self.state.out
 
     def deadline(self) -> float | None:
-        """When to send Ticked if no other event comes first."""
+        """Return when to send Ticked if no other event comes first."""
         times = (self.state.timers.next(), self.recoveries.next(), self.faults.next())
         return min((at for at in times if at is not None), default=None)
 
@@ -121,7 +121,7 @@ class Machine:
             case ev.Placed() | ev.HostJoined() | ev.HostCut() | ev.HostBack() | ev.HostLost():
                 self.hosts.take(event)
             case ev.Noted() | ev.TensorBoardReady() | ev.DashboardReady():
-                pass  # nothing changes for the run
+                pass  # these events change nothing here
             case _:
                 self._of_attempt(event)
 
@@ -130,7 +130,7 @@ class Machine:
         self._start("resume" if self.state.job.resume else "")
 
     def _continue(self, event: ev.Continued) -> None:
-        """The run's processes are lost, so every task starts again from the newest checkpoint."""
+        """Start every task again from the newest checkpoint: all processes of the previous allocation are lost."""
         before = self.state.before
         self.recoveries.restarts = before.restarts
         self.faults.injections.count, self.faults.step = before.injected, before.step
@@ -155,7 +155,7 @@ class Machine:
         self.state.spawn(self.state.job.tasks, reason)
 
     def _drained(self, host: str) -> None:
-        """A host is about to leave: its tasks end in time, and those that have to restart with them move with them."""
+        """Move the tasks of a host that is about to leave, together with the tasks that restart with them."""
         there = self.state.alive(task for task, where in self.state.placed.items() if where == host)
         if self.ending.begun:
             for record in there:

@@ -1,4 +1,4 @@
-"""Edits: what a run with --watch does when its program changes."""
+"""The reaction of a run with --watch to changes of its program."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from clusterkit.machine.recovery import Recoveries
 from clusterkit.words.events import EditTrains, ProgramChanged, Progressed, WaitsForChange
 from clusterkit.words.outcome import Blame
 
-LONGEST_ERROR = 300  # characters of an exception
+LONGEST_ERROR = 300  # characters of an exception in a message
 
 
 @dataclass(slots=True)
 class Edits:
-    """Restarts every task when the program changes, and keeps a run whose job failed until it does."""
+    """Restarts every task when the program changes. If the job fails, keeps the run waiting for the next change."""
 
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
-    saved: float | None = None  # when the newest change was saved, until training makes a step with it
+    saved: float | None = None  # when the newest change was saved; None once training has made a step with the change
     seen: float = 0.0
 
     def __post_init__(self) -> None:
@@ -28,12 +28,12 @@ class Edits:
             self.ending.outlive = self.wait
 
     def changed(self, event: ProgramChanged) -> None:
-        """Files of the program changed; restart unless the new program can't run."""
+        """Restart all tasks with the changed files, unless the new program can't run."""
         if self.ending.begun:
             return
         self.state.problem = event.problem
         if event.problem:
-            if any(one.edit is not None for one in self.recoveries.open):  # the previous program was ended already
+            if any(one.edit is not None for one in self.recoveries.open):  # the tasks were ended already
                 self.wait(event.problem)
             return
         if event.same and not self.state.waiting:
@@ -43,7 +43,7 @@ class Edits:
         self.recoveries.edited(event.files)
 
     def wait(self, reason: str, blame: Blame | None = None) -> None:
-        """End what still runs, and start nothing until the program changes, or somebody asks for a restart."""
+        """End all tasks, and start none until the program changes or a user requests a restart."""
         if self.state.waiting:
             return
         self.state.waiting, self.saved = True, None

@@ -1,6 +1,6 @@
-"""The ending of a run: success, failure, a signal or a timeout; then teardown until every task is down.
+"""The ending of a run: by success, failure, a signal or a timeout; then the teardown until every task is down.
 
-Servers end after the coordinator, since one that is told to end may save what they hold.
+Servers are ended after the coordinator, which may save the servers' state when it is asked to end.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from clusterkit.words.reports import metrics_of_first
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How the run ends, decided once."""
+    """The decision how the run ends."""
 
     state: RunState
     exit_code: int
@@ -45,20 +45,20 @@ class Verdict:
 
 @dataclass(slots=True)
 class Ending:
-    """Decides how the run ends, or is suspended, ends the tasks, and finishes the run when all of them are down."""
+    """Decides how the run ends or is suspended, ends the tasks, and finishes the run when all tasks are down."""
 
     state: ClusterState
     verdict: Verdict | None = None
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
-    spoiled: list[Failure] = field(default_factory=list)  # failures of tasks in the gang of the leader, which succeeded
-    unfinished: list[Failure] = field(default_factory=list)  # tasks of that gang that had not finished with the leader
+    spoiled: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
+    unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang that had not finished with the leader
     undistributed: Callable[[], Undistributed | None] = lambda: None
     outlive: Callable[[str, Blame | None], None] | None = None  # called when the job fails, if the run then continues
 
     @property
     def begun(self) -> bool:
-        """Whether the verdict is decided, after which no task is started."""
+        """Whether the verdict is decided. No task is started after that."""
         return self.verdict is not None
 
     @property
@@ -67,11 +67,11 @@ class Ending:
 
     @property
     def suspending(self) -> bool:
-        """Whether the run is to continue in another allocation. Only that verdict can still be changed."""
+        """Whether the run is to continue in another allocation. Only this verdict can still change."""
         return self.verdict is not None and self.verdict.state is RunState.SUSPENDED
 
     def succeed(self, leader: TaskRecord) -> None:
-        """The leader exited with code 0. End the servers; the other tasks get some time to finish."""
+        """Note that the leader exited with code 0. End the servers, and give the other tasks some time to finish."""
         state, limits = self.state, self.state.job.limits
         self.verdict = Verdict(RunState.SUCCEEDED, 0, f"{leader.task} exited with code 0")
         state.drop_held(self.state.job.tasks)
@@ -85,7 +85,7 @@ class Ending:
                 self.evaluator_reported(record)
 
     def spoil(self, failure: Failure) -> None:
-        """A task of the leader's gang failed on its own, so the job failed although the leader succeeded."""
+        """Note that a task of the leader's gang failed on its own: the job failed although the leader succeeded."""
         self.spoiled.append(failure)
         if self.succeeded:
             self.verdict = None
@@ -94,29 +94,29 @@ class Ending:
             self.verdict = replace(self.verdict, blame=blamed_for(self.state, self.spoiled))
 
     def give_up(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
-        """The job failed, and a restart does not help. With --watch the run waits for another program."""
+        """Fail the job, because a restart does not help. With --watch, wait for a change of the program instead."""
         if self.outlive is None:
             self.fail(reason, blame, repeated, usage)
         elif not self.begun:
             self.outlive(reason, blame)
 
     def fail(self, reason: str, blame: Blame | None = None, repeated: bool = False, usage: bool = False) -> None:
-        """The job failed. `repeated`: twice in the same way, without a step in between; `usage`: of a usage error."""
+        """Fail the job. `repeated`: it failed twice in the same way without a step between; `usage`: a usage error."""
         self._stop(Verdict(RunState.FAILED, 1, reason, blame, repeated, usage), self.state.job.limits.grace)
 
     def lose(self, reason: str) -> None:
-        """The supervisor lost something that it needs; another supervisor may continue the run."""
+        """End the run, since the supervisor lost something that it needs. Another supervisor may continue the run."""
         self._stop(Verdict(RunState.FAILED, 1, reason, lost=True), self.state.job.limits.grace)
 
     def suspend(self, why: str, grace: float) -> None:
-        """The allocation ends. After success that only ends the remaining tasks sooner."""
+        """Suspend the run, since the allocation ends. After success, only end the remaining tasks sooner."""
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, grace)
         self._stop(Verdict(RunState.SUSPENDED, SUSPENDED, why), grace)
 
     def crashed(self, event: Crashed, restarts: int) -> None:
-        """clusterkit itself failed. Finish at once, since no part of it can be relied on to answer."""
+        """Finish at once after a failure of clusterkit itself: no part of clusterkit can be relied on to answer."""
         self.verdict = Verdict(RunState.FAILED, CRASHED, event.sentence)
         self.state.began = self.state.began or self.state.now
         for task in self.state.census.unsettled:
@@ -124,19 +124,18 @@ class Ending:
         self._finish(self.verdict, restarts)
 
     def stop(self, state: RunState, exit_code: int, reason: str, interrupted: bool = False) -> None:
-        """The run was asked to end, or `interrupted` by Ctrl-C. After success the remaining tasks end sooner."""
+        """Stop the run, on request or by Ctrl-C (`interrupted`). After success, only end the remaining tasks sooner."""
         if self.succeeded:
             for record in self.state.alive():
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
         self._stop(Verdict(state, exit_code, reason), self.state.job.limits.grace, interrupted)
 
     def kill_all(self) -> None:
-        """Kill every task, without a grace period."""
         for record in self.state.alive():
             self.state.end(record, Asked.TEARDOWN, 0.0)
 
     def leader_is_done(self) -> None:
-        """The time for the other training tasks to finish is over. End those that still run, as servers are ended."""
+        """End the remaining training tasks, as servers are ended: their time to finish after the leader is over."""
         for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)
@@ -148,11 +147,11 @@ class Ending:
             self.evaluator_is_done(record)
 
     def evaluator_is_done(self, record: TaskRecord) -> None:
-        """End the evaluator: it has evaluated the last checkpoint, or its time is over."""
+        """End the evaluator, which has evaluated the last checkpoint or whose time is over."""
         self.state.end(record, Asked.SUCCESS, self.state.job.limits.grace)
 
     def settle(self, restarts: int) -> None:
-        """Finish the run when it is ending and every task is down."""
+        """Finish the run if it is ending and every task is down."""
         if self.verdict is None or self.finished or self.state.census.unsettled:
             return
         self._finish(self.verdict, restarts)
@@ -178,7 +177,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
-        """Return the verdict; a success has its own exit code if a fault was never injected."""
+        """Return the verdict. Qualify a success with tasks alone or unfinished, or with faults never injected."""
         count = len(self.not_injected())
         if verdict.state is not RunState.SUCCEEDED:
             return verdict
@@ -222,9 +221,9 @@ class Ending:
 
 
 def end_in_order(state: ClusterState, records: Iterable[TaskRecord], asked: Asked, grace: float) -> None:
-    """Ask tasks to end within `grace` seconds, servers once the coordinator is down.
+    """End tasks within `grace` seconds, but servers only after the coordinator is down.
 
-    At the latest they are asked when as much time is left as they have after a success.
+    At the latest, servers are ended when the remaining time is as long as their grace period after a success.
     """
     leader, last = state.records[state.job.leader], state.job.limits.servers
     saves = leader.state is TaskState.RUNNING and leader.asked is None and grace > last
@@ -239,7 +238,7 @@ def end_in_order(state: ClusterState, records: Iterable[TaskRecord], asked: Aske
 
 
 def end_server(state: ClusterState, task: Task) -> None:
-    """End a server that was kept running, within the rest of the grace period."""
+    """End a server that was kept running, within the rest of its grace period."""
     until, record = state.kept_up[task], state.records[task]
     state.timers.set(Timer.KILL, until, task)
     state.end(record, record.asked or Asked.TEARDOWN, until - state.now)

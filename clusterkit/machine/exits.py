@@ -1,4 +1,4 @@
-"""Exits: early ones, overdue ones, and failures of peers when the leader succeeds."""
+"""Exits that are early or overdue, and failures of peers when the leader succeeds."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import PREEMPTED, Asked, Failure
 
-SERVED = 5.0  # seconds without a step until a coordinator whose parameter server has exited is inspected
-PATIENCE = 10.0  # seconds; TensorFlow's coordinator needs some to remove its functions from its servers
+SERVED = 5.0  # seconds without a step from the exit of a parameter server to an inspection of the coordinator
+PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator needs some to remove its functions from its servers
 
 
 @dataclass(slots=True)
 class Exits:
-    """Follows tasks that have left others that need them: those fail soon, or wait for them without end.
+    """Follows tasks that exited early although other tasks need them: the others soon fail, or wait forever.
 
-    Then the task that left is the cause, however long ago it was. The others are looked at before that is decided:
-    the tasks of a program that do not depend on one another may just take longer, one than another.
+    Then the task that exited is the cause, however long ago it exited. The others are inspected before that is decided:
+    tasks of a program may be independent, and one may just take longer than another.
     """
 
     state: ClusterState
@@ -38,11 +38,11 @@ class Exits:
     stalls: Stalls
     injections: Injections
     left: dict[Task, TaskRecord] = field(default_factory=dict)
-    asked_at: float | None = None  # when the look that is not answered yet was asked for
-    patience: float = 1.0  # doubles the time until the next inspection whenever the others were at work
+    asked_at: float | None = None  # when the pending inspection was requested
+    patience: float = 1.0  # factor of the time to the next inspection; doubled whenever the other tasks were at work
 
     def exited(self, record: TaskRecord) -> None:
-        """A task exited with code 0, and the job is not done."""
+        """Handle a task that exited with code 0 before the job was done."""
         state, task = self.state, record.task
         if state.is_leader_done:  # the leader's remaining processes are being killed
             return
@@ -58,12 +58,12 @@ class Exits:
             self.recoveries.ended_well(record)
 
     def explain(self, record: TaskRecord) -> None:
-        """A task failed; if its error says that a peer is gone, the tasks that exited early are the cause."""
+        """Blame the tasks that exited early for the failure of a task, if its error shows that a peer is gone."""
         if self.left and looks_collateral(self.state.failure(record)):
             self._fail([left for left in self._left() if record.task in restart_scope(self.state.job, left.task)])
 
     def due(self) -> None:
-        """No step came in time: inspect whether the other tasks wait."""
+        """Inspect whether the other tasks wait for the ones that exited, if no step was made in time."""
         left, now = self._left(), self.state.now
         if not left or self.ending.begun or self.state.waiting:
             return
@@ -77,14 +77,14 @@ class Exits:
             )
 
     def judged(self, vitals: Mapping[Task, Vitals]) -> bool:
-        """Judge an inspection; return whether the tasks that exited early are the cause."""
+        """Evaluate an inspection; return whether training is blocked by the tasks that exited early."""
         asked, self.asked_at = self.asked_at, None
         if asked is None or self.ending.begun or (self.state.progress_at or 0.0) >= asked:
             return False
         seen = [vitals[record.task] for record in self._others() if record.task in vitals]
         waits = bool(seen) and all(one.doing and not one.own for one in seen)
         if waits:
-            self.stalls.asked_at = None  # it is known what the stalled tasks wait for
+            self.stalls.asked_at = None  # the stalled tasks' reason for waiting is known
             self._fail(self._left())
         else:
             self.patience *= 2
@@ -99,16 +99,16 @@ class Exits:
             self.recoveries.failed(record)
 
     def _left(self) -> list[TaskRecord]:
-        """The tasks that exited early and have not started again."""
+        """Return the tasks that exited early and have not been restarted."""
         self.left = {task: record for task, record in self.left.items() if self.state.records[task] is record}
         return [self.left[task] for task in sorted(self.left)]
 
     def _others(self) -> list[TaskRecord]:
-        """The running tasks that make steps."""
+        """Return the running tasks that make steps."""
         return self.state.alive(self.state.job.steppers)
 
     def _limit(self) -> float:
-        """Seconds without a step after which the other tasks are inspected; 0 for never."""
+        """Return the seconds without a step before the other tasks are inspected; 0 for never."""
         limits = self.state.job.limits
         if any(task.type is TaskType.PS for task in self.left):
             return SERVED * self.patience
@@ -128,14 +128,14 @@ class Exits:
     # Overdue exits.
 
     def program_ends(self, record: TaskRecord, event: ProgramEnds) -> None:
-        """The program ended, so its process should exit soon, or the program continues."""
+        """Set the deadline for the process's exit when its program has ended; clear it if the program continues."""
         if not event.begun:
             self.state.timers.clear(Timer.EXIT, record.task)
         elif record.is_untouched and not self.state.timers.is_set(Timer.EXIT, record.task):
             self.state.timers.set(Timer.EXIT, self.state.now + PATIENCE, record.task)
 
     def overdue(self, record: TaskRecord) -> None:
-        """The task should have exited by now; a coordinator may be waiting for a worker that is down."""
+        """Record that the task should have exited by now; a coordinator may be waiting for a worker that is down."""
         down = tuple(task for task in sorted(self.state.job.cluster - {record.task}) if self._is_down(task))
         self.state.record(CannotExit(record.task, record.attempt, PATIENCE, down))
 
@@ -145,23 +145,24 @@ class Exits:
         away = record.state is not TaskState.RUNNING or bool(record.paused_by)
         return away or (record.attempt > 1 and not record.ready)
 
-    # Failures beside the leader's success. Its exit says nothing about its peers in a gang: each has its share of the
-    # work. A failure that the leader's end explains does not count, and one that somebody killed is a warning.
+    # Failures of peers of a successful leader. The leader's exit does not prove that its peers in a gang succeeded:
+    # each has its share of the work. A failure due to the leader's end does not count; a task that was killed leads to
+    # a warning.
 
     @property
     def peers(self) -> frozenset[Task]:
-        """The tasks whose failures count: they train, and restart with the leader."""
+        """Return the tasks whose failures count: training tasks that restart together with the leader."""
         job = self.state.job
         return restart_scope(job, job.leader) - {job.leader} if job.shape is Shape.MULTI_WORKER else frozenset()
 
     def leader_succeeded(self) -> None:
-        """Judge the peers that had failed shortly before, and have not restarted."""
+        """Judge the peers that failed shortly before and have not been restarted."""
         for failure in [failure for one in self.recoveries.open for failure in one.failures]:
             if failure.task in self.peers:
                 self._judge_peer(failure)
 
     def peer_failed(self, record: TaskRecord) -> None:
-        """A peer failed after the leader had succeeded; it had not been asked to end."""
+        """Judge a peer that failed after the leader had succeeded, without being asked to end."""
         failure = self.state.failure(record)
         if is_own(failure):
             self.state.record(Failed(failure))
@@ -180,7 +181,7 @@ class Exits:
             self.ending.unfinished.append(failure)
 
     def peer_ended(self, record: TaskRecord) -> None:
-        """A task was ended after the leader's success; if TensorFlow had joined it to peers, it had not finished."""
+        """Note a task that was ended after the leader's success as unfinished, if it was connected to peers."""
         joined = record.trains_with is not None and record.trains_with.cluster > 1
         if record.asked is Asked.SUCCESS and joined and record.task in self.peers:
             failure = self.state.failure(record)

@@ -1,4 +1,4 @@
-"""Faults that wait for their moment; everything random in them follows from the seed."""
+"""Faults that wait for their trigger. All random choices follow from the seed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from clusterkit.words.faults import (
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import NotInjected
 
-LOOK_AGAIN = 1.0  # seconds between two checks whether silent tasks are ready, while a fault waits for that
+LOOK_AGAIN = 1.0  # seconds between two checks of whether silent tasks are ready, while a fault waits for readiness
 AT_THE_START = Trigger(Moment.TIME, 0)
 WHEN_READY = Trigger(Moment.READY)
 _EARLY = ON_NETWORK | ON_STORAGE | {FaultAction.HANG_START}  # faults that make sense before a task is ready
@@ -34,7 +34,7 @@ _EARLY = ON_NETWORK | ON_STORAGE | {FaultAction.HANG_START}  # faults that make 
 
 @dataclass(slots=True)
 class Armed:
-    """A fault that waits. `at` is the next time, step, or count of what it waits for."""
+    """A fault that waits for its trigger. `at` is the next time, step or count at which it fires."""
 
     index: int
     fault: Fault
@@ -42,15 +42,15 @@ class Armed:
     at: float
     fired: int = 0
     over: bool = False
-    drawn: int = 0  # how often it was drawn for injection
-    gone: bool = False  # whether its targets were given up before its moment
-    numbers: list[int] = field(default_factory=list)  # of its injections
+    drawn: int = 0  # the number of times that chance selected the fault for injection
+    gone: bool = False  # True if its targets had been given up when it was due
+    numbers: list[int] = field(default_factory=list)  # the numbers of its injections
     by: Task | None = None  # the target that has reached the phase
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A fault whose moment has come, and the tasks that were chosen then."""
+    """A fault that has been triggered, and the tasks that were chosen then."""
 
     at: float
     armed: Armed
@@ -60,21 +60,21 @@ class Due:
 
 @dataclass(slots=True)
 class FaultSchedule:
-    """Tracks the times, steps and events that faults wait for. Times in seconds of the machine's clock."""
+    """Tracks the times, steps and events for which faults wait. Times are in seconds of the machine's clock."""
 
     state: ClusterState
     ending: Ending
     injections: Injections
     armed: list[Armed] = field(default_factory=list)
     due: list[Due] = field(default_factory=list)
-    step: int | None = None  # the newest one that a training task has reported
+    step: int | None = None  # the newest step that a training task has reported
     counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
-    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often a task has reached one in the run
+    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often tasks reached phases in the run
 
     def begin(self) -> None:
-        """The run begins, with the faults that its job asks for; some may hold back starts that come next.
+        """Arm the job's faults at the beginning of the run, before the first starts, which some faults hold back.
 
-        If it continues, those that came about before do not come again.
+        In a continued run, skip the faults that were injected in an earlier allocation.
         """
         for fault in self.state.job.faults:
             if str(fault) in self.state.before.faults and not (fault.trigger and fault.trigger.every):
@@ -83,7 +83,7 @@ class FaultSchedule:
         self.settle()
 
     def arm(self, fault: Fault, otherwise: Trigger = AT_THE_START) -> None:
-        """Wait for the fault's moment; `otherwise` is the moment of a fault that names none."""
+        """Wait for the fault's trigger; `otherwise` is the trigger of a fault without one."""
         trigger = fault.trigger or otherwise
         at = trigger.at
         match trigger.moment:
@@ -94,20 +94,20 @@ class FaultSchedule:
                 if trigger.every and self.step is not None:
                     at = self._beyond(self.step, trigger.at)
             case Moment.PHASE:
-                self.state.out.append(HurrySteps())  # the task waits
+                self.state.out.append(HurrySteps())  # a task waits at the phase
             case Moment.CHECKPOINT | Moment.RESTART:
                 at += self.counts[trigger.moment]
         self.armed.append(Armed(len(self.armed), fault, trigger, at))
 
     def progressed(self, step: int) -> None:
-        """A training task has reported a step, so the job is ready."""
+        """Note the step that a training task has reported. The job counts as ready from then on."""
         self.step, self.counts[Moment.READY] = step, 1
 
     def checkpointed(self) -> None:
         self.counts[Moment.CHECKPOINT] += 1
 
     def phase_reached(self, event: PhaseReached) -> None:
-        """A task is at a phase, and waits there for a moment if one of its faults does."""
+        """Note that a task has reached a phase. The task waits a moment there if a fault waits for the phase."""
         key = event.task, event.phase
         self.phases[key] = self.phases.get(key, 0) + 1
         for armed in self.armed:
@@ -115,14 +115,13 @@ class FaultSchedule:
                 armed.by = event.task if event.task in targets_of(armed.fault, self.state.job.tasks) else None
 
     def look(self) -> None:
-        """Check whether silent tasks have opened their ports; a single task has no port and only has to run."""
+        """Check whether silent tasks have opened their ports. A single task has no port; it only has to run."""
         if len(self.state.job.cluster) > 1:
             self.state.out.append(Inspect())
         elif self.state.alive():
             self.counts[Moment.READY] = 1
 
     def settle(self) -> None:
-        """Inject what is due."""
         planned = [a for a in self.state.out if isinstance(a, Record) and isinstance(a.event, RestartPlanned)]
         self.counts[Moment.RESTART] += len(planned)
         self._settle_readiness()
@@ -149,14 +148,14 @@ class FaultSchedule:
             due.armed.numbers.append(self.injections.inject(fault, near, far, self.step))
 
     def next(self) -> float | None:
-        """The earliest moment at which a fault is due, or healed."""
+        """Return the earliest time at which a fault is due or has to be healed."""
         times = [armed.at for armed in self.armed if not armed.over and armed.trigger.moment is Moment.TIME]
         times += [one.at for one in self.due]
         healed = self.injections.next()
         return min(times if healed is None else [*times, healed], default=None)
 
     def not_injected(self) -> tuple[NotInjected, ...]:
-        """The faults that were never injected, except those that their probability left out."""
+        """Return the faults that were never injected, except those that their probability excluded."""
         found = [(armed.fault, self._why_not(armed)) for armed in self.armed]
         return tuple(NotInjected(str(fault), why) for fault, why in found if why)
 

@@ -9,17 +9,17 @@ from clusterkit.machine.cluster_state import HEAD_START, ClusterState
 from clusterkit.machine.timers import Timer
 from clusterkit.words.model import Shape, Task, TaskType
 
-Delays = dict[Task, dict[int, float]]  # by fault
+Delays = dict[Task, dict[int, float]]  # for each task: the delay in seconds by the number of the fault
 
 
 @dataclass(slots=True)
 class DelayedStarts:
-    """Faults by their numbers. A start that several of them hold back comes when the last one's time has come."""
+    """Task starts that faults delay; faults have numbers. A task starts when the last fault has released the start."""
 
     state: ClusterState
-    expected: Delays = field(default_factory=dict)  # for how many seconds the next start is to be held back
-    until: Delays = field(default_factory=dict)  # the time at which each fault lets the present start go
-    came: set[int] = field(default_factory=set)  # the faults that have held a start back
+    expected: Delays = field(default_factory=dict)  # seconds for which the next start is to be held back
+    until: Delays = field(default_factory=dict)  # when each fault releases the current start
+    came: set[int] = field(default_factory=set)  # the faults that have held back a start
 
     def expect(self, number: int, tasks: Iterable[Task], seconds: float) -> None:
         """Hold back the next start of these tasks because of the fault with this number."""
@@ -27,7 +27,7 @@ class DelayedStarts:
             self.expected.setdefault(task, {})[number] = seconds
 
     def reasons(self, task: Task) -> set[int]:
-        """Return the faults that hold back this start."""
+        """Return the faults that hold back the start of this task."""
         if not (seconds := self.expected.pop(task, None)):
             return set()
         self.until[task] = {number: self.state.now + s for number, s in seconds.items()}
@@ -54,24 +54,24 @@ class DelayedStarts:
         self.state.release(task, *self.until.pop(task, ()))
 
 
-LONGEST = 0.5  # seconds after the last server has become a process; a program need not report that it is ready
-FOUND = 1.1  # seconds after a ps is up; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
+LONGEST = 0.5  # seconds from the start of the last server's process; a limit, since a program need not report readiness
+FOUND = 1.1  # seconds until workers reconnect to a new ps; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
 
 
 @dataclass(slots=True)
 class HeadStart:
-    """Holds back the start of a coordinator that restarts with a ps, until the workers have found the new ps.
+    """Holds back a coordinator that restarts together with a ps, until the workers have connected to the new ps.
 
-    TensorFlow's channels try again a second after an address at which nobody listened. A worker that lives on while its
-    ps starts again has such a channel. Until it has tried again, what a coordinator asks of it fails at once, and the
-    coordinator with it.
+    A TensorFlow channel whose address had no listener tries again after a second. A worker that survives the restart of
+    its ps has such a channel. Until the worker has tried again, every request of the coordinator to the worker fails at
+    once, and so does the coordinator.
 
-    Why not for the first start as well: measured, a coordinator that starts with its servers trains no later.
+    The first start is not held back: in measurements, a coordinator that starts with its servers trains no later.
     """
 
     state: ClusterState
-    unfound: bool = False  # whether surviving workers still have to connect to a new ps
-    found_at: float | None = None  # when they will be connected, once the ps is up
+    unfound: bool = False  # True while surviving workers still have to connect to a new ps
+    found_at: float | None = None  # when the surviving workers will be connected, known once the ps is up
 
     def reasons(self, task: Task) -> set[int]:
         """Return HEAD_START if this is the coordinator's start and a ps starts with it."""
@@ -82,12 +82,12 @@ class HeadStart:
         return {HEAD_START} if self._has_to_wait() else set()
 
     def settle(self) -> None:
-        """Start the coordinator as soon as it no longer has to wait."""
+        """Start the coordinator as soon as it need not wait any more."""
         if HEAD_START in self.state.records[self.state.job.leader].held_by and not self._has_to_wait():
             self.due()
 
     def due(self) -> None:
-        """Start the coordinator, whatever its servers do."""
+        """Start the coordinator without waiting for its servers any longer."""
         self.state.timers.clear(Timer.HEAD_START)
         self.state.release(self.state.job.leader, HEAD_START)
 
@@ -105,12 +105,12 @@ class HeadStart:
         return coming or (self.found_at is not None and now < self.found_at)
 
     def _is_unfound(self) -> bool:
-        """Whether a ps is starting to which running workers may have lost their connection."""
+        """Whether a ps is starting that running workers have to connect to again."""
         census = self.state.census
         old = any(record.ready and record.task.type is TaskType.WORKER for record in self.state.alive())
         return old and any(task.type is TaskType.PS for task in (*census.starting, *census.forked, *census.cold))
 
     def _has_server(self, tasks: set[Task]) -> bool:
-        """Whether one of these tasks is a server that starts or has just started, and is not held back."""
-        job, others = self.state.job, 2  # the tasks besides workers: the coordinator and an evaluator
+        """Whether the tasks include a server. (They are starting or have just started, and are not held back.)"""
+        job, others = self.state.job, 2  # tasks that are not servers: the coordinator and an evaluator
         return len(tasks) > others or (bool(tasks) and any(map(job.is_server, tasks)))

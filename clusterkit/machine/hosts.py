@@ -1,4 +1,4 @@
-"""Hosts: which task is on which host, and which hosts make attempts fail."""
+"""Hosts: the placement of tasks, and the hosts that make attempts fail."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _BY_NUMBER = re.compile(r"host(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`ps=host0` or `worker:1=n3,n4`: tasks, and the hosts that they are spread over.
+    """A placement rule: tasks, and the hosts over which they are spread; `ps=host0` or `worker:1=n3,n4`.
 
-    A host goes by its name, or as `host0` for the first of the allocation.
+    A host is given by its name, or by its number in the allocation, as in `host0`.
     """
 
     tasks: str
@@ -29,7 +29,7 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """Read a rule. Raises ValueError with a sentence for anything else."""
+        """Parse a rule. Raises ValueError with a sentence for anything else."""
         who, equals, hosts = text.partition("=")
         names = tuple(hosts.split(","))
         if not equals or not all(names):
@@ -41,12 +41,12 @@ class Rule:
 
 
 def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[Task, str]:
-    """The host of each task, among the `usable` ones of the `allocation`.
+    """Return the host of each task, among the `usable` hosts of the `allocation`.
 
-    Tasks of a type are spread: the nth is on the nth host, and so on round and round. So workers and parameter servers
-    share hosts, and the coordinator, which computes little, is on the first one; where the chief trains, the workers
-    follow it. The evaluator is on the last host. A rule for one task wins over a rule for its type; a rule whose hosts
-    are not usable does not apply.
+    The tasks of a type are spread over the hosts in turn. So workers and parameter servers share hosts. The
+    coordinator, which computes little, is on the first host; if the chief trains, the workers are placed after it. The
+    evaluator is on the last host. A rule for one task overrides a rule for its type; a rule without usable hosts does
+    not apply.
     """
     ruled, seats = _by_rules(usable, allocation, rules), _seats(job)
     placed: dict[Task, str] = {}
@@ -57,7 +57,7 @@ def place(job: JobSpec, usable: Sequence[str], allocation: Sequence[str], rules:
 
 
 def preferred(connected: Sequence[str], avoided: Collection[str], count: int) -> list[str]:
-    """The first `count` of the hosts that are not avoided, or of all if all of them are."""
+    """Return the first `count` of the hosts that are not avoided; if all are avoided, of all hosts."""
     return ([name for name in connected if name not in avoided] or list(connected))[:count]
 
 
@@ -69,7 +69,7 @@ def _seats(job: JobSpec) -> dict[Task, int]:
 
 
 def _by_rules(usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[str, list[str]]:
-    """The usable hosts of the tasks, or types, that rules name; of several rules for the same, the first applies."""
+    """Return the usable hosts by the task or type in the rules; the first of several rules for the same applies."""
     found: dict[str, list[str]] = {}
     there = set(usable)
     for rule in rules:
@@ -93,12 +93,12 @@ def hosts_of(placed: Mapping[Task, str]) -> dict[str, list[Task]]:
     return hosts
 
 
-TOO_OFTEN = 2  # failures that a host caused
+TOO_OFTEN = 2  # the number of failures because of which a host is avoided
 
 
 @dataclass(frozen=True, slots=True)
 class HostFailure:
-    """A failure that counts against a host. `peers` are the hosts that its tasks could not reach."""
+    """A failure that counts against a host. `peers` are the hosts that the failed task could not reach."""
 
     at: float
     peers: frozenset[str]
@@ -112,10 +112,10 @@ class HostRecords:
     there: set[str] = field(default_factory=set)
     avoided: set[str] = field(default_factory=set)
     _marks: dict[str, list[HostFailure]] = field(default_factory=dict)
-    _stuck: set[str] = field(default_factory=set)  # hosts that would be avoided if there were others
+    _stuck: set[str] = field(default_factory=set)  # hosts that would be avoided if other hosts existed
 
     def take(self, event: OfHost) -> None:
-        """A host came, went, or got tasks."""
+        """Update the records after an event of a host."""
         match event:
             case Placed(hosts, _, others, readmitted):
                 self.state.placed, self.there = hosts, {*hosts.values(), *others}
@@ -138,10 +138,10 @@ class HostRecords:
                 self._excuse(host)
 
     def judge(self, failures: Sequence[Failure]) -> bool:
-        """Failures happened together; return whether a host is avoided from now on because of them.
+        """Count failures that happened together against their hosts; return whether a host is newly avoided.
 
-        Those that are a host's own count once for it: it can't give a start what that needs, does not reach peers that
-        others reach, or the system killed the attempt for memory.
+        Failures of its own count once against a host: the host lacks something that a start needs, can't reach peers
+        that other hosts reach, or killed the attempt for lack of memory.
         """
         own: dict[str, Failure] = {}
         for failure in failures:
@@ -154,12 +154,12 @@ class HostRecords:
         if not (failure.exit.unfit or failure.exit.out_of_memory):
             return False
         ended = self.state.attempts.get((failure.task, failure.attempt))
-        return ended is None or ended.fault is None  # an injected fault is not the host's failure
+        return ended is None or ended.fault is None  # a failure explained by an injected fault is not the host's
 
     def _count(self, host: str, failure: Failure) -> bool:
         peers = frozenset(self.state.placed[task] for task in failure.exit.unreached if task in self.state.placed)
         fine = self.there - self.state.cut_off - self.avoided
-        if host in self.avoided or not peers <= fine:  # the peer's host is at fault
+        if host in self.avoided or not peers <= fine:  # the host of the peer is at fault
             return False
         now, since = self.state.now, self.state.now - self.state.job.restart.forgive_after
         self._marks[host] = [mark for mark in self._marks.get(host, ()) if mark.at > since] + [HostFailure(now, peers)]
@@ -175,7 +175,7 @@ class HostRecords:
         return moves
 
     def _wait_for_deaths(self, host: str) -> None:
-        """Wait for the tasks that were killed on this host: the signals reach them only now."""
+        """Set deadlines for tasks on this host that were sent SIGKILL: the signals arrive only now."""
         for task, where in self.state.placed.items():
             killed = self.state.records[task].state is TaskState.STOPPING
             if where == host and killed and not self.state.timers.is_set(Timer.KILL, task):
@@ -185,12 +185,11 @@ class HostRecords:
         self.state.out.append(Avoid(tuple(sorted(self.avoided))))
 
     def _forget(self, host: str) -> None:
-        """Forget the host: one that joins under its name later is judged anew."""
+        """Forget everything about the host, so that a later host with the same name starts without failures."""
         self.there.discard(host)
         self._clear(host)
 
     def _clear(self, host: str) -> None:
-        """Judge the host anew."""
         if host in self.avoided:
             self.avoided.remove(host)
             self._avoid()
@@ -198,6 +197,6 @@ class HostRecords:
         self._marks.pop(host, None)
 
     def _excuse(self, peer: str) -> None:
-        """Drop the failures of other hosts that this unreachable host explains."""
+        """Drop the failures of other hosts that are explained by this unreachable host."""
         for host, marks in self._marks.items():
             self._marks[host] = [mark for mark in marks if peer not in mark.peers]

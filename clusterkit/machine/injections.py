@@ -12,14 +12,14 @@ from clusterkit.words.events import FaultHealed, FaultInjected, FaultTook
 from clusterkit.words.faults import AT_ONCE, Fault, FaultAction
 from clusterkit.words.model import Task, TaskState
 
-# These act on a process, and end with it.
+# These faults act on a process, and end with the process.
 _ON_PROCESS = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.STOP, FaultAction.MEMORY})
 _SIGNALS = {FaultAction.KILL: SIGKILL, FaultAction.TERM: SIGTERM, FaultAction.STOP: SIGSTOP}
 
 
 @dataclass(slots=True)
 class Injection:
-    """One fault in its tasks. Tasks in `missing` have no process now and get it with their next attempt."""
+    """One injected fault. Tasks in `missing` have no process now; the fault hits their next attempt."""
 
     number: int
     fault: Fault
@@ -31,7 +31,7 @@ class Injection:
 
 @dataclass(slots=True)
 class Injections:
-    """Injects faults by signals and delayed starts; requests all others from the backend with Inject."""
+    """Injects faults by signals and delayed starts; has the backend inject all others with Inject."""
 
     state: ClusterState
     delayed_starts: DelayedStarts
@@ -40,7 +40,7 @@ class Injections:
     suspects: dict[int, Suspect] = field(default_factory=dict)  # every injected fault by its number
 
     def inject(self, fault: Fault, near: tuple[Task, ...], far: tuple[Task, ...], step: int | None) -> int:
-        """Inject a fault; return its number. `step` is the newest, for the record."""
+        """Inject a fault; return its number. `step` is the newest step, for the record."""
         self.count += 1
         none = "did not start again" if fault.action is FaultAction.HANG_START else "had no process"
         event = FaultInjected(self.count, str(fault), fault.action, near, far, fault.seconds, step)
@@ -62,18 +62,18 @@ class Injections:
         return one.number
 
     def took(self, event: FaultTook) -> None:
-        """Take in the backend's report on an injection."""
+        """Note the backend's report on an injection."""
         if event.done:
             self._took(event.number)
         else:
             self._failed(event.number, event.detail)
 
     def explaining(self, record: TaskRecord) -> int | None:
-        """The number of the fault that explains why the present attempt failed."""
+        """Return the number of the fault that explains the failure of the current attempt; None if no fault does."""
         return explaining(list(self.suspects.values()), self.state.failure(record), record.spawned)
 
     def exited(self, record: TaskRecord) -> None:
-        """Take back the injection if the backend reports that its signal did not reach the attempt."""
+        """Take back an injection whose signal did not reach the attempt, which has exited."""
         attempt = record.task, record.attempt
         for suspect in self.suspects.values():
             signal = _SIGNALS.get(suspect.fault.action)
@@ -86,7 +86,7 @@ class Injections:
         self.suspects[number].why, self.suspects[number].done = "", True
 
     def _failed(self, number: int, why: str) -> None:
-        """The injection failed; there is nothing to heal, unless other tasks of the fault were hit."""
+        """Note that the injection failed. The fault need not be healed, unless it hit other tasks."""
         suspect = self.suspects.get(number)
         if suspect is not None and not suspect.done:
             suspect.why, suspect.done = suspect.why and why, False
@@ -97,7 +97,7 @@ class Injections:
             del self.open[number]
 
     def settle(self) -> None:
-        """Inject faults that waited for a process, and heal those whose time is over."""
+        """Inject faults that waited for a process, and heal those whose duration is over."""
         for one in list(self.open.values()):
             self._act_where_possible(one)
             if one.until is not None and self.state.now >= one.until:
@@ -111,11 +111,10 @@ class Injections:
                 del self.open[one.number]
 
     def next(self) -> float | None:
-        """The earliest moment at which a fault is to be healed."""
+        """Return the earliest time at which a fault has to be healed."""
         return min((one.until for one in self.open.values() if one.until is not None), default=None)
 
     def heal_all(self, why: str) -> tuple[Task, ...]:
-        """Heal every fault; return the affected tasks."""
         healed = {task for one in self.open.values() for task in one.tasks}
         for one in list(self.open.values()):
             self._close(one, why)

@@ -1,4 +1,4 @@
-"""A recovery in progress: the edit that caused it, its restart budget, and why it can make the job fail."""
+"""A recovery in progress: the edit that caused it, its restart budget, and the reason if the job fails."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from clusterkit.words.job import RestartRules
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Asked, Blame, Failure
 
-QUIET = 0.1  # seconds without another save after which the tasks start with a changed program
-LONGEST = 1.0  # seconds after the first save for which further saves are awaited
+QUIET = 0.1  # seconds without another save, after which the tasks start with the changed program
+LONGEST = 1.0  # seconds after the first save; the longest wait for further saves
 
 
 @dataclass(slots=True)
 class Edit:
-    """A change of the program: the files, and when the first of them changed. Later saves become a part of it."""
+    """A change of the program: its files, and when the first of them changed. Later saves are added to the change."""
 
     files: set[str]
     since: float
 
     def ready_at(self, now: float) -> float:
-        """When the tasks may start if a file is saved `now`."""
+        """Return when the tasks may start if a file is saved `now`."""
         return min(now + QUIET, max(now, self.since + LONGEST))
 
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """A recovery in progress: it waits for collateral failures, ends what still runs of its tasks, restarts them."""
+    """A recovery in progress: await collateral failures, end the remaining tasks, then restart all its tasks."""
 
     tasks: frozenset[Task]
     failures: list[Failure]
     decide_at: float
-    doubtful: bool  # whether each failure may be due to another one
-    respawn_at: float | None = None  # None until decided
+    doubtful: bool  # True if each failure may be due to another one
+    respawn_at: float | None = None  # None until the restart is decided
     key: str = ""
     free: bool = False
-    asked: bool = False  # a requested restart: no backoff, not charged
-    shrinks: bool = False  # workers are given up: not charged
-    edit: Edit | None = None  # the change of the program that requested the restart
-    host: str | None = None  # the leaving host that requested the restart
+    asked: bool = False  # True for a requested restart: no backoff, not charged
+    shrinks: bool = False  # True if workers are given up: not charged
+    edit: Edit | None = None  # the change of the program that caused the restart
+    host: str | None = None  # the host whose departure caused the restart
 
     @property
     def reason(self) -> str:
@@ -53,21 +53,21 @@ class OpenRecovery:
 
 @dataclass(slots=True)
 class RestartBudget:
-    """The restarts that are charged to one budget key."""
+    """The restarts that are charged under one budget key."""
 
     used: int = 0
     in_a_row: int = 0
-    at_once: bool = False  # whether the first of these had no backoff, since the job had made steps
+    at_once: bool = False  # True if the first restart in a row had no backoff, since the job had made steps
     last: float = 0.0
-    cause: Failure | None = None  # of the last restart
+    cause: Failure | None = None  # the cause of the last restart
 
     def forgive(self, well_until: float, after: float) -> None:
-        """Begin anew, if the job has made progress for long enough since the last restart."""
+        """Reset the budget if the job has made progress for long enough since the last restart."""
         if well_until - self.last >= after:
             self.used = self.in_a_row = 0
 
     def nth(self, stepped: bool) -> int:
-        """The number of the next backoff, 0 for none; `stepped`: the attempt that failed had made steps."""
+        """Return the number of the next backoff, 0 for none. `stepped`: the failed attempt had made steps."""
         if not self.in_a_row:
             self.at_once = stepped
         return self.in_a_row + (not self.at_once)
@@ -79,7 +79,7 @@ class RestartBudget:
 
 
 def reason(blamed: Blame, now: float, repeated: bool, account: RestartBudget, rules: RestartRules) -> str:
-    """`worker:1 exited with code 1, and its restart budget is used up (3 of 3)`."""
+    """Return why the job fails: `worker:1 exited with code 1, and its restart budget is used up (3 of 3)`."""
     cause = blamed.cause
     why, then = f"{cause.task} {cause.exit}", ""
     if cause.exit.ok:
@@ -95,7 +95,7 @@ def reason(blamed: Blame, now: float, repeated: bool, account: RestartBudget, ru
 
 
 def _left(blamed: Blame, now: float) -> tuple[str, str]:
-    """Explain that a task that others needed exited too early."""
+    """Explain that a task exited too early although other tasks needed it."""
     cause = blamed.cause
     step = "" if cause.step is None else f" at step {cause.step}"
     if cause.task.type is TaskType.PS:

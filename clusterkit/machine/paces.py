@@ -1,4 +1,4 @@
-"""Paces: inspects how training tasks spend their time, and decides which of them are slower."""
+"""Inspects how training tasks spend their time, and detects which of them are slower than their peers."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from dataclasses import dataclass, field
 from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.restart import true_name
-from clusterkit.machine.straggler import PATIENCE, Deviation, Peers, Sight, compared, hints, slower
+from clusterkit.machine.straggler import PATIENCE, Deviation, Observation, Peers, compared, hints, slower
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect
 from clusterkit.words.events import KeepsUp, Look, Slowness, StepsTimed, StepTimes, Straggling, Vitals
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 
-EVERY = 2.0  # seconds between two inspections, once one has shown a difference
-CALM = 15.0  # the same before that: an inspection costs the supervisor some milliseconds per task
-LOOKS = 5  # inspections that have to agree
-SETTLING = 10.0  # seconds after a start in which a task is not compared: it connects, and compiles
-OVER = 10  # inspections without a difference until a task keeps up again: a busy machine hides differences
-QUIET = 60.0  # seconds until a task may be named again, doubled each time
-UNANSWERED = 60.0  # seconds until an unanswered inspection is given up
-BRIEF = 0.2  # seconds of phases in an inspection that still counts, for jobs that save every few seconds
+EVERY = 2.0  # seconds between two inspections, once an inspection has shown a difference
+CALM = 15.0  # seconds between two inspections before that; each costs the supervisor some milliseconds per task
+LOOKS = 5  # the number of inspections that have to agree
+SETTLING = 10.0  # seconds after a start in which a task is not compared, since it connects and compiles
+OVER = 10  # inspections without a difference until a task has caught up; many, since a busy machine hides differences
+QUIET = 60.0  # seconds between two reports of the same task; doubled with each report
+UNANSWERED = 60.0  # seconds until an unanswered inspection is abandoned
+BRIEF = 0.2  # seconds; an inspection with longer phases does not count (some jobs save every few seconds)
 
 
 @dataclass(slots=True)
-class Named:
-    """An attempt that was reported as slower than its peers, and when it became so."""
+class ReportedStraggler:
+    """An attempt that was reported as slower than its peers, and since when it is slower."""
 
     attempt: int
     slowness: Slowness
@@ -37,50 +37,50 @@ class Named:
 
 @dataclass(slots=True)
 class Paces:
-    """Names a task that is persistently slower than its peers, and says when that is over.
+    """Reports a task that is persistently slower than its peers, and reports when the task has caught up.
 
-    A look is asked for after a step was reported, so none comes while training stands still. What the program does
-    besides training does not count: phases, starts, and tasks that are paused or in the debugger.
+    Inspections are requested after a reported step, so there are none while training makes no steps. Only training
+    counts: no phases without steps, no starts, and no tasks that are paused or in the debugger.
     """
 
     state: ClusterState
     ending: Ending
-    sights: deque[Sight] = field(default_factory=lambda: deque(maxlen=OVER))
-    steps: dict[Task, StepTimes] = field(default_factory=dict)  # of a coordinator's workers since the last inspection
-    named: dict[Task, Named] = field(default_factory=dict)
-    times: dict[Task, int] = field(default_factory=dict)  # how often each was named
+    sights: deque[Observation] = field(default_factory=lambda: deque(maxlen=OVER))
+    steps: dict[Task, StepTimes] = field(default_factory=dict)  # a coordinator's workers, since the last inspection
+    named: dict[Task, ReportedStraggler] = field(default_factory=dict)
+    times: dict[Task, int] = field(default_factory=dict)  # how often each task was reported
     quiet_until: dict[Task, float] = field(default_factory=dict)
     asked_at: float | None = None  # when the pending inspection was requested
     disturbed_at: float = 0.0  # when training was last interrupted
     away: float = 0.0  # seconds of finished phases since the last inspection was requested
     away_since: float | None = None
-    closely: int = 0  # inspections at short intervals that are left
+    closely: int = 0  # remaining inspections at short intervals
 
     _peers: tuple[JobSpec, Peers] | None = None
 
     @property
     def peers(self) -> Peers:
-        """The compared tasks among those that the job has now."""
+        """The tasks that are compared; the workers that were given up are left out."""
         if self._peers is None or self._peers[0] is not self.state.job:
             self._peers = self.state.job, peers_of(self.state.job)
         return self._peers[1]
 
     def progressed(self) -> None:
-        """Training makes steps: look at the tasks in a while."""
+        """Schedule an inspection of the tasks, since training makes steps."""
         timers, now = self.state.timers, self.state.now
         waits = self.asked_at is not None and now < self.asked_at + UNANSWERED
         if not waits and not timers.is_set(Timer.PACE) and len(self.peers.every) > 1:
             timers.set(Timer.PACE, now + (EVERY if self.closely or self.named else CALM))
 
     def timed(self, event: StepsTimed) -> None:
-        """Take in how long a coordinator's workers took for their steps."""
+        """Add the times of the steps of a coordinator's workers."""
         for task, times in ((true_name(task, self.state.known), times) for task, times in event.workers.items()):
             if task in self.state.records:
                 before = self.steps.get(task, StepTimes(0, 0.0))
                 self.steps[task] = StepTimes(before.count + times.count, before.seconds + times.seconds)
 
     def due(self) -> None:
-        """Look at the tasks, unless they do something else than training."""
+        """Request an inspection of the tasks, unless they do something other than training."""
         if self.ending.begun:
             return
         if self._is_interrupted() or self._is_in_phase():
@@ -90,12 +90,12 @@ class Paces:
             self.state.out.append(Inspect(Look.PACE))
 
     def disturb(self) -> None:
-        """Training is interrupted: what was measured meanwhile does not count."""
+        """Note an interruption of training: measurements during the interruption do not count."""
         self.disturbed_at = self.state.now
         self.steps.clear()
 
     def phase_changed(self) -> None:
-        """A task began or ended a phase without steps; measurements during a brief phase count."""
+        """Note that a task began or ended a phase without steps. Measurements of a brief phase are used."""
         if self._is_in_phase():
             self.away_since = self.state.now if self.away_since is None else self.away_since
         elif self.away_since is not None:
@@ -104,13 +104,13 @@ class Paces:
             self.away, self.away_since = self._away(), None
 
     def exited(self, record: TaskRecord) -> None:
-        """An attempt ended; forget its measurements and its report."""
+        """Forget the measurements and the report of an attempt that ended."""
         self.named.pop(record.task, None)
         for sight in self.sights:
             sight.paces.pop(record.task, None)
 
     def seen(self, vitals: Mapping[Task, Vitals]) -> None:
-        """The answer to a look."""
+        """Evaluate an inspection, and report the tasks that are slower than their peers or have caught up."""
         asked, self.asked_at = self.asked_at, None
         steps, self.steps = self.steps, {}
         if asked is None or self.ending.begun or self._is_interrupted() or self.disturbed_at >= asked:
@@ -119,7 +119,7 @@ class Paces:
             return
         settled = {record.task for record in self.state.alive() if self._is_settled(record)}
         paces = {task: of.pace for task, of in vitals.items() if of.pace is not None and task in settled}
-        sight = Sight(asked, paces, {task: times for task, times in steps.items() if task in settled})
+        sight = Observation(asked, paces, {task: times for task, times in steps.items() if task in settled})
         self.sights.append(sight)
         self.closely = LOOKS if hints(sight, self.peers) else max(0, self.closely - 1)
         self._end()
@@ -133,22 +133,21 @@ class Paces:
             return
         since = self._since(task, finding.slowness)
         slowness, factor, _, why = finding
-        self.named[task] = Named(record.attempt, slowness, since)
+        self.named[task] = ReportedStraggler(record.attempt, slowness, since)
         self.times[task] = self.times.get(task, 0) + 1
         self.state.record(Straggling(task, record.attempt, slowness, round(factor, 2), round(now - since, 1), why))
 
     def _since(self, task: Task, slowness: Slowness) -> float:
-        """When an inspection first showed the slowness."""
+        """Return when an inspection first showed the slowness."""
         sights = self._newest()
         findings = ((sight.at, compared([sight], self.peers, slowness).finding(task)) for sight in sights)
         return next((at for at, found in findings if found and found.is_slow(PATIENCE)), sights[0].at)
 
-    def _newest(self) -> list[Sight]:
-        """The newest inspections, which have to agree."""
+    def _newest(self) -> list[Observation]:
         return [*self.sights][-LOOKS:]
 
     def _end(self) -> None:
-        """Report that slow tasks keep up again if they are no longer slower."""
+        """Report the slow tasks that have caught up with their peers."""
         recent, peers = [*self.sights], self.peers
         for task, named in list(self.named.items()):
             found = compared(recent, peers, named.slowness).finding(task)
@@ -158,15 +157,14 @@ class Paces:
                 self.state.record(KeepsUp(task, named.attempt, round(self.state.now - named.since, 1)))
 
     def _away(self) -> float:
-        """Seconds that phases took since the last inspection was requested."""
+        """Return the seconds of phases since the last inspection was requested."""
         return self.away + (0.0 if self.away_since is None else self.state.now - self.away_since)
 
     def _is_in_phase(self) -> bool:
-        """Whether a training task is in a phase without steps."""
         return any(self.state.records[task].phases for task in self.state.job.steppers)
 
     def _is_interrupted(self) -> bool:
-        """Whether a task is paused, or held in the debugger, or no step was made yet."""
+        """Whether a task is paused or held in the debugger, or no step was made yet."""
         if self.state.holds.tasks or self.state.records[self.state.job.leader].first_step is None:
             return True
         return any(self.state.records[task].paused_by for task in self.state.job.steppers)
@@ -179,7 +177,7 @@ class Paces:
 
 
 def peers_of(job: JobSpec) -> Peers:
-    """The tasks of a job that are compared: those of a gang, or a coordinator's workers; stopped can be any."""
+    """Return the tasks to compare (all of a gang, or a coordinator's workers), and those to compare for stops."""
     if job.shape is Shape.SINGLE:
         return Peers((), (), gang=False)
     gang = job.shape is Shape.MULTI_WORKER

@@ -1,4 +1,4 @@
-"""Recoveries: failures that happened together, which tasks restart because of them, and when."""
+"""Recoveries: which tasks restart, and when, because of failures that happened together."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from clusterkit.words.outcome import Asked, Blame, Failure
 
 @dataclass(slots=True)
 class Recoveries:
-    """Every open recovery. No task is in two of them."""
+    """Every open recovery. Each task is in one recovery at most."""
 
     state: ClusterState
     ending: Ending
@@ -39,11 +39,11 @@ class Recoveries:
     open: list[OpenRecovery] = field(default_factory=list)
     accounts: dict[str, RestartBudget] = field(default_factory=dict)
     restarts: int = 0
-    unrefreshed: set[str] = field(default_factory=set)  # files that have changed since tasks started
-    moved: frozenset[Task] = frozenset()  # tasks that moved off a lost host in the last recovery
+    unrefreshed: set[str] = field(default_factory=set)  # files that changed after the tasks had started
+    moved: frozenset[Task] = frozenset()  # tasks that lost their host in the last recovery
 
     def failed(self, record: TaskRecord) -> None:
-        """An attempt failed without being asked to end; with exit code 0, it exited too early."""
+        """Open a recovery for an attempt that failed without being asked to end, or exited too early with code 0."""
         failure = self.state.failure(record)
         self.state.record(Failed(failure, self.state.now - failure.at if failure.exit.ok else 0.0))
         if self.state.waiting:
@@ -52,12 +52,12 @@ class Recoveries:
         self._open([failure], scope, patience(self.state, failure))
 
     def ended_well(self, record: TaskRecord) -> None:
-        """A task exited with code 0 and the policy restarts it, unless it belongs to a gang whose peers still run."""
+        """Restart a task that exited with code 0, unless it belongs to a gang whose peers still run."""
         if restart_scope(self.state.job, record.task) == {record.task}:
             self._open([self.state.failure(record)], scope_of(self.state.job, self.state.known, record.task), 0.0)
 
     def asked(self, tasks: set[Task], host: str | None = None) -> tuple[Task, ...]:
-        """A restart was requested: of these tasks and of those that have to restart with them. Return all of them.
+        """Restart these tasks, and the tasks that have to restart with them, on request. Return all of them.
 
         If a `host` is about to leave, its tasks move to other hosts.
         """
@@ -68,7 +68,7 @@ class Recoveries:
         return tuple(sorted(together))
 
     def edited(self, files: tuple[str, ...]) -> None:
-        """The program changed: restart every task, together with what restarts already."""
+        """Restart every task with the changed program; merge this restart with those in progress."""
         now = self.state.now
         self.unrefreshed.update(files)
         for recovery in self.open:
@@ -79,9 +79,9 @@ class Recoveries:
         self._open([], frozenset(self.state.job.tasks), 0.0, asked=True, edit=Edit({*files}, now))
 
     def settle(self) -> None:
-        """Decide each recovery for which the decision is due; none once the leader is done, as then the job is."""
+        """Decide each recovery that is due. Once the leader is done, decide none: the job is done, too."""
         for recovery in list(self.open):
-            if not any(recovery is one for one in self.open):  # it was merged into another recovery
+            if not any(recovery is one for one in self.open):  # merged into another recovery
                 continue
             undecided = recovery.respawn_at is None and not (self.ending.begun or self.state.is_leader_done)
             undecided = undecided and not self._in_doubt(recovery)
@@ -91,17 +91,17 @@ class Recoveries:
             self.open.clear()
 
     def respawn(self) -> None:
-        """Start the tasks of each recovery whose time has come, once their old processes are gone."""
+        """Start the tasks of each recovery that is due, once their old processes are gone."""
         for recovery in list(self.open):
             self._respawn_when_clear(recovery)
 
     def next(self) -> float | None:
-        """The earliest time at which a recovery can advance by itself."""
+        """Return the earliest time at which a recovery can advance without an event."""
         times = [r.decide_at if r.respawn_at is None else r.respawn_at for r in self.open]
         return min((at for at in times if at > self.state.now), default=None)
 
     def covers(self, task: Task) -> bool:
-        """Whether the task is going to restart."""
+        """Whether the task is about to restart."""
         return any(task in recovery.tasks for recovery in self.open)
 
     def is_doubtful(self, task: Task) -> bool:
@@ -123,17 +123,17 @@ class Recoveries:
             self.open.remove(other)
             other.failures.extend(failures)
             failures = other.failures
-            tasks = tasks if other.tasks is tasks else tasks | other.tasks  # share one set among all failures of a gang
+            tasks = tasks if other.tasks is tasks else tasks | other.tasks  # all failures of a gang share one set
             decide_at, asked = min(decide_at, other.decide_at), asked or other.asked
             doubtful, edit, host = doubtful and other.doubtful, edit or other.edit, host or other.host
         self.open.append(OpenRecovery(tasks, failures, decide_at, doubtful, asked=asked, edit=edit, host=host))
 
     def _in_doubt(self, recovery: OpenRecovery) -> bool:
-        """Whether the cause may be a host that is cut off and not yet known to be lost."""
+        """Whether the cause may be a host that is cut off, but not yet known to be lost."""
         return bool(self.state.cut_off) and not recovery.asked and recovery.doubtful
 
     def _nobody_left(self) -> bool:
-        """Whether no task is left that could still fail, as the cause or as collateral."""
+        """Whether no running task is left that could still fail, as the cause or as collateral."""
         unsettled = self.state.census.unsettled
         return len(unsettled) <= 1 and all(task.type is TaskType.EVALUATOR for task in unsettled)
 
@@ -143,7 +143,7 @@ class Recoveries:
             return
         blamed = blamed_for(self.state, recovery.failures)
         cause = blamed.cause
-        if cause.task in self.state.job.given_up:  # the cause was given up already
+        if cause.task in self.state.job.given_up:  # the recovery of another failure has given up the task
             self._continue(recovery, blamed)
             return
         rules = self.state.job.restart
@@ -181,7 +181,7 @@ class Recoveries:
         )
 
     def _shrink(self, recovery: OpenRecovery, blamed: Blame, account: RestartBudget, lost: tuple[Task, ...]) -> None:
-        """Give workers up. The others of a gang restart; a coordinator does only if it can't continue otherwise."""
+        """Give up workers. The others of a gang restart; a coordinator restarts only if it can't continue otherwise."""
         state, cause = self.state, blamed.cause
         state.give_up(lost)
         recovery.tasks -= frozenset(lost)
@@ -191,7 +191,7 @@ class Recoveries:
         else:
             needless = all(failure.task in job.given_up for failure in recovery.failures)
             if recovery.tasks == {job.leader} and needless and state.records[job.leader].is_untouched:
-                recovery.tasks = frozenset()  # it waited for a worker that was given up
+                recovery.tasks = frozenset()  # the coordinator waited for a worker that was given up
             if not recovery.tasks and self._is_coordinator_stuck():
                 recovery.tasks = frozenset({job.leader})
         newest = state.newest_checkpoint if recovery.tasks else None
@@ -204,7 +204,7 @@ class Recoveries:
             self.open.remove(recovery)
 
     def _continue(self, recovery: OpenRecovery, blamed: Blame) -> None:
-        """Restart the remaining tasks with a new restart budget, to which this restart is not charged."""
+        """Restart the remaining tasks with a new restart budget. This restart is not charged."""
         job, cause = self.state.job, blamed.cause
         recovery.key, recovery.shrinks = budget_key(restart_scope(job, job.leader), job.leader), True
         self._plan(recovery, blamed, self.accounts.setdefault(recovery.key, RestartBudget(cause=cause)), 0)
@@ -216,7 +216,7 @@ class Recoveries:
         return stuck and leader.alive and not self.covers(leader.task)
 
     def _widen(self, recovery: OpenRecovery) -> None:
-        """Tasks move to other hosts: restart every task that knows their endpoints, and merge other recoveries."""
+        """Add all tasks of the cluster, whose endpoints change when tasks move to other hosts; merge recoveries."""
         tasks = recovery.tasks | self.state.job.cluster
         for other in [one for one in self.open if one is not recovery and not one.tasks.isdisjoint(tasks)]:
             self.open.remove(other)
@@ -225,7 +225,7 @@ class Recoveries:
         recovery.tasks = tasks - set(self.state.job.given_up)
 
     def _grant(self, recovery: OpenRecovery) -> None:
-        """Begin a requested restart. It also repairs a failure of the same tasks."""
+        """Begin a requested restart, which also repairs a failure of the same tasks."""
         recovery.key, recovery.free, recovery.respawn_at = "asked", True, self.state.now
         tasks, grace, host = tuple(sorted(recovery.tasks)), self.state.job.limits.grace, recovery.host
         planned = RestartPlanned(tasks, None, (), 0.0, 0, self.state.job.restart.budget, host=host)
@@ -243,13 +243,13 @@ class Recoveries:
         self.state.record(planned)
 
     def _clear(self, recovery: OpenRecovery, asked: Asked, grace: float) -> None:
-        self.state.drop_held(recovery.tasks)  # they start together with the others
+        self.state.drop_held(recovery.tasks)  # the held-back tasks start together with the others
         for task in sorted(recovery.tasks):
             if self.state.records[task].alive:
                 self.state.end(self.state.records[task], asked, grace)
 
     def _account(self, key: str) -> RestartBudget:
-        """The key's account, reset if the job has made progress for long enough since its last restart."""
+        """Return the budget of the key, reset if the job has made progress for long enough since its last restart."""
         account = self.accounts.setdefault(key, RestartBudget())
         well_until = self.state.now if self.state.progress_at is None else self.state.progress_at
         account.forgive(well_until, self.state.job.restart.forgive_after)
@@ -284,7 +284,7 @@ class Recoveries:
         self.state.spawn(recovery.tasks, recovery.reason)
 
     def _refresh(self) -> None:
-        """The program changed, so forget its earlier failures."""
+        """Prepare the restart for a changed program, and forget the failures of the previous program."""
         self.accounts.clear()
         fresh = self.state.job.watch_fresh
         if fresh:
@@ -293,7 +293,7 @@ class Recoveries:
         self.unrefreshed.clear()
 
     def _is_unsettled(self, tasks: frozenset[Task]) -> bool:
-        """Whether one of these tasks is still unsettled; comparing their numbers mostly decides that."""
+        """Whether the run still waits for one of these tasks. Comparing the numbers decides most cases fast."""
         unsettled = self.state.census.unsettled
         others = len(self.state.records) - len(tasks)
         return len(unsettled) > others or not tasks.isdisjoint(unsettled)

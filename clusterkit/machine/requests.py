@@ -1,4 +1,4 @@
-"""Requests: what users ask of a live run."""
+"""Requests of users to a live run."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from clusterkit.words.outcome import RunState
 
 @dataclass(slots=True)
 class Requests:
-    """Answers every request at once: with the affected tasks, or with the reason for refusing it."""
+    """Answers every request at once: with the affected tasks, or with the reason for the refusal."""
 
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
     faults: FaultSchedule
-    _profiled: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers that are being profiled, by request
+    _profiled: dict[int, tuple[Task, ...]] = field(default_factory=dict)  # servers whose profile is running, by request
 
     def take(self, event: Requested) -> None:
-        """Carry out a request, or refuse all of it."""
+        """Carry out a request, or refuse it as a whole."""
         unknown = [task for task in event.tasks if task not in self.state.records]
         if unknown:
             self._refuse(event, f"This run has no task {', '.join(map(str, unknown))}.")
@@ -72,7 +72,7 @@ class Requests:
             was, it = ("was", "it") if len(gone) == 1 else ("were", "them")
             self._refuse(event, f"{listed(gone)} {was} given up: the job continues without {it}.")
             return
-        if self.state.waiting:  # no task runs
+        if self.state.waiting:  # no task is running
             self.state.waiting = False
             records = [self.state.records[task] for task in self.state.job.tasks]
         self._answer(event, self.recoveries.asked({record.task for record in records}))
@@ -89,7 +89,10 @@ class Requests:
             self._answer(event, [record.task for record in able])
 
     def _continue(self, event: Requested, records: list[TaskRecord]) -> None:
-        """Unpause tasks that a user paused; a task that a fault also stops continues when the fault is healed."""
+        """Unpause tasks that a user paused.
+
+        A task that is also stopped by a fault continues once the fault is healed.
+        """
         for record in records:
             if record.paused_by:
                 self.state.unpause(record, BY_HAND)
@@ -126,9 +129,9 @@ class Requests:
         self._answer(event, tasks)
 
     def _profile(self, event: Requested, records: list[TaskRecord]) -> None:
-        """Profile tasks, and with a server also the coordinator, since both profiles end together.
+        """Profile tasks. With a server, profile the coordinator, too: its answer ends the profile of the server.
 
-        If the coordinator gives no profile, a server's profile ends after the requested time.
+        If the coordinator does not answer, a server's profile ends after the requested time.
         """
         able, job = [record.task for record in records if record.state is TaskState.RUNNING], self.state.job
         if self._refused(event, able, "running"):
@@ -145,7 +148,7 @@ class Requests:
         self._answer(event, sorted({*own, *servers}))
 
     def profiled(self, event: Profiled) -> None:
-        """A task has answered; the coordinator's answer ends the profiling of servers."""
+        """Handle a task's answer. The coordinator's answer ends the profiles of servers."""
         leads = event.task == self.state.job.leader and event.path is not None
         if leads and (servers := self._profiled.pop(event.request, ())):
             self.state.out.append(EndProfile(event.request, servers))

@@ -1,4 +1,4 @@
-"""Roles: whether each attempt was a cause or collateral, and whether the last restart was useful."""
+"""Roles: which attempts were the cause or collateral, and whether the last restart was useful."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from clusterkit.machine.restart import window
 from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import SIGKILL, Blame, Failure, FailureRole, RoleKind
 
-AT_ONCE = 0.05  # seconds to wait for further tasks that are killed together with the first one
-AT_WORK = 1.0  # seconds since its last step for which a job counts as making steps
+AT_ONCE = 0.05  # seconds to wait for further tasks that were killed together with the first one
+AT_WORK = 1.0  # seconds; a job counts as making steps for so long after its last step
 
 
 def patience(state: ClusterState, failure: Failure) -> float:
-    """Return the seconds to wait for related failures, which may be the cause of this one or due to it.
+    """Return the seconds to wait for related failures: the cause of this failure, or its results.
 
-    A job that makes steps is not about to finish, and a killed task needs no further explanation. Waiting for
-    those costs each recovery of a gang 0.3 to 0.5 s.
+    The wait is short if a task is killed while the job makes steps: then the job is not about to finish, and the kill
+    needs no further explanation. The usual wait would add 0.3 to 0.5 s to each recovery of a gang.
     """
     at, usual = state.progress_at, window(state.job, failure)
     is_at_work = at is not None and failure.at - at < AT_WORK
@@ -27,7 +27,7 @@ def patience(state: ClusterState, failure: Failure) -> float:
 
 
 def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
-    """Find the cause of failures that happened together, and record the role of each attempt in them."""
+    """Find the cause of failures that happened together, and record the role of each attempt."""
     blamed = blame(failures)
     cause = blamed.cause
     if cause.step is None and cause.task.type is not TaskType.EVALUATOR:
@@ -42,7 +42,7 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 
 
 def is_futile(state: ClusterState, blamed: Blame) -> bool:
-    """Whether a restart can't help: a usage error, before any step was made. Another host may have what is missing."""
+    """Whether a restart can't help, after a usage error before any step. (A missing file may exist on another host.)"""
     job, cause = state.job, blamed.cause
     record = state.records[cause.task]
     stepped = record.first_step if cause.task.type is TaskType.EVALUATOR else state.progress_at
@@ -52,7 +52,7 @@ def is_futile(state: ClusterState, blamed: Blame) -> bool:
 
 
 def was_useless(state: ClusterState, before: Failure | None, cause: Failure) -> bool:
-    """Whether a restart was useless: the attempt failed like the previous one, and training got no further."""
+    """Whether a restart was useless: the attempt failed like the previous one, and training made no progress."""
     if before is None:
         return False
     is_evaluator = cause.task.type is TaskType.EVALUATOR
@@ -61,7 +61,7 @@ def was_useless(state: ClusterState, before: Failure | None, cause: Failure) -> 
 
 
 def _got_further(state: ClusterState, before: Failure, cause: Failure) -> bool:
-    """Whether the attempt made steps beyond those of the one before it, or left a checkpoint to continue from."""
+    """Whether the attempt made more steps than the previous one, or left a newer checkpoint."""
     if state.progress_at is None and cause.task.type is not TaskType.EVALUATOR:
         return cause.at - state.records[cause.task].started > UNSEEN
     if not made_steps(state, cause):
@@ -73,7 +73,7 @@ def _got_further(state: ClusterState, before: Failure, cause: Failure) -> bool:
 
 
 def made_steps(state: ClusterState, failure: Failure) -> bool:
-    """Whether the attempt is known to have made steps or, as an evaluator, to have evaluated one."""
+    """Whether the attempt is known to have made steps; for an evaluator, to have evaluated."""
     record = state.records[failure.task]
     if failure.task.type is TaskType.EVALUATOR:
         return record.first_step is not None

@@ -1,4 +1,4 @@
-"""Which tasks start again together."""
+"""The rule which tasks restart together."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from clusterkit.words.model import Shape, Task, TaskType
 
 
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
-    """The tasks that start again when `task` failed: the table in docs/strategies.md, "When a task fails".
+    """Return the tasks that restart when `task` failed: the table in docs/strategies.md, "When a task fails".
 
-    If it `moves` to another host, all tasks that know its endpoint start again.
+    With `moves`, the task moves to another host, and all tasks that know its endpoint restart.
     """
     if moves and task in job.cluster:
         return job.cluster
@@ -18,7 +18,7 @@ def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Ta
     if job.restart.scope is RestartScope.JOB:
         return job.cluster
     if job.shape is Shape.MULTI_WORKER:
-        return job.cluster  # a lone restart is refused by its peers: TensorFlow's "incarnation" error
+        return job.cluster  # peers refuse a task that restarts alone: TensorFlow's "incarnation" error
     if task.type is TaskType.PS:
         return frozenset({task, job.leader})  # the coordinator has to restore the variables that a ps held
     return frozenset({task})

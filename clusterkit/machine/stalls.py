@@ -1,4 +1,4 @@
-"""Stalls: detects that training makes no steps without an excuse, and which task is to blame."""
+"""Stalls: detects that training makes no steps without a legitimate reason, and finds the task to blame."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import Asked
 
-LONGEST_PHASE = 600.0  # seconds for which a phase without steps is an excuse
+LONGEST_PHASE = 600.0  # seconds; a phase without steps excuses a pause for so long
 
 
 @dataclass(slots=True)
 class Stalls:
-    """Asks for a look at the tasks when a deadline has passed; the answer says who is stuck.
+    """Requests an inspection when a deadline has passed, and evaluates which task is stuck.
 
-    While the program compiles, checkpoints or evaluates, a glance has to do: only a task that is stopped, or hangs in
-    the kernel, is to blame then.
+    While the program compiles, checkpoints or evaluates, a quick inspection has to suffice: only a task that is stopped
+    or hangs in the kernel is to blame then.
     """
 
     state: ClusterState
@@ -35,18 +35,18 @@ class Stalls:
     phase_ended_at: float = 0.0
 
     def expect_progress(self) -> None:
-        """Training continues. A deadline that is set can only be too early: it is moved when it comes."""
+        """Note that training has progressed. An existing timer is kept: it can only fire early, and is then reset."""
         if self.warned or not self.state.timers.is_set(Timer.STALL):
             self.warned = False
             self._arm()
 
     def phase_ended(self) -> None:
-        """A phase without steps ended; wait for the next step from now on."""
+        """Note the end of a phase without steps: the next step is expected from now on."""
         self.phase_ended_at = self.state.now
         self.expect_progress()
 
     def due(self) -> None:
-        """Check for how long training has made no steps, and whether that is excused."""
+        """Check how long training has made no steps, and whether there is an excuse."""
         since, now = self._quiet_since(), self.state.now
         if since is None or self.ending.begun:
             return
@@ -61,18 +61,18 @@ class Stalls:
             self._arm()
 
     def glanced(self, vitals: Mapping[Task, Vitals]) -> None:
-        """Judge a quick inspection: request a close one if it shows something that no phase excuses."""
+        """Evaluate a quick inspection: request a thorough one if it shows something that no phase excuses."""
         since = self._quiet_since()
         if self.glancing and since is not None and self._is_overdue(since) and halted(self._steps(), vitals):
             self._look(self.state.now - since)
         self.glancing = False
 
     def judge(self, vitals: Mapping[Task, Vitals], report: str | None) -> None:
-        """Judge an inspection: warn of the stall, or end the stuck task if its time is over."""
+        """Evaluate an inspection: warn about the stall, or end the stuck task if its time is over."""
         asked, self.asked_at = self.asked_at, None
         since, now = self._quiet_since(), self.state.now
         if asked is None or since is None or since >= asked or self.ending.begun:
-            return  # training has continued meanwhile
+            return  # training has continued in the meantime
         steps = self._steps()
         excused = self._excused_until() > now
         stuck = halted(steps, vitals) if excused else stuck_task(self.state.job, steps, vitals)
@@ -90,7 +90,7 @@ class Stalls:
             said += f" {stuck[0]} is killed."
         seen = f" What was seen of every task is in {report}." if report else ""
         hint = "" if limits.stall else " --stall-timeout ends the stuck task after a time that you choose."
-        self.state.record(Stalled(said + seen + hint, stuck[0], idle, vitals, report))
+        self.state.record(Stalled(said + seen + hint, stuck[0], idle, vitals, report, why))
         self.warned = True
         self.judged_at = now if act else self.judged_at
         self._arm()
@@ -103,7 +103,7 @@ class Stalls:
             self.state.out.append(Inspect(Look.STALL, f"no progress for {idle:.0f} s"))
 
     def _limits(self) -> list[float]:
-        """The limits that can still be exceeded; a warning is given only once."""
+        """Return the limits that can still be exceeded; a warning is given only once."""
         limits = self.state.job.limits
         return [wait for wait in (0.0 if self.warned else limits.stall_warning, limits.stall) if wait]
 
@@ -121,7 +121,7 @@ class Stalls:
         return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
     def _quiet_since(self) -> float | None:
-        """Since when progress is expected: a recovery is no stall, and a restarted task gets its full time."""
+        """Return since when progress is expected (during a recovery: now). A restarted task gets its full time."""
         if self.state.holds.tasks:
             return self.state.now
         begun = self.state.progress_at
@@ -135,7 +135,7 @@ class Stalls:
         return max(begun, self.judged_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Until when a pause is acceptable: a past time if it is not; infinite before the first report."""
+        """Return until when a pause is acceptable: a past time if it is not; infinity before the first report."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)
@@ -145,7 +145,7 @@ class Stalls:
         return max(pauses + starts, default=-math.inf)
 
     def _pauses(self, record: TaskRecord) -> list[float]:
-        """When the phases without steps began, and the first compilation if no step has followed it."""
+        """Return when the current phases without steps began, and the first compilation if no step has followed."""
         assert self.state.progress_at is not None
         pauses = list(record.phases.values())
         if record.first_step is None and record.ready_at is not None and record.started >= self.state.progress_at:
@@ -153,24 +153,24 @@ class Stalls:
         return pauses
 
     def _is_starting(self, record: TaskRecord) -> bool:
-        """Whether the task is starting and has a startup deadline."""
+        """Whether the task is starting and has a start-up deadline."""
         if record.ready or record.task.type is TaskType.EVALUATOR or self.state.job.shape is Shape.SINGLE:
             return False
         return self.state.timers.is_set(Timer.STARTUP, record.task)
 
 
 def _is_done(record: TaskRecord) -> bool:
-    """Whether the task ended well, and is not about to start again."""
+    """Whether the task ended well, and is not about to restart."""
     return record.state is not TaskState.HELD and record.exit is not None and record.exit.ok
 
 
 # Letters of /proc/PID/stat, the worst first.
 _HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
-NAMED = 3  # of the tasks that do the same as the first; the others are counted
+NAMED = 3  # the number of tasks listed by name after the first task in the same place; further tasks are counted
 
 
 def halted(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
-    """The first task that is stopped or hangs in the kernel, and its state as text."""
+    """Return the first task that is stopped or hangs in the kernel, and its state as text; None if there is none."""
     for letter, wrong in _HALTED.items():
         for task in sorted(tasks):
             if task in vitals and vitals[task].state == letter:
@@ -181,11 +181,11 @@ def halted(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task
 def stuck_task(
     job: JobSpec, steps: Mapping[Task, int | None], vitals: Mapping[Task, Vitals]
 ) -> tuple[Task, str] | None:
-    """The live task to blame for a stall, and the reason as text.
+    """Return the live task to blame for a stall, and the reason as text; None if no task can be blamed.
 
-    A task that is stopped or hangs in the kernel is to blame before its peers, which only wait for it. Next comes a
-    training task that is in its own code while another one waits in TensorFlow, then the reporting task that is
-    furthest behind, then the leader.
+    A task that is stopped or hangs in the kernel is blamed before its peers, which only wait for it. Otherwise blame a
+    training task in its own code while another training task waits in TensorFlow; then the reporting task that is
+    furthest behind; then the leader.
     """
     if found := halted(steps, vitals):
         return found
@@ -204,7 +204,7 @@ def stuck_task(
 
 
 def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]) -> str:
-    """`chief:0 waits in ClusterCoordinator.join; worker:1 is stopped (T)`: the tasks that train, then the stuck one."""
+    """Describe waiting tasks, then the stuck: `chief:0 waits in ClusterCoordinator.join; worker:1 is stopped (T)`."""
     alike: dict[str, list[Task]] = {}
     for task in job.steppers:
         if task in vitals and vitals[task].doing and task != stuck[0]:
@@ -214,7 +214,7 @@ def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]
 
 
 def whereabouts(task: Task, vitals: Mapping[Task, Vitals]) -> str:
-    """`worker:1 waits for a socket at train.py:7`; the name alone where nothing is known of it."""
+    """Describe what a task does: `worker:1 waits for a socket at train.py:7`; only its name if nothing is known."""
     found = halted([task], vitals)
     return f"{task} {found[1] if found else vitals[task].doing if task in vitals else ''}".strip()
 

@@ -1,7 +1,7 @@
-"""Which task is persistently slower than its peers, told apart from those that wait for it.
+"""Detects which task is persistently slower than its peers, as opposed to the tasks that wait for it.
 
-The tasks are seen in several looks. A task counts as slower if all looks together show it, also without
-any one of them, and all but one show at least a part of it: a short disturbance does not count.
+The tasks are compared over several inspections. A task is slower if all inspections together show the difference, even
+with any one of them left out, and if all but one show at least a part of it. Short disturbances are ignored.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ from clusterkit.words.events import Pace, Slowness, StepTimes
 from clusterkit.words.model import Task
 
 
-class Least(NamedTuple):
-    """By what factor, and by how much, a task has to be slower."""
+class Threshold(NamedTuple):
+    """The factor and the amount by which a task has to be slower."""
 
     factor: float
     amount: float
 
 
 LEAST = {  # in the order in which reasons are checked
-    Slowness.STOPPED: Least(1.25, 0.2),  # of the time
-    Slowness.STARVED: Least(3.0, 0.3),  # of the time, more than its peers
-    Slowness.STEPS: Least(1.5, 0.0),
-    Slowness.BUSY: Least(1.5, 0.3),  # of the time, more than its peers
+    Slowness.STOPPED: Threshold(1.25, 0.2),  # amount: share of the time
+    Slowness.STARVED: Threshold(3.0, 0.3),  # amount: share of the time, above that of its peers
+    Slowness.STEPS: Threshold(1.5, 0.0),
+    Slowness.BUSY: Threshold(1.5, 0.3),  # amount: share of the time, above that of its peers
 }
-LEAST_STEPS = 3  # of each worker
-LEAST_CPU = 0.3  # seconds in a second that a task has or waits for
-PATIENCE = 0.5  # share of the least difference that a single look has to show, or that has to remain
-NAMED = 2  # peers; more are counted
+LEAST_STEPS = 3  # the least number of steps of each worker in a comparison
+LEAST_CPU = 0.3  # CPU seconds per second, used and waited for; a task with less is not compared for waiting
+PATIENCE = 0.5  # share of the required difference; enough in a single inspection, and enough to still count as slow
+NAMED = 2  # the number of peers that a text lists by name; more are counted
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What a look showed of the tasks: their paces, and of a coordinator's workers the steps since the last look.
+class Observation:
+    """An inspection: the tasks' paces, and the steps of a coordinator's workers since the previous inspection.
 
-    An attempt that ends is taken out of `paces`.
+    An attempt that ends is removed from `paces`.
     """
 
     at: float
@@ -47,7 +47,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """The tasks that are compared. `alike` do the same work; in a `gang` they wait for each other at each step."""
+    """The compared tasks. Those in `alike` do the same work; in a `gang` they wait for each other at each step."""
 
     every: Collection[Task]
     alike: Collection[Task]
@@ -55,7 +55,7 @@ class Peers:
 
 
 class Deviation(NamedTuple):
-    """How a task differs from its peers, by what factor and amount, and a text with the measurements."""
+    """How a task differs from its peers: by what factor and amount, and the measurements as text."""
 
     slowness: Slowness
     factor: float
@@ -70,7 +70,7 @@ class Deviation(NamedTuple):
 
 @dataclass(slots=True)
 class Comparison:
-    """One measured figure of each task; `least` is the smallest measurable one, which keeps factors finite."""
+    """A measured figure for each task. `least` is the smallest measurable figure, which keeps factors finite."""
 
     slowness: Slowness
     values: Mapping[Task, float]
@@ -81,11 +81,11 @@ class Comparison:
         self.ranked = sorted(self.values.values())
 
     def finding(self, task: Task) -> Deviation | None:
-        """Compare the task with the median of its peers; None if one of them has too few samples."""
+        """Compare the task with the median of its peers; None if either has too few samples."""
         if task not in self.values or len(self.values) < 2:
             return None
         own, usual = self.values[task], self._usual(self.values[task])
-        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # what matters is how much of the time is left
+        if self.slowness in (Slowness.STOPPED, Slowness.STARVED):  # compare the remaining shares of the time
             factor = (1 - usual) / max(1 - own, self.least)
         else:
             factor = own / max(usual, self.least)
@@ -93,23 +93,24 @@ class Comparison:
         return Deviation(self.slowness, factor, own - usual, why)
 
     def _usual(self, own: float) -> float:
-        """The median of the figures without `own`; of two in the middle, the one that names fewer tasks.
+        """Return the median of the figures without `own`.
 
-        For tasks stopped by signals, which is never usual, it is the one that names more.
+        Of two in the middle, choose the one that reports fewer tasks. For stops by signals, which are never normal,
+        choose the one that reports more tasks.
         """
         others = len(self.ranked) - 1
         middle = (others - 1) // 2 if self.slowness is Slowness.STOPPED else others // 2
         return self.ranked[middle + (middle >= self.ranked.index(own))]
 
     def _peers(self, task: Task, usual: float) -> str:
-        """`worker:0 3 %`, `worker:0 and worker:2 4 %`, `the 7 others 4 %`: the median."""
+        """Format the median of the peers: `worker:0 3 %`, `worker:0 and worker:2 4 %`, `the 7 others 4 %`."""
         others = len(self.values) - 1
         few = sorted(one for one in self.values if one != task) if others <= NAMED else []
         return f"{' and '.join(map(str, few)) or f'the {others} others'} {_shown(self.slowness, usual)}"
 
 
-def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Deviation]:
-    """The tasks that are slower than their peers, each with the first reason for it."""
+def slower(sights: Sequence[Observation], peers: Peers) -> dict[Task, Deviation]:
+    """Return the tasks that are slower than their peers, each with the first reason that applies."""
     found: dict[Task, Deviation] = {}
     for slowness in LEAST:
         suspects = _slow(sights, peers, slowness)
@@ -121,23 +122,23 @@ def slower(sights: Sequence[Sight], peers: Peers) -> dict[Task, Deviation]:
     return found
 
 
-def hints(sight: Sight, peers: Peers) -> bool:
-    """Whether a single look shows a task that is slower than its peers."""
+def hints(sight: Observation, peers: Peers) -> bool:
+    """Whether a single inspection shows a task that is slower than its peers."""
     return any(_slow([sight], peers, slowness) for slowness in LEAST)
 
 
-def _lasts(sights: Sequence[Sight], task: Task, peers: Peers, slowness: Slowness) -> bool:
-    """Whether at most one of the looks contradicts the difference; a look with too few samples does not."""
+def _lasts(sights: Sequence[Observation], task: Task, peers: Peers, slowness: Slowness) -> bool:
+    """Whether at most one inspection contradicts the difference. Inspections with too few samples do not contradict."""
     findings = (compared([sight], peers, slowness).finding(task) for sight in sights)
     return sum(found is not None and not found.is_slow(PATIENCE) for found in findings) <= 1
 
 
-def compared(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> Comparison:
-    """Compare all tasks that have enough samples in all looks together."""
+def compared(sights: Sequence[Observation], peers: Peers, slowness: Slowness) -> Comparison:
+    """Compare all tasks that have enough samples, over all inspections together."""
     return _MEASURES[slowness](sights, peers)
 
 
-def _slow(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> dict[Task, Deviation]:
+def _slow(sights: Sequence[Observation], peers: Peers, slowness: Slowness) -> dict[Task, Deviation]:
     figures = compared(sights, peers, slowness)
     if not figures.ranked or figures.ranked[-1] - figures.ranked[0] < LEAST[slowness].amount:
         return {}
@@ -145,15 +146,15 @@ def _slow(sights: Sequence[Sight], peers: Peers, slowness: Slowness) -> dict[Tas
     return {task: finding for task, finding in findings.items() if finding is not None and finding.is_slow()}
 
 
-def _stopped(sights: Sequence[Sight], peers: Peers) -> Comparison:
-    """How much of the time signals stop a task."""
+def _stopped(sights: Sequence[Observation], peers: Peers) -> Comparison:
+    """Compare the shares of time for which signals stop the tasks."""
     paces = _paces(sights, peers.every)
     shares = {task: pace.stopped / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.STOPPED, shares, _resolution(paces))
 
 
-def _starved(sights: Sequence[Sight], peers: Peers) -> Comparison:
-    """The share of time for which a task waits for a CPU."""
+def _starved(sights: Sequence[Observation], peers: Peers) -> Comparison:
+    """Compare the shares of time for which the tasks wait for a CPU."""
     paces = _paces(sights, peers.alike)
     wanted = {task: pace.cpu + pace.delayed for task, pace in paces.items()}
     shares = {
@@ -164,15 +165,15 @@ def _starved(sights: Sequence[Sight], peers: Peers) -> Comparison:
     return Comparison(Slowness.STARVED, shares, 1e-3)
 
 
-def _busy(sights: Sequence[Sight], peers: Peers) -> Comparison:
-    """The share of time for which a task of a gang does not wait for its peers."""
+def _busy(sights: Sequence[Observation], peers: Peers) -> Comparison:
+    """Compare the shares of time for which the tasks of a gang do not wait for their peers."""
     paces = _paces(sights, peers.alike) if peers.gang else {}
     shares = {task: (pace.busy + pace.stopped) / pace.samples for task, pace in paces.items()}
     return Comparison(Slowness.BUSY, shares, _resolution(paces))
 
 
-def _steps(sights: Sequence[Sight], peers: Peers) -> Comparison:
-    """The seconds that each worker takes for a coordinator's step."""
+def _steps(sights: Sequence[Observation], peers: Peers) -> Comparison:
+    """Compare the seconds that the workers take for a coordinator's step."""
     count, seconds = dict.fromkeys(peers.alike, 0), dict.fromkeys(peers.alike, 0.0)
     for task, times in ((task, times) for sight in sights for task, times in sight.steps.items() if task in count):
         count[task] += times.count
@@ -181,7 +182,7 @@ def _steps(sights: Sequence[Sight], peers: Peers) -> Comparison:
     return Comparison(Slowness.STEPS, means, 1e-6)
 
 
-_MEASURES: Mapping[Slowness, Callable[[Sequence[Sight], Peers], Comparison]] = {
+_MEASURES: Mapping[Slowness, Callable[[Sequence[Observation], Peers], Comparison]] = {
     Slowness.STOPPED: _stopped,
     Slowness.STARVED: _starved,
     Slowness.STEPS: _steps,
@@ -195,8 +196,8 @@ _WHAT = {
 }
 
 
-def _paces(sights: Sequence[Sight], tasks: Collection[Task]) -> dict[Task, Pace]:
-    """The combined paces of the tasks that every look has seen."""
+def _paces(sights: Sequence[Observation], tasks: Collection[Task]) -> dict[Task, Pace]:
+    """Return the combined paces of the tasks that were seen in every inspection."""
     found = {}
     for task in tasks:
         seen = [sight.paces[task] for sight in sights if task in sight.paces]
@@ -217,7 +218,7 @@ def _together(paces: Sequence[Pace]) -> Pace:
 
 
 def _resolution(paces: Mapping[Task, Pace]) -> float:
-    """The smallest share that so many samples can show."""
+    """Return the smallest share that can be measured with the least number of samples."""
     return 1 / min((pace.samples for pace in paces.values()), default=1)
 
 

@@ -10,7 +10,7 @@ from clusterkit.words.model import Task
 
 
 class Timer(enum.Enum):
-    """What a deadline is for."""
+    """The purpose of a deadline."""
 
     KILL = "the grace period of a task"
     DEATH = "the death of a task that was sent SIGKILL"
@@ -36,25 +36,24 @@ STANDING_STILL = frozenset(
 )
 
 Key = tuple[Timer, Task | None]
-Deadline = tuple[float, int]  # the time, and a unique number so that the heap never compares keys
+Deadline = tuple[float, int]  # the time, and a unique number, which keeps the heap from comparing keys
 
 
 class Timers:
     """At most one deadline for each key, in seconds of the monotonic clock.
 
-    The heap holds every deadline that was ever set and has not come; moved and cleared deadlines are skipped
-    when their turn comes. So each move costs the same, however many tasks there are.
+    The heap also keeps moved and cleared deadlines, which are skipped when they reach the top. So the cost of moving a
+    deadline does not depend on the number of tasks.
     """
 
     def __init__(self) -> None:
         self._set: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
         self._count = 0
-        self._stood: dict[Key, float] = {}  # the value of `stood` when each deadline was set
-        self.stood = 0.0  # the total time for which deadlines were suspended
+        self._stood: dict[Key, float] = {}  # for each deadline, `stood` as of when the deadline was set
+        self.stood = 0.0  # total seconds for which deadlines were suspended
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
-        """Set or move a deadline."""
         self._count += 1
         deadline = self._set[timer, task] = (at, self._count)
         heappush(self._heap, (deadline, (timer, task)))
@@ -62,16 +61,15 @@ class Timers:
             self._stood[timer, task] = self.stood
 
     def hurry(self, timer: Timer, at: float, task: Task) -> None:
-        """Bring a deadline forward, if it is set and later."""
+        """Bring a deadline forward to `at`, if it is set to a later time."""
         if (deadline := self._set.get((timer, task))) is not None and at < deadline[0]:
             self.set(timer, at, task)
 
     def is_set(self, timer: Timer, task: Task | None = None) -> bool:
-        """Whether the deadline is set and has not come yet."""
+        """Whether the deadline is set and has not passed."""
         return (timer, task) in self._set
 
     def clear(self, timer: Timer, task: Task | None = None) -> None:
-        """Remove the deadline, if it is set."""
         self._set.pop((timer, task), None)
 
     def next(self) -> float | None:
@@ -83,7 +81,7 @@ class Timers:
         return None
 
     def due(self, now: float) -> list[Key]:
-        """Take out the deadlines that have come, earliest first. Suspended deadlines come later."""
+        """Remove and return the deadlines that have passed, earliest first. Postpone those that were suspended."""
         keys = []
         while (at := self.next()) is not None and at <= now:
             _, key = heappop(self._heap)
@@ -97,10 +95,10 @@ class Timers:
 
 @dataclass(slots=True)
 class Holds:
-    """While a task is held, its peers wait for it, and nobody can expect progress."""
+    """The tasks held in the debugger. Meanwhile their peers wait for them, and no progress can be expected."""
 
     tasks: set[Task] = field(default_factory=set)
-    since: float = 0.0  # when the first task was held
+    since: float = 0.0  # when the first of the current tasks was held
     before: float = 0.0  # total seconds of earlier holds
 
     def enter(self, task: Task, now: float) -> None:
@@ -109,7 +107,7 @@ class Holds:
         self.tasks.add(task)
 
     def leave(self, task: Task, now: float) -> bool:
-        """Release the task; return whether it was the last one held."""
+        """Release the task; return whether it was the last one that was held."""
         if task not in self.tasks:
             return False
         self.tasks.discard(task)
@@ -118,5 +116,5 @@ class Holds:
         return not self.tasks
 
     def seconds(self, now: float) -> float:
-        """The total time for which at least one task has been held."""
+        """Return the total time for which at least one task was held."""
         return self.before + (now - self.since if self.tasks else 0.0)

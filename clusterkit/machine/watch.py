@@ -1,4 +1,4 @@
-"""Watches whether every task is up, training continues, and restarted programs resume where they should."""
+"""Watches whether every task starts up, training continues, and restarted programs resume at the right step."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from clusterkit.words.model import Shape, Task, TaskType
 
 @dataclass(slots=True)
 class Watch:
-    """Follows progress; asks for a look at the tasks only when a deadline has passed."""
+    """Follows progress; requests an inspection of the tasks only when a deadline has passed."""
 
     state: ClusterState
     ending: Ending
     stalls: Stalls = field(init=False)
     paces: Paces = field(init=False)
     startup_overdue: bool = False
-    left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # called before a stall is judged
+    hinted: bool = False  # True once the user was told that the program reports no steps
+    left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # True: the stall is explained
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
@@ -53,27 +54,27 @@ class Watch:
             self.stalls.expect_progress()
 
     def checkpoint_found(self, record: TaskRecord, event: CheckpointFound) -> None:
-        """Take in the checkpoint that existed when the attempt began, perhaps after its first step is known."""
+        """Note the checkpoint that existed when the attempt began, which may be reported after the first step."""
         record.checkpoint_found = event.path
         if record.from_step is not None:
             self._warn_of_lost_steps(record, event.path, record.from_step)
 
     def ready(self, record: TaskRecord) -> None:
-        """The task is connected; the time until its first step counts as the first compilation."""
+        """Note that the task is connected. The time until its first step counts as the first compilation."""
         if not record.ready:
             record.ready, record.ready_at = True, self.state.now
             self.state.census.connected(record.task)
         self.state.timers.clear(Timer.STARTUP, record.task)
 
     def said_ready(self, record: TaskRecord) -> None:
-        """Take in the program's own report that it is ready."""
+        """Note that the program itself reported that it is ready."""
         self.ready(record)
         record.ready_at = self.state.now
         if record.task == self.state.job.leader:
             self.stalls.expect_progress()
 
     def phase_changed(self, record: TaskRecord, event: PhaseChanged) -> None:
-        """The program began or ended a phase without steps."""
+        """Note that the program began or ended a phase without steps."""
         self.ready(record)
         if event.begun:
             record.phases[event.phase] = self.state.now
@@ -82,13 +83,13 @@ class Watch:
         self.paces.phase_changed()
 
     def held(self, record: TaskRecord) -> None:
-        """The task is held in the debugger. Until its release no progress is expected."""
+        """Note that the task is held in the debugger. No progress is expected until its release."""
         if record.alive:
             self.state.holds.enter(record.task, self.state.now)
             self.paces.disturb()
 
     def released(self, record: TaskRecord) -> None:
-        """The task has left the debugger, or is gone; with the last one, the time for the next step begins."""
+        """Note that the task left the debugger or ended. After the last release, the time for the next step starts."""
         if self.state.holds.leave(record.task, self.state.now):
             self.paces.disturb()
             self.stalls.phase_ended()
@@ -101,10 +102,10 @@ class Watch:
                 self._check_resumption(record, event.step)
         said_before, record.last_step = record.last_step, event.step
         self.state.metrics[record.task] = event.added_to(self.state.metrics.get(record.task, {}))
-        if record.task.type is TaskType.EVALUATOR:  # it continues while training stands still
+        if record.task.type is TaskType.EVALUATOR:  # an evaluator also reports while training makes no steps
             self.ending.evaluator_reported(record)
             return
-        if event.step == said_before:  # it reports the same step again
+        if event.step == said_before:  # a repeated report of the same step
             return
         self.state.progress_at = self.state.now
         if event.step > (record.resumed_step or 0):
@@ -112,13 +113,25 @@ class Watch:
         self.stalls.expect_progress()
         self.paces.progressed()
 
+    def steps_unreported(self, record: TaskRecord) -> None:
+        """The program trains and reports no step; say so once, unless another task reports for all."""
+        if self.hinted or self.state.progress_at is not None or not record.task.trains:
+            return
+        self.hinted = True
+        self.state.warn(
+            f"{record.task} trains, but no step has been reported. The program imports clusterkit.training, so its own "
+            "loop has to call training.report(step=…); without that, there are no steps by which to find a stall, to "
+            "aim a fault or to see what a restart lost.",
+            record.task,
+        )
+
     def checkpointed(self, record: TaskRecord, event: Checkpointed) -> None:
-        """A checkpoint is complete; it is the newest, also where a recomputed step is lower than an older one's."""
+        """Note the newest checkpoint. After a restart, its step may be lower than an older checkpoint's."""
         self.ready(record)
         self.state.newest_checkpoint = (event.step, event.path)
 
     def resumed(self, record: TaskRecord, event: Resumed) -> None:
-        """The program reported the step from which it continues."""
+        """Note the step from which the program continues."""
         self.said_ready(record)
         record.resumed_step, record.resumed_from = event.step, event.path
         self._check_resumption(record, event.step)
@@ -126,13 +139,13 @@ class Watch:
             self.state.newest_checkpoint = (event.step, event.path)
 
     def startup_due(self) -> None:
-        """A task's startup deadline has come; inspect whether its server listens nevertheless."""
+        """Inspect whether a task's server listens although the task's start-up deadline has passed."""
         if not self.startup_overdue:  # one inspection covers all overdue tasks
             self.startup_overdue = True
             self.state.out.append(Inspect())
 
     def inspected(self, event: Inspected) -> None:
-        """Take in an inspection; a late one about an old attempt does not apply to the next attempt."""
+        """Evaluate an inspection. Ignore tasks that have been restarted since."""
         records = self.state.records
         known = {task: seen for task, seen in event.vitals.items() if task in records}
         found = {task: seen for task, seen in known.items() if seen.attempt == records[task].attempt}
@@ -144,7 +157,7 @@ class Watch:
             if seen.listening and event.look is not Look.STALL:  # at a stall, the port may have been open for long
                 self.ready(records[task])
         halted = {task for task in self.state.slowed & found.keys() if found[task].state == "T"}
-        vitals = found | {task: replace(found[task], state="S") for task in halted}  # it is stopped only for a moment
+        vitals = found | {task: replace(found[task], state="S") for task in halted}  # stopped only for a moment
         if event.look is Look.STARTUP:
             self._judge_startup(vitals, event.report)
         elif event.look is Look.STALL:
@@ -162,7 +175,7 @@ class Watch:
         self.stalls.glanced(vitals)
 
     def _late(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
-        """The tasks that are not connected. The time for which tasks were held in the debugger does not count."""
+        """Return the tasks that are not connected in time. Time in the debugger does not count."""
         limit = self.state.job.limits.startup
         return [
             record.task
@@ -188,7 +201,7 @@ class Watch:
         )
 
     def _check_resumption(self, record: TaskRecord, step: int) -> None:
-        """Warn if there was a checkpoint and the program continued from an earlier step."""
+        """Warn if a checkpoint existed, but the program continued from an earlier step."""
         if record.task.type is TaskType.EVALUATOR or (record.attempt == 1 and not self.state.job.resume):
             return
         known, found = record.checkpoint_known, record.checkpoint_found
@@ -213,15 +226,15 @@ class Watch:
         )
 
 
-# Seconds for which all tasks that train have run. Imports, connections and the first compilation mostly take less, so
-# that a program that does report steps has done so by then.
+# Seconds; the wait for a first step once all training tasks run. Imports, connections and the first compilation usually
+# take less time, so a program that reports steps has reported one by then.
 PATIENCE = 60.0
-STALL_TIMEOUT = -1  # its key among the faults, which count from 0
+STALL_TIMEOUT = -1  # its key in `told`; faults count from 0
 
 
 @dataclass(slots=True)
 class Silence:
-    """Warns once of each option or fault that waits for steps while no task reports any."""
+    """Warns once about each option or fault that waits for steps while no task reports any."""
 
     state: ClusterState
     ending: Ending
@@ -229,7 +242,7 @@ class Silence:
     told: set[int] = field(default_factory=set)
 
     def settle(self) -> None:
-        """Begin to wait for the first step, or give up waiting."""
+        """Start to wait for the first step, or stop waiting."""
         timers = self.state.timers
         if not self._waiting() or self.ending.begun or self.state.census.idle:
             timers.clear(Timer.SILENCE)
@@ -237,7 +250,6 @@ class Silence:
             timers.set(Timer.SILENCE, self.state.now + PATIENCE)
 
     def due(self) -> None:
-        """No step came in time: warn."""
         waiting = self._waiting()
         names = {armed.index: f"the fault '{armed.fault}'" for armed in self.faults.armed}
         names[STALL_TIMEOUT] = "--stall-timeout"
@@ -254,7 +266,7 @@ class Silence:
 
 
 def silence(job: JobSpec, waiting: Sequence[str], seconds: float) -> str:
-    """The warning that no step came for `seconds`; the options and faults in `waiting` need steps."""
+    """Return the warning that no step was reported for `seconds`. The options and faults in `waiting` need steps."""
     names, verb = " and ".join(waiting), "have" if len(waiting) > 1 else "has"
     return (
         f"No task has reported a step, {seconds:g} s after all of them started. Until one does, {names} {verb} "
@@ -263,7 +275,7 @@ def silence(job: JobSpec, waiting: Sequence[str], seconds: float) -> str:
 
 
 def advice(job: JobSpec) -> str:
-    """How to make a program report its steps."""
+    """Return advice how to make a program report its steps."""
     report = "clusterkit.training.report(step=…) or, in Keras, the callback clusterkit.training.ReportProgress()"
     if job.progress_regex is not None:
         return f"No line in the logs matched --progress-regex '{job.progress_regex}'. Change it, or call {report}."

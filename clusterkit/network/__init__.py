@@ -1,1 +1,1 @@
-"""The virtual network: an address for each task, and a switch that can impair the traffic between any two of them."""
+"""The virtual network: gives each task an address, and impairs the traffic between any two tasks on request."""

@@ -1,4 +1,4 @@
-"""The virtual network as the backend uses it: addresses and namespaces of tasks, impairments, resets, the full disk."""
+"""The backend's interface to the virtual network: addresses, namespaces, impairments, resets, and the full disk."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from clusterkit.system.process import Helper, code_of
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task, TaskType
 
-UP_WITHIN = 10.0  # seconds; it takes 0.1 s, and 10 ms more for each task
+UP_WITHIN = 10.0  # seconds; the time limit for the start, which takes 0.1 s and 10 ms for each task
 ANSWER_WITHIN = 5.0
 END_WITHIN = 2.0
-CHECKED_WITHIN = 5.0  # it takes 0.1 s
-_DESCRIPTORS_PER_MESSAGE = 253  # the kernel's limit
-PORT = 2222  # of every task's server, since each task has its own address
+CHECKED_WITHIN = 5.0  # seconds; the time limit for a check, which takes 0.1 s
+_DESCRIPTORS_PER_MESSAGE = 253  # the kernel's limit for SCM_RIGHTS
+PORT = 2222  # the port of every task's server, since each task has a different address
 __all__ = ["Layer", "NetworkError", "NetworkPlan", "VirtualNetwork", "why_not"]
 
 
@@ -40,18 +40,18 @@ class NetworkPlan:
     """The features of a virtual network."""
 
     tasks: Sequence[Task]
-    seed: int  # decides which packets are lost and delayed
-    network: bool = True  # without it, the disk is the only feature
-    pcap: Path | None = None  # the file that captures all packets
+    seed: int  # for the random choice of packets to lose or delay
+    network: bool = True  # False if only the disk is needed
+    pcap: Path | None = None  # the file for the capture of all packets
     disk: Path | None = None  # a directory that can be filled
-    cables: bool = True  # whether the kernel connects pairs that nothing impairs, if it can and there is no pcap
+    cables: bool = True  # True: the kernel connects unimpaired pairs if possible, unless there is a pcap
 
 
 class VirtualNetwork:
-    """The namespaces of a run's tasks, connected by the switch process, whose `pidfd` is readable once it has ended.
+    """The namespaces of a run's tasks, and the switch process that connects them; `pidfd` is readable after its end.
 
-    The switch logs its errors to `log` and gets `env` on top of this environment. Create it before any task starts, in
-    a thread that lives as long as the supervisor: its parent-death signal is tied to that thread. Raises NetworkError.
+    The switch logs errors to `log`; `env` is added to its environment. Create this object before any task starts, in a
+    thread that lives as long as the supervisor: the switch is killed when that thread ends. Raises NetworkError.
     """
 
     def __init__(self, plan: NetworkPlan, log: Path, env: Mapping[str, str]) -> None:
@@ -65,7 +65,7 @@ class VirtualNetwork:
         self._ids = itertools.count()
         self._partial_line = b""
         self._stopped = self._captures = False
-        self._descriptors: list[int] = []  # of the namespaces
+        self._descriptors: list[int] = []  # descriptors of the namespaces
         try:
             place = log.parent.absolute()
             self._scratch = None if disk is None else tempfile.mkdtemp(prefix="full-disk-", dir=place)
@@ -94,36 +94,36 @@ class VirtualNetwork:
         self._captures = plan.pcap is not None
 
     def namespaces(self, task: Task) -> tuple[int, ...]:
-        """Return descriptors of the namespaces that the task joins, in that order; they are closed on exec."""
+        """Return descriptors of the namespaces that a task has to join, in this order. They are closed on exec."""
         shared = len(self._descriptors) - len(self.addresses)
         own = [shared + self._index[task]] if self.addresses else []
         return tuple(self._descriptors[i] for i in (*range(shared), *own))
 
     def impair(self, number: int, a: Collection[Task], b: Collection[Task], layer: Layer) -> None:
-        """Add the layer `number` between every task of `a` and every task of `b`, in both directions."""
+        """Add `layer`, with this number, between every task of `a` and every task of `b`, in both directions."""
         self._do("impair", number=number, a=self._indices(a), b=self._indices(b), **asdict(layer))
 
     def reset(self, a: Collection[Task], b: Collection[Task]) -> int:
-        """Reset the TCP connections between every task of `a` and every task of `b`; return how many there were."""
+        """Reset the TCP connections between every task of `a` and every task of `b`; return their number."""
         count: int = self._do("reset", a=self._indices(a), b=self._indices(b))
         return count
 
     def fill_disk(self, number: int) -> None:
-        """Make writes to the directory's files fail in tasks; files that are open already are not affected."""
+        """Make the plan's directory full for tasks: writing fails, except to files that are already open."""
         self._do("fill", number=number)
 
     def heal(self, number: int) -> None:
-        """Remove the layer or free the full disk that has this number."""
+        """Remove the layer, or free the full disk, that has this number."""
         self._do("heal", number=number)
 
     def stop(self) -> None:
-        """End the switch and release its namespaces, which the kernel removes once no task is in them."""
+        """End the switch and release the namespaces. The kernel removes a namespace once no task is in it."""
         if self._stopped:
             return
         self._stopped = True
         if self._captures:
             with suppress(NetworkError):
-                self._do("flush")  # before END_WITHIN begins, after which the switch is killed
+                self._do("flush")  # before `end`, which kills the switch after END_WITHIN
         self._channel.close()
         self._helper.end(END_WITHIN)
         for descriptor in self._descriptors:
@@ -141,7 +141,7 @@ class VirtualNetwork:
             try:
                 self._channel.sendall(json.dumps({"id": number, **request}).encode() + b"\n")
                 while (answer := self._next_answer())["id"] != number:
-                    pass  # the late answer to a request that timed out
+                    pass  # skip late answers to requests that timed out
             except TimeoutError:
                 raise NetworkError(f"The switch did not answer within {within:g} s. Its log: {self._log}") from None
             except OSError:
@@ -151,7 +151,7 @@ class VirtualNetwork:
         return answer["result"]
 
     def _next_answer(self) -> dict[str, Any]:
-        """Read the next answer; keep the descriptors that are sent before the first one."""
+        """Read the next answer. Keep the descriptors that arrive before the first answer."""
         while b"\n" not in self._partial_line:
             more, descriptors, *_ = socket.recv_fds(
                 self._channel, 1 << 16, _DESCRIPTORS_PER_MESSAGE, socket.MSG_CMSG_CLOEXEC
@@ -174,7 +174,7 @@ class VirtualNetwork:
 
 
 def why_not(network: bool, disk: bool) -> str | None:
-    """Return why this machine can't create the network or the full disk, as a clause; None if it can. Takes 0.1 s."""
+    """Return why this machine can't create the network or the full disk, as a clause, or None. Takes 0.1 s."""
     argv = _argv("check", *(["network"] if network else []), *(["disk"] if disk else []))
     try:
         checked = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=CHECKED_WITHIN)
@@ -189,12 +189,12 @@ def why_not(network: bool, disk: bool) -> str | None:
 
 
 def _argv(*args: str) -> Sequence[str]:
-    # Isolated and without site packages, which starts faster: the switch needs the standard library only.
+    # Isolated mode without site packages starts faster, and the switch needs only the standard library.
     return [sys.executable, "-I", "-S", "-c", code_of("clusterkit.network.switch.main"), *args]
 
 
 def addresses_of(tasks: Sequence[Task]) -> dict[Task, str]:
-    """Return the address of each task, by its position in `tasks`, which are sorted."""
+    """Return the address of each task, which depends on its position in the sorted `tasks`."""
     return {task: f"10.77.{index // 250}.{index % 250 + 1}" for index, task in enumerate(tasks)}
 
 

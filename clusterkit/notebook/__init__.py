@@ -1,1 +1,1 @@
-"""The magics of notebooks: `%cluster` and `%%cluster`."""
+"""The notebook magics `%cluster` and `%%cluster`, and the output of clusters in cells."""

@@ -1,4 +1,4 @@
-"""Shows a `Cluster` in the cell that starts it, whenever a method of it waits."""
+"""Shows a `Cluster` in a notebook cell while one of the cluster's methods waits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from clusterkit.api.cluster import Cluster
 from clusterkit.cli.looking import RunSnapshot
-from clusterkit.notebook.display import Display
+from clusterkit.notebook.display import CellDisplay
 from clusterkit.notebook.output import CellOutput
 from clusterkit.notebook.running import EVERY
 from clusterkit.store.arrivals import Arrivals, Piece
@@ -19,22 +19,22 @@ from clusterkit.views.console import prefix
 from clusterkit.views.prefixed import Prefixer
 from clusterkit.words.model import Task
 
-MOST = 4 << 20  # bytes of output that are read at a time: the newest
+MOST = 4 << 20  # bytes; the most output to read at a time, older output is skipped
 
 
-class Shown:
-    """What a cell shows of one cluster. Its output comes from the logs, since nobody prints it."""
+class ClusterView:
+    """Shows one cluster in a cell. The tasks' output is read from the logs, since a `Cluster` does not print it."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._run = RunDirectory(cluster.directory)
-        self._output, self._display = CellOutput(), Display(cluster.run_id)
+        self._output, self._display = CellOutput(), CellDisplay(cluster.run_id)
         self._arrivals, self._streams = Arrivals(self._run), dict[tuple[Task, int], Prefixer]()
         self._look: RunSnapshot | None = None
         self._due = 0.0
         self.is_over = False
 
     def show(self, cluster: Cluster) -> None:
-        """Show what is new, if it is time."""
+        """Update the cell, at most every EVERY seconds."""
         now = time.monotonic()
         over = not cluster.running
         if self.is_over or (now < self._due and not over) or not self._run.job_file.exists():
@@ -70,17 +70,17 @@ def _newest(pieces: list[Piece]) -> Iterator[Piece]:
     return iter(pieces[len(pieces) - count :])
 
 
-class Clusters:
-    """All clusters of the notebook; `waited` are those that the present cell has waited for."""
+class NotebookClusters:
+    """Shows all clusters of the notebook. `waited` are the clusters that the current cell has waited for."""
 
     def __init__(self) -> None:
         self.waited = set[Cluster]()
-        self._shown: WeakKeyDictionary[Cluster, Shown] = WeakKeyDictionary()
+        self._shown: WeakKeyDictionary[Cluster, ClusterView] = WeakKeyDictionary()
 
     def show(self, cluster: Cluster) -> None:
-        """Show this one; only the thread that runs cells has an output for it."""
+        """Show a cluster. Ignored outside the main thread, since only the main thread can write to a cell."""
         if threading.current_thread() is threading.main_thread():
             self.waited.add(cluster)
             if cluster not in self._shown:
-                self._shown[cluster] = Shown(cluster)
+                self._shown[cluster] = ClusterView(cluster)
             self._shown[cluster].show(cluster)

@@ -1,4 +1,4 @@
-"""Runs a command of clusterkit in a cell, and prints what it prints, up to a limit."""
+"""Runs a clusterkit command in a cell, and prints its output up to a limit."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from clusterkit.store.store import state_dir
 from clusterkit.system.process import code_of
 from clusterkit.text.printable import printable_lines
 
-MOST = 200_000  # bytes that are printed; the notebook's file keeps them
-LAST = 10.0  # seconds for a command to end after an interrupt
+MOST = 200_000  # bytes; the most output to print, since the notebook's file stores it
+LAST = 10.0  # seconds; the time that a command has to end after an interrupt
 
 
 def run_command(words: Sequence[str]) -> None:
-    """Run it, and print its output. Raises CellFailed if it fails."""
-    # In the kernel's process group, so that an interrupt is for the command too, as Ctrl-C is in a terminal.
+    """Run a clusterkit command and print its output. Raises CellFailed if the command fails."""
+    # The command is in the kernel's process group, so that an interrupt reaches it, like Ctrl-C in a terminal.
     process = subprocess.Popen(
         [sys.executable, "-P", "-c", code_of("clusterkit.cli"), *words],
         stdin=subprocess.DEVNULL,
@@ -38,7 +38,7 @@ def run_command(words: Sequence[str]) -> None:
 
 
 def copy(source: IO[bytes], write: Callable[[str], object]) -> None:
-    """Write the lines of a source as text, at most MOST bytes of them; at the end, how much was left out."""
+    """Write the lines of a source as text, MOST bytes at most, and then how many bytes were omitted."""
     left, omitted = MOST, 0
     for line in iter(lambda: source.readline(MOST), b""):
         left -= len(line)
@@ -51,7 +51,7 @@ def copy(source: IO[bytes], write: Callable[[str], object]) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """After an interrupt, which the command has got too, it may take some time."""
+    """Wait for the command to end, which may take some time after an interrupt, and then kill it."""
     try:
         process.wait(LAST)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):

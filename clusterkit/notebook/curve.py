@@ -1,4 +1,4 @@
-"""The loss of a run as a curve in one line of text, which every front end can show."""
+"""Draws the loss of a run as a curve in a line of text, which every notebook front end can show."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from clusterkit.views.naming import main_metric, number
 
 BARS = "▁▂▃▄▅▆▇█"
-COLUMNS = 60
-MOST = 8 * COLUMNS  # points that are kept
+COLUMNS = 60  # the maximum width of the curve
+MOST = 8 * COLUMNS  # the maximum number of points to keep
 
 
 class LossCurve:
-    """Takes the newest metrics of a run again and again, and keeps a bounded number of points."""
+    """Collects the newest metrics of a run, and keeps a limited number of points."""
 
     def __init__(self) -> None:
         self._name: str | None = None
         self._points: list[tuple[int, float]] = []
 
     def add(self, step: int | None, metrics: Mapping[str, float | None]) -> None:
-        """Take the loss at this step, or if there is none the first metric. A step that is made again counts anew."""
+        """Add the loss (or else the first metric) at a step. A repeated step replaces the points from that step on."""
         if self._name is None:
             self._name = main_metric(metrics)
         value = None if self._name is None else metrics.get(self._name)
@@ -33,13 +33,13 @@ class LossCurve:
             del self._points[1:-1:2]
 
     def line(self) -> str:
-        """The curve between its first and its last value: `loss 2.31 █▅▃▂▁ 0.04`; empty if there is only one."""
+        """Return the curve with its first and last value, such as `loss 2.31 █▅▃▂▁ 0.04`, or "" below two points."""
         if len(self._points) < 2:
             return ""
         steps, values = zip(*self._points, strict=True)
         columns = min(COLUMNS, len(steps))
         at = [steps[0] + (steps[-1] - steps[0]) * column // (columns - 1) for column in range(columns)]
-        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # whose difference is finite
+        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # so differences are finite
         least = min(shown)
         height = (max(shown) - least) or 1.0
         bars = "".join(BARS[int((value - least) / height * (len(BARS) - 1))] for value in shown)

@@ -1,4 +1,4 @@
-"""The outputs of a cell that shows a run: its tabs, and what is in them, which is replaced while the run is live."""
+"""The outputs of a cell that shows a run: the tabs, and the tabs' content, which is updated while the run is live."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from clusterkit.views.statusline import status_line
 WIDTH = 100  # columns of the status line
 
 
-class Display:
-    """Shows a run in the cell that waits for it."""
+class CellDisplay:
+    """Shows a run in the cell that waits for the run."""
 
     def __init__(self, run_id: str) -> None:
         self._key = f"clusterkit-{run_id}".replace(".", "-")
         self._curve = LossCurve()
         self._shown: Mapping[str, str] | None = None
-        self._replaces = hasattr(get_ipython(), "kernel")  # IPython in a terminal prints each update
+        self._replaces = hasattr(get_ipython(), "kernel")  # False in a terminal, where IPython prints each update
 
     def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None:
-        """Show what is new."""
+        """Show the run if its content has changed."""
         if look is None:
             if over:
                 print("\n".join(output.report))
@@ -53,14 +53,14 @@ def _status(look: RunSnapshot) -> str:
     return status_line(look.status, time.time(), WIDTH) or f"run {look.run.run_id} {look.state}"
 
 
-class Printing:
-    """Prints what a command prints that shows no tasks, such as `up -d`."""
+class PlainDisplay:
+    """Prints the output of a command that shows no tasks, such as `up -d`."""
 
     def __init__(self) -> None:
         self._printed = 0
 
     def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None:
-        """Print what is new."""
+        """Print the new lines of the output."""
         new = output.report[self._printed :]
         self._printed += len(new)
         if new:

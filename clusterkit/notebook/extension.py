@@ -1,4 +1,4 @@
-"""The extension that `%load_ext clusterkit` loads."""
+"""The IPython extension that `%load_ext clusterkit` loads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterkit.notebook.magics import ClusterMagics
 
 
 def load_ipython_extension(shell: InteractiveShell) -> None:
-    """Register the magics. A second time, nothing happens."""
+    """Register the magics, unless they are already registered."""
     if ClusterMagics.__name__ in shell.magics_manager.registry:
         return
     magics = ClusterMagics(shell)

@@ -1,4 +1,4 @@
-"""`%cluster` runs a command of clusterkit, `%%cluster` a cell as the program of a cluster."""
+"""The magics: `%cluster` runs a clusterkit command, `%%cluster` runs a cell as the program of a cluster."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from clusterkit.api.cluster import Cluster, live
 from clusterkit.api.supervisor import Temporary
 from clusterkit.cli import OTHER_NAMES
 from clusterkit.cli.up import command as up
-from clusterkit.notebook.clusters import Clusters
+from clusterkit.notebook.clusters import NotebookClusters
 from clusterkit.notebook.commands import run_command
-from clusterkit.notebook.display import Display, Printing
+from clusterkit.notebook.display import CellDisplay, PlainDisplay
 from clusterkit.notebook.program import CellLine, cell_line, source, taken_along, words_of
 from clusterkit.notebook.running import CellFailed, CellRun
 from clusterkit.store.store import RUN_ID, RunStore, new_run_id, state_dir
@@ -25,7 +25,7 @@ from clusterkit.words.errors import BadJob, ClusterkitError, RunDirectoryError
 
 @contextmanager
 def in_a_sentence() -> Iterator[None]:
-    """Show the errors of clusterkit without a traceback."""
+    """Convert clusterkit's errors to CellFailed, which a notebook shows without a traceback."""
     try:
         yield
     except CellFailed:
@@ -36,18 +36,18 @@ def in_a_sentence() -> Iterator[None]:
 
 @magics_class
 class ClusterMagics(Magics):
-    """The magics of clusterkit."""
+    """The magics of clusterkit, and the runs that each cell has started."""
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
         self._shell = shell
-        self._programs = Temporary()  # until the kernel ends: a failure is explained with the lines of its program
-        self.clusters = Clusters()
+        self._programs = Temporary()  # kept until the kernel ends, since reports of failures quote the program
+        self.clusters = NotebookClusters()
         self._cell, self._known = "", set(live)
-        self._left: dict[str, list[Callable[[], None]]] = {}  # by cell: what ends each run that it has left
+        self._left: dict[str, list[Callable[[], None]]] = {}  # functions that end a cell's runs
 
     def before(self, info: ExecutionInfo) -> None:
-        """End what this cell has left when it ran before."""
+        """Before a cell runs, end the runs that its previous execution left running."""
         self._cell = info.cell_id or str(info.raw_cell)
         self._known = set(live)
         self.clusters.waited.clear()
@@ -55,7 +55,7 @@ class ClusterMagics(Magics):
             end()
 
     def after(self, result: ExecutionResult) -> None:
-        """Note the runs of `Cluster` that the cell leaves; an interrupt has ended those that it waited for."""
+        """After a cell, record the clusters it left running. After an interrupt, end clusters that it waited for."""
         if isinstance(result.error_in_exec, KeyboardInterrupt):
             for cluster in self.clusters.waited:
                 _end_cluster(cluster)
@@ -64,7 +64,7 @@ class ClusterMagics(Magics):
 
     @line_magic("cluster")  # type: ignore[arg-type]
     def command(self, line: str) -> None:
-        """Run a command of clusterkit, as in a terminal: `%cluster ps`; without one, list them."""
+        """Run a clusterkit command, as in a terminal: `%cluster ps`. `%cluster` alone lists the commands."""
         with in_a_sentence():
             words = words_of(line)
             if words and OTHER_NAMES.get(words[0], words[0]) == "up":
@@ -76,14 +76,14 @@ class ClusterMagics(Magics):
     def cell(self, line: str, cell: str) -> None:
         """Run this cell as a cluster, in fresh processes: `%%cluster --workers 2 --ps 1`.
 
-        The options are those of `clusterkit up`. `--with model_fn,data` takes along what the notebook has under these
-        names; after `--` come the program's arguments.
+        The options are those of `clusterkit up`. `--with model_fn,data` passes the notebook's values of these names to
+        the program. The program's arguments follow after `--`.
         """
         with in_a_sentence():
             self._up(self._words_for(cell, cell_line(line)))
 
     def _words_for(self, cell: str, asked: CellLine) -> list[str]:
-        """Write the program; return the words of `up`."""
+        """Write the cell's program to a file; return the arguments of `up`."""
         if given := up.make_context("up", [*asked.options], resilient_parsing=True).params.get("program"):
             raise BadJob([f"The cell is the program, so {given[0]!r} can't be one. Its arguments stand after `--`."])
         file = self._programs.path / f"cell-{len(self._shell.user_ns['In']) - 1}.py"
@@ -105,7 +105,7 @@ class ClusterMagics(Magics):
         words = ["up", *(() if params.get("run_id") else ("--run-id", run_id)), "--no-color", *words]
         detached = bool(params.get("detach"))
         run = CellRun(words, run_id, state_dir(), detached)
-        run.wait(Printing() if detached else Display(run_id))
+        run.wait(PlainDisplay() if detached else CellDisplay(run_id))
         if detached:
             self._left.setdefault(self._cell, []).append(partial(_end_run, run))
 

@@ -1,4 +1,4 @@
-"""What a cell shows of a run's output: the newest lines, of all tasks and of each one, and the report."""
+"""Keeps the part of a run's output that a cell shows: the newest lines, together and by task, and the report."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from clusterkit.text.printable import printable
 
-LINES = 200  # that are kept for each tab
-LONGEST = 500  # bytes that are kept of a line
-ALL_ROOM, TASKS_ROOM = 24_000, 48_000  # characters of HTML: of the tab with all lines, and of all others together
-REPORT_ROOM = 12_000
+LINES = 200  # lines to keep for each tab
+LONGEST = 500  # bytes to keep of each line
+ALL_ROOM, TASKS_ROOM = 24_000, 48_000  # characters of HTML: for the tab `all`, and for all other tabs together
+REPORT_ROOM = 12_000  # characters; the limit for the report
 ALL = "all"
 
 _BAR = " │ ".encode()
@@ -22,7 +22,7 @@ _NAME = re.compile(rb"[a-z_]{1,20}:(?:\d{1,6}|\*)")
 
 
 class CellOutput:
-    """Takes what `clusterkit up` prints, in chunks, and keeps the end of it for each task."""
+    """Takes the output of `clusterkit up` in chunks, and keeps the end of each task's output."""
 
     def __init__(self) -> None:
         self.tasks: Sequence[str] = ()
@@ -32,7 +32,7 @@ class CellOutput:
         self._report = list[bytes]()
 
     def feed(self, chunk: bytes) -> None:
-        """Take a chunk. Of a line that does not end, only the beginning is kept."""
+        """Take a chunk of output. Only the beginning of an incomplete line is kept."""
         *lines, rest = (self._rest + chunk).split(b"\n")
         self._rest = rest[: LONGEST + 1]
         for line in lines:
@@ -46,27 +46,27 @@ class CellOutput:
                 self._report.append(line)
 
     def end(self) -> None:
-        """There is no more: show the last line, even if it has not ended."""
+        """Complete the last line at the end of the output."""
         if self._rest:
             self.feed(b"\n")
 
     def lines(self, tab: str = ALL) -> list[str]:
-        """The newest lines of a tab, safe to show as text."""
+        """Return the newest lines of a tab, without control characters."""
         kept = self._all if tab == ALL else self._tabs.get(tab.encode(), ())
         return [*map(_text, kept)]
 
     @property
     def report(self) -> list[str]:
-        """The first lines without a prefix: the report of a run, or why there is none. Safe to show as text."""
+        """The first lines without a task's prefix, which are the report or an error, without control characters."""
         return fitting((_text(line) for line in self._report), REPORT_ROOM)
 
     def as_html(self, tab: str = ALL) -> str:
-        """As many of the tab's newest lines as it has room for, escaped."""
+        """Return the tab's newest lines, escaped, as far as the tab's limit allows."""
         room = ALL_ROOM if tab == ALL else TASKS_ROOM // max(1, len(self.tasks))
         return "\n".join(reversed(fitting((html.escape(line) for line in reversed(self.lines(tab))), room)))
 
     def _tabs_of(self, name: bytes) -> Iterator[deque[bytes]]:
-        """The tab of a task; those of all tasks of its type for `worker:*`."""
+        """Yield the tab of a task or, for a prefix such as `worker:*`, the tabs of all tasks of the type."""
         known = [task.encode() for task in self.tasks]
         matching = [task for task in known if task.startswith(name[:-1])] if name.endswith(b"*") else [name]
         for task in matching:
@@ -79,7 +79,7 @@ def _text(line: bytes) -> str:
 
 
 def fitting(lines: Iterable[str], room: int) -> list[str]:
-    """The first lines that have room together."""
+    """Return the first lines whose total length is within the limit `room`."""
     kept = list[str]()
     for line in lines:
         room -= len(line) + 1

@@ -1,8 +1,8 @@
-"""What a cell shows of a run: HTML without JavaScript, and the same as plain text.
+"""Formats a run for a cell, as HTML without JavaScript and as plain text.
 
-The radio buttons of the tabs are an output of their own: the other one is replaced while the run is live, and would
-lose the choice. Where a front end takes styles out, as it does for a notebook that is not trusted, the tabs are
-sections that fold.
+The radio buttons of the tabs are a separate output, since the output with the content is replaced while the run is
+live, which would reset the selected tab. If a front end removes styles, for example in an untrusted notebook, the
+tabs appear as collapsible sections.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from clusterkit.notebook.output import ALL, CellOutput
 
-PLAIN_LINES = 40  # of all tasks, in plain text
+PLAIN_LINES = 40  # the number of output lines in the plain text
 
 _STYLE = """
 .{key} label {{ padding: 2px 10px; cursor: pointer; font-family: monospace; border-bottom: 2px solid transparent }}
@@ -26,7 +26,7 @@ _CHOSEN = "body:has(#{key}-{number}:checked) .{key}-panes .{key}-{number} {{ dis
 
 
 def tabs(key: str, tasks: Sequence[str]) -> Mapping[str, str]:
-    """The tabs of a run, by its key: a word that no other run in the notebook has."""
+    """Return the tabs of a run. `key` must be unique in the notebook."""
     names = [ALL, *tasks]
     style = _STYLE.format(key=key) + "".join(_CHOSEN.format(key=key, number=number) for number in range(len(names)))
     buttons = "".join(
@@ -38,7 +38,7 @@ def tabs(key: str, tasks: Sequence[str]) -> Mapping[str, str]:
 
 
 def panes(key: str, output: CellOutput, status: str) -> Mapping[str, str]:
-    """The output of each tab; below it the status line, if there is one, and the report."""
+    """Return the content of the tabs, followed by the status, if not empty, and the report."""
     names = [ALL, *output.tasks]
     shown = "".join(
         f'<details class="{key}-{number}" open><summary>{html.escape(name)}</summary>'

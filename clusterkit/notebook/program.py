@@ -1,4 +1,4 @@
-"""The program that a cell is: its file, and the line of the magic."""
+"""The program of a `%%cluster` cell: parses the line of the magic, and writes the program."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITH = "--with"
 
 @dataclass(frozen=True, slots=True)
 class CellLine:
-    """The line of `%%cluster`: options of `up`, names of the notebook that the program has, the program's arguments."""
+    """The line of `%%cluster`: options of `up`, names to pass from the notebook, and the program's arguments."""
 
     options: Sequence[str]
     names: Sequence[str] = ()
@@ -27,7 +27,7 @@ class CellLine:
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a line, as a shell splits it. Raises BadJob."""
+    """Split a line into words as a shell does. Raises BadJob."""
     if UNFIT.search(line):
         raise BadJob(["The line of the magic has a NUL character or half a character in it."])
     try:
@@ -55,7 +55,7 @@ def cell_line(line: str) -> CellLine:
 
 
 def taken_along(names: Sequence[str], known: Mapping[str, Any], file: Path) -> None:
-    """Pickle what the notebook has under these names. Raises BadJob, with each one that does not work."""
+    """Pickle the notebook's values of these names. Raises BadJob with a sentence for each name that fails."""
     problems, values = list[str](), {}
     for name in names:
         if name not in known:
@@ -69,13 +69,13 @@ def taken_along(names: Sequence[str], known: Mapping[str, Any], file: Path) -> N
             problems.append(f"{WITH} {name}: it can't be pickled: {type(error).__name__}: {error}")
     if problems:
         raise BadJob(problems)
-    file.write_bytes(call.dumps(values))  # together, so that what they share stays shared
+    file.write_bytes(call.dumps(values))  # pickled together, so that shared objects stay shared
 
 
 def source(cell: str, path: Sequence[str], pickled: Path | None) -> str:
-    """The program. Its lines have the numbers that they have in the cell: the first one stands for the magic's.
+    """Return the program. Its line numbers are those of the cell, since its first line replaces the magic's line.
 
-    `path` stands in front of `sys.path`, in the place of the file's directory; `pickled` is what is taken along.
+    `path` replaces the file's directory at the start of `sys.path`. `pickled` is the file with the notebook's values.
     """
     future, rest = _without_future(cell)
     first = [*future, "import sys", f"sys.path[:1] = {list(path)!r}"]
@@ -86,11 +86,11 @@ def source(cell: str, path: Sequence[str], pickled: Path | None) -> str:
 
 
 def _without_future(cell: str) -> tuple[list[str], str]:
-    """The cell's `from __future__` statements, which have to come first, and the cell without them."""
+    """Return the cell's `from __future__` statements, which must come first, and the cell without these statements."""
     try:
         nodes = [node for node in ast.parse(cell).body if isinstance(node, ast.ImportFrom)]
     except (SyntaxError, ValueError):
-        return [], cell  # Python says what is wrong with it
+        return [], cell  # Python will report the error
     lines = [*map(str.encode, cell.split("\n"))]  # columns are counted in bytes
     statements = [node for node in nodes if node.module == "__future__" and node.level == 0]
     for node in reversed(statements):

@@ -1,4 +1,4 @@
-"""A run that a cell waits for: `clusterkit up` as a child of the kernel, shown while it runs, ended by an interrupt."""
+"""Runs `clusterkit up` as a child of the kernel, shows the run in the cell, and ends the run on an interrupt."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Protocol
 
 from clusterkit.api.supervisor import Supervisor
 from clusterkit.cli.looking import RunSnapshot
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.notebook.output import CellOutput
 from clusterkit.store.store import RunStore
 from clusterkit.system.process import first_readable
 from clusterkit.words.errors import ClusterkitError
 
-EVERY = 0.1  # seconds between two updates, at least
-PIECE = 1 << 16  # bytes of output that are read at a time
-SILENT = 1.0  # seconds without output after the end of the supervisor, before the rest is given up
-STOP = 60.0  # seconds for an orderly end, before it is forced
+EVERY = 0.1  # seconds; the minimum time between two updates
+PIECE = 1 << 16  # bytes; the most output to read at once
+SILENT = 1.0  # seconds; after the supervisor's end, reading stops after this time without output
+STOP = 60.0  # seconds; the time for an orderly end before the run is killed
 
 
 class CellFailed(ClusterkitError):
-    """The command of a cell failed. The notebook shows the sentence, without a traceback."""
+    """The command of a cell failed. The notebook shows the message without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [f"clusterkit: {self}"]
 
 
-class Shows(Protocol):
-    """Shows a run; `look` is None until there is a run."""
+class RunDisplay(Protocol):
+    """A function that shows a run. `look` is None until the run exists."""
 
     def __call__(self, output: CellOutput, look: RunSnapshot | None, over: bool) -> None: ...
 
 
 class CellRun:
-    """A run that belongs to the kernel: with that, it ends. Everything happens in the thread that waits for it.
+    """A run that ends with the kernel. All work is done in the thread that calls `wait`.
 
-    `detached`: the command is `up -d`, after which the run continues.
+    `detached` means that the command is `up -d`, so that the run continues after the command.
     """
 
     def __init__(self, words: Sequence[str], run_id: str, home: Path, detached: bool = False) -> None:
@@ -49,16 +49,16 @@ class CellRun:
         self._pipe, other = os.pipe2(os.O_CLOEXEC)
         self._open = True
         try:
-            console = Path(f"/proc/self/fd/{other}")  # a pipe that can be opened, as the file of other runs
-            self._supervisor = Supervisor(Gathered({}), run_id, home, console, words)
+            console = Path(f"/proc/self/fd/{other}")  # a pipe that can be opened like the console file of other runs
+            self._supervisor = Supervisor(GivenOptions({}), run_id, home, console, words)
         except BaseException:
             os.close(self._pipe)
             raise
         finally:
             os.close(other)
 
-    def wait(self, show: Shows) -> None:
-        """Show the run until it is over. An interrupt ends the run, the second one now. Raises CellFailed."""
+    def wait(self, show: RunDisplay) -> None:
+        """Show the run until it is over. An interrupt ends the run, a second interrupt at once. Raises CellFailed."""
         interrupts = 0
         try:
             while True:
@@ -74,7 +74,7 @@ class CellRun:
             if not self._supervisor.wait(0.0):
                 self._supervisor.end(STOP if interrupts < 2 else 0.0)
             if interrupts and self._detached:
-                self._supervisor.release()  # which ends it
+                self._supervisor.release()  # ends the run
             self._close()
         if self._supervisor.exit_code:
             raise CellFailed(self._failure())
@@ -85,7 +85,7 @@ class CellRun:
             return f"The run {self.run.run_id} {result.state}: {result.reason}."
         return f"The run {self.run.run_id} was lost." if self.run.path.exists() else "Nothing was started."
 
-    def _watch(self, show: Shows) -> None:
+    def _watch(self, show: RunDisplay) -> None:
         due, read_at = 0.0, time.monotonic()
         while self._open:
             if first_readable((self._pipe,), EVERY) is not None:

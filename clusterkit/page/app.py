@@ -24,7 +24,8 @@ from clusterkit import __version__
 from clusterkit.page.acts import Acts, NotAllowed
 from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import bundled
-from clusterkit.page.live import LiveRun, OpenRun, Runs
+from clusterkit.page.downloads import log_download
+from clusterkit.page.live import LiveRun, OpenRun, RunOpener
 from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
 from clusterkit.page.metrics import CONTENT_TYPE, exposition
@@ -64,7 +65,7 @@ def run_file(run: RunDirectory, kind: str, name: str) -> str:
     try:
         return printable_lines(end_of(path, LONGEST).decode(errors="replace"))
     except OSError:
-        raise NoSuchRun(f"The run {run.run_id} has no such file any more.") from None
+        raise NoSuchRun(f"The run {run.run_id} no longer has this file.") from None
 
 
 class Dashboard:
@@ -74,7 +75,7 @@ class Dashboard:
         self._control = control
         self._store = store
         self._overview, self._campaigns = Overview(store), CampaignList(store)
-        self._runs = Runs(store)
+        self._runs = RunOpener(store)
         self._acts = Acts(control)
         self.places = Places()
         found = {str(path.relative_to(STATIC)): path.read_text() for path in STATIC.rglob("*") if path.suffix in TYPES}
@@ -192,8 +193,10 @@ class Dashboard:
         return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
 
     async def file(self, request: Request) -> Response:
-        opened = await self._opened(request)
-        text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
+        opened, kind, name = await self._opened(request), request.path_params["kind"], request.path_params["name"]
+        if kind == "log":
+            return await asyncio.to_thread(log_download, opened.run, name)
+        text = await asyncio.to_thread(run_file, opened.run, kind, name)
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> str:

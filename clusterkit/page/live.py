@@ -19,14 +19,15 @@ from clusterkit.page.metrics import Scraped, scraped
 from clusterkit.page.model import RunModel
 from clusterkit.page.rows import NO_USAGE, Usage
 from clusterkit.page.searching import Searcher
+from clusterkit.page.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun, RunStore
-from clusterkit.system.procfs import Meter
+from clusterkit.store.usage import SLOWER, UsageReader
 from clusterkit.words.errors import CannotLook
 
 LOOK_EVERY = 0.1  # seconds between two looks at the size of the journal
 REFRESH_EVERY = 1.0  # seconds between two looks at what need not be seen at once
-SAMPLE_EVERY = 2.0  # seconds between two samples of what tasks use
+OLD = 15.0  # seconds after which a sample of what tasks use is not shown as what they use now
 RESULT_WITHIN = 5.0  # seconds after the last sign of a run, for its result to be written
 LINGER = 20.0  # seconds for which a run is followed that nobody looks at any more
 T = TypeVar("T")
@@ -47,10 +48,9 @@ class BoardUpdate:
 class LiveRun:
     """Reads what a run writes. Its methods read files and take their time: call them in a thread, one at a time."""
 
-    def __init__(self, run: RunDirectory, here: bool = True) -> None:
+    def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self._here = here  # whether the processes of the tasks can be looked at
-        self._refreshed = self._sampled = float("-inf")
+        self._refreshed = float("-inf")
         self._begin()
 
     def update(self) -> bool:
@@ -73,12 +73,13 @@ class LiveRun:
             self._live, due = False, True
         if not (due or read):
             return False
-        if due and self._live and self._here and now - self._sampled >= SAMPLE_EVERY:
-            self._sampled, self._usage = now, self._sample()
-            self.model.sample(time.time(), self._usage)
+        if due:
+            self._read_usage()
         self.model.end(None if self._live else self.model.written or self.run.result())
         self.model.refresh(time.time(), self._live, self._usage if self._live else NO_USAGE, due or not self._live)
         self._refreshed = now if due else self._refreshed
+        if not self._live:
+            self.model.board.put("verdict", self._verdict.read(), self.model.offset, always=True)
         self.over = not self._live and not self._journal.has_new() and self._is_settled()
         return self.model.board.version != before or self.over
 
@@ -106,13 +107,19 @@ class LiveRun:
 
     def _is_settled(self) -> bool:
         """Whether it is known how the run ended, and why, which somebody may be about to write."""
+        if self._verdict.is_due:
+            return False
         return self.model.written is not None or time.time() - self.run.changed() > RESULT_WITHIN
 
     def _begin(self) -> None:
         self.model = RunModel(self.run, self.run.info())
-        self._journal, self._meter = JournalBlocks(self.run), Meter()
-        self._refreshed = self._sampled = float("-inf")
-        self._live, self.over, self.gone, self._usage = True, False, False, NO_USAGE
+        self._journal, self._uses = JournalBlocks(self.run), UsageReader(self.run.usage)
+        info = self.model.info
+        self._verdict = VerdictReader(self.run, None if info is None else info.job.part_of)
+        self._refreshed = float("-inf")
+        self._live, self.over, self.gone = True, False, False
+        self._usage: Usage = NO_USAGE
+        self._used = 0.0  # wall time of the newest sample
 
     def _read(self) -> bool:
         read = False
@@ -128,14 +135,16 @@ class LiveRun:
         except CannotLook:
             return self._live
 
-    def _sample(self) -> Usage:
-        try:
-            return self._meter.sample(self.model.ledger.run.pids)
-        except CannotLook:
-            return NO_USAGE
+    def _read_usage(self) -> None:
+        """Read the samples of what tasks use. The newest one counts as what they use now, unless it is old."""
+        for sample in self._uses.new():
+            self.model.sample(sample)
+            self._usage, self._used = sample.tasks, sample.wall
+        if time.time() - self._used > max(OLD, 3 * self.model.seconds(self._used) / SLOWER):
+            self._usage = NO_USAGE
 
 
-class Watched:
+class WatchedRun:
     """A run that clients of this process look at, followed by one task while there are any."""
 
     def __init__(self, live: LiveRun) -> None:
@@ -200,11 +209,11 @@ class OpenRun:
     """A run and its readers."""
 
     run: RunDirectory
-    watched: Watched
+    watched: WatchedRun
     logs: LogBook
 
 
-class Runs:
+class RunOpener:
     """Opens runs by their ids."""
 
     def __init__(self, store: RunStore) -> None:
@@ -221,7 +230,7 @@ class Runs:
                 raise NoSuchRun(f"There is no run {run_id}. It may have been removed.")
             if run_id not in self._open:
                 live = await asyncio.to_thread(LiveRun, run)
-                self._open[run_id] = OpenRun(run, Watched(live), LogBook(run, self._searcher))
+                self._open[run_id] = OpenRun(run, WatchedRun(live), LogBook(run, self._searcher))
             self._open.move_to_end(run_id)
             idle = [name for name, opened in self._open.items() if name != run_id and opened.watched.is_idle]
             for name in idle[: max(0, len(idle) - MOST_IDLE)]:

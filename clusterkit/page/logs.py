@@ -58,7 +58,7 @@ class Search:
         return True
 
 
-class Line(NamedTuple):
+class LineSpan(NamedTuple):
     """A line of an attempt's log: where it begins, where the next one does, and its text."""
 
     start: int
@@ -127,16 +127,16 @@ def read(file: int, start: int, end: int) -> bytes:
         return b""
 
 
-def whole_lines(data: bytes, start: int) -> tuple[list[Line], int]:
+def whole_lines(data: bytes, start: int) -> tuple[list[LineSpan], int]:
     """The lines that end within `data`, which begins at `start`, and the place after the last one."""
     found, at = [], start
     for raw in data.split(b"\n")[:-1]:
-        found.append(Line(at, at + len(raw) + 1, shown(raw)))
+        found.append(LineSpan(at, at + len(raw) + 1, shown(raw)))
         at += len(raw) + 1
     return found, at
 
 
-def lines_after(file: int, start: int, end: int, final: bool) -> list[Line]:
+def lines_after(file: int, start: int, end: int, final: bool) -> list[LineSpan]:
     """The lines from `start` that end before `end`, of CHUNK bytes at most; `final`: the last needs no newline."""
     data = read(file, start, min(end, start + CHUNK))
     if not data:
@@ -144,14 +144,14 @@ def lines_after(file: int, start: int, end: int, final: bool) -> list[Line]:
     cut = data.rfind(b"\n") + 1
     if not cut:
         whole = len(data) >= CHUNK or (final and start + len(data) >= end)
-        return [Line(start, start + len(data), shown(data))] if whole else []
+        return [LineSpan(start, start + len(data), shown(data))] if whole else []
     found, at = whole_lines(data, start)
     if final and at < end <= start + len(data):
-        found.append(Line(at, end, shown(data[cut:])))
+        found.append(LineSpan(at, end, shown(data[cut:])))
     return found
 
 
-def lines_before(file: int, end: int) -> list[Line]:
+def lines_before(file: int, end: int) -> list[LineSpan]:
     """The lines that end at or before `end`, of CHUNK bytes at most; `end` is taken as the end of a line."""
     begin = max(0, end - CHUNK)
     data = read(file, begin, end)
@@ -160,11 +160,11 @@ def lines_before(file: int, end: int) -> list[Line]:
     if begin > 0:
         first = data.find(b"\n", 0, len(data) - 1) + 1
         if not first:  # a part of a longer line
-            return [Line(begin, begin + len(data), shown(data.removesuffix(b"\n")))]
+            return [LineSpan(begin, begin + len(data), shown(data.removesuffix(b"\n")))]
         begin, data = begin + first, data[first:]
     found, at = whole_lines(data, begin)
     rest = data[at - begin :]
-    return [*found, Line(at, end, shown(rest))] if rest else found
+    return [*found, LineSpan(at, end, shown(rest))] if rest else found
 
 
 def line_start(file: int, place: int) -> int:
@@ -229,7 +229,7 @@ class AttemptLog:
             new = max(at, line_start(file, os.fstat(file).st_size - keep))
             return str(new), new - at
 
-    def _line(self, line: Line) -> LogEntry:
+    def _line(self, line: LineSpan) -> LogEntry:
         at = self.when(self.task, self.attempt, line.end)
         return LogEntry(at, str(self.task), self.attempt, line.text, str(line.start))
 

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from clusterkit.page import logs
-from clusterkit.page.logs import Line, LogEntry, Page, Search
+from clusterkit.page.logs import LineSpan, LogEntry, Page, Search
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
@@ -27,7 +27,7 @@ Key = tuple[bytes, int]  # task, attempt
 MOST_OPEN = 64  # logs that are open at a time
 
 
-class Piece(NamedTuple):
+class IndexedPiece(NamedTuple):
     """A part of an attempt's log, and when it was written. `offset` is that of its line in the file."""
 
     offset: int
@@ -54,7 +54,7 @@ class ArrivalsIndex:
                 self._take(data, at, min(at + APART, len(data)))
             self.size += len(data)
 
-    def after(self, offset: int) -> Iterator[Piece]:
+    def after(self, offset: int) -> Iterator[IndexedPiece]:
         place = max(0, bisect_right(self._places, offset) - 1)
         ends, at = dict(self._known[place]), self._places[place]
         while at < self.size and (data := self._read(at, min(STEP, self.size - at))):
@@ -63,7 +63,7 @@ class ArrivalsIndex:
                     yield piece
             at += len(data)
 
-    def before(self, offset: int) -> Iterator[Piece]:
+    def before(self, offset: int) -> Iterator[IndexedPiece]:
         """The pieces that are noted before an offset, the last one first."""
         place = bisect_left(self._places, min(offset, self.size)) - 1
         end = min(offset, self.size)
@@ -73,7 +73,7 @@ class ArrivalsIndex:
             yield from reversed([piece for piece in _pieces(data, begin, ends) if piece.offset < end])
             place, end = place - 1, begin
 
-    def since(self, at: float) -> Iterator[Piece]:
+    def since(self, at: float) -> Iterator[IndexedPiece]:
         """The pieces from the first one that was written at a wall time or later."""
         low, high = 0, self.size
         while high - low > NEAR:
@@ -110,12 +110,12 @@ class ArrivalsIndex:
         return data[:end] if end or len(data) < size else data  # a line that long is none
 
 
-def _pieces(data: bytes, begin: int, ends: dict[Key, int]) -> Iterator[Piece]:
+def _pieces(data: bytes, begin: int, ends: dict[Key, int]) -> Iterator[IndexedPiece]:
     for match in _LINE.finditer(data):
         key, end = (match[2], int(match[3])), int(match[4])
         start, ends[key] = ends.get(key, 0), end
         if start < end:
-            yield Piece(begin + match.start(), float(match[1]), key, start, end)
+            yield IndexedPiece(begin + match.start(), float(match[1]), key, start, end)
 
 
 def task_of(key: Key) -> Task | None:
@@ -217,21 +217,21 @@ class MergedLog:
                 total, skipped = total - size, skipped + size
         return str(new), skipped
 
-    def _pieces_after(self, offset: int) -> Iterator[Piece]:
+    def _pieces_after(self, offset: int) -> Iterator[IndexedPiece]:
         rest = (piece for piece in self._rest() if piece.offset >= offset)
         return filter(self._is_wanted, chain(self.index.after(offset), rest))
 
-    def _pieces_before(self, last: Position | None) -> Iterator[Piece]:
+    def _pieces_before(self, last: Position | None) -> Iterator[IndexedPiece]:
         """The pieces before a position, and the one that contains it."""
         rest = [piece for piece in self._rest() if last is None or piece.offset <= last.offset]
         end = self.index.size if last is None else last.offset + 1
         return filter(self._is_wanted, chain(reversed(rest), self.index.before(end)))
 
-    def _is_wanted(self, piece: Piece) -> bool:
+    def _is_wanted(self, piece: IndexedPiece) -> bool:
         task = task_of(piece.key)
         return task is not None and self.wanted(task)
 
-    def _rest(self) -> list[Piece]:
+    def _rest(self) -> list[IndexedPiece]:
         """What the logs of a finished run contain beyond the recorded pieces, or beyond the last newline."""
         if not self.over:
             return []
@@ -246,9 +246,9 @@ class MergedLog:
             if seen.st_size > noted or (seen.st_size and (key[0], attempt + 1) not in self.index.ends):
                 found.append((seen.st_mtime, key, noted, seen.st_size))
         after = self.index.size + 1
-        return [Piece(after + n, at, key, start, end) for n, (at, key, start, end) in enumerate(sorted(found))]
+        return [IndexedPiece(after + n, at, key, start, end) for n, (at, key, start, end) in enumerate(sorted(found))]
 
-    def _lines(self, piece: Piece) -> list[Line]:
+    def _lines(self, piece: IndexedPiece) -> list[LineSpan]:
         """The lines of a piece, of which the first may have begun before it."""
         before = self._unfinished(piece.key, piece.start) if piece.start == 0 and piece.key[1] > 1 else []
         file = self._file(piece.key)
@@ -260,15 +260,15 @@ class MergedLog:
         whole, at = logs.whole_lines(data, begin)
         found = before + [line for line in whole if line.end > piece.start]
         if final and (rest := data[at - begin :]):
-            found.append(Line(at, at + len(rest) + 1, logs.shown(rest)))
+            found.append(LineSpan(at, at + len(rest) + 1, logs.shown(rest)))
         return found
 
-    def _unfinished(self, key: Key, start: int) -> list[Line]:
+    def _unfinished(self, key: Key, start: int) -> list[LineSpan]:
         """The last line of the previous attempt, if it lacks a newline; it sorts before the lines of this attempt."""
         older = (key[0], key[1] - 1)
         end, file = self.index.ends.get(older, 0), self._file(older)
         rest = b"" if file is None or not end else logs.read(file, logs.line_start(file, end), end)
-        return [Line(-1, 0, logs.shown(rest))] if rest and not rest.endswith(b"\n") else []
+        return [LineSpan(-1, 0, logs.shown(rest))] if rest and not rest.endswith(b"\n") else []
 
     def _file(self, key: Key) -> int | None:
         if key not in self._open:
@@ -280,6 +280,6 @@ class MergedLog:
         return self._open[key]
 
 
-def _log_line(piece: Piece, line: Line) -> LogEntry:
+def _log_line(piece: IndexedPiece, line: LineSpan) -> LogEntry:
     attempt = piece.key[1] - (line.start < 0)
     return LogEntry(piece.at, piece.key[0].decode(), attempt, line.text, str(Position(piece.offset, line.start)))

@@ -19,7 +19,7 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
-from clusterkit.ledger.incident import Ended
+from clusterkit.ledger.incident import RecoveryTime
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.page.entities import Entity, Goodput, Run, TaskRow
 from clusterkit.text.printable import printable
@@ -53,7 +53,7 @@ class Scraped:
     restarts: Mapping[tuple[Task, str], int] = field(default_factory=dict)
     faults: Mapping[FaultAction, int] = field(default_factory=dict)
     saved: float | None = None
-    ended: Sequence[Ended] = ()
+    ended: Sequence[RecoveryTime] = ()
 
     @property
     def run(self) -> Run:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,7 @@ from clusterkit.page.rows import clean
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.views.listing import run_state
+from clusterkit.views.naming import main_metric
 from clusterkit.views.situations import reason_of, told
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
@@ -87,14 +89,21 @@ class Overview:
             step=status.step if result is None else result.last_step,
             restarts=status.restarts if result is None else result.restarts,
             text=clean(text),
+            metric=_metric(status.metrics if result is None else result.metrics),
         )
+
+
+def _metric(metrics: Mapping[str, float | None]) -> tuple[str, float | None] | None:
+    name = main_metric(metrics)
+    return None if name is None else (clean(name), metrics[name])
 
 
 def _new(run: RunDirectory) -> _Known:
     info = run.info()
     job = None if info is None else info.job
     program, shape = ("", "") if job is None else (clean(str(job.program)), job.shape_text)
-    row = RunRow(run.run_id, program, shape, "", run.created())
+    part_of = "" if job is None else clean(job.part_of or "")
+    row = RunRow(run.run_id, program, shape, "", run.created(), part_of=part_of)
     return _Known((), row, False, info, JournalBlocks(run), Ledger(job))
 
 

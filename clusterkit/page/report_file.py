@@ -21,7 +21,7 @@ from clusterkit.page.entities import Run, StallVerdict, Story
 from clusterkit.page.live import LiveRun
 from clusterkit.page.logs import line_start, opened, read, shown
 from clusterkit.page.markdown import RunFacts, campaign_markdown, run_markdown
-from clusterkit.page.merged import ArrivalsIndex, Key, Piece, task_of
+from clusterkit.page.merged import ArrivalsIndex, IndexedPiece, Key, task_of
 from clusterkit.store.campaigns import CampaignFile
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
@@ -63,7 +63,7 @@ def report(subject: Subject, kind: Format, store: RunStore) -> str:
 
 
 def _of_run(run: RunDirectory, kind: Format) -> str:
-    live = LiveRun(run, here=False)
+    live = LiveRun(run)
     live.update()
     if live.model.board.get("run") is None or not run.path.is_dir():
         raise NoReport(f"The run {run.run_id} can't be read.")
@@ -82,7 +82,7 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
     room = max(LEAST_LOGS, MOST // max(1, len(kept)))
     runs = []
     for run in kept:
-        live = LiveRun(run, here=False)
+        live = LiveRun(run)
         live.update()
         runs.append(f"{json.dumps(run.run_id)}:{_run_data(run, live, room)}")
     entities = json_text(campaign_entities(record, {run.run_id for run in kept}))
@@ -196,7 +196,7 @@ class Extract:
                 start = max(self._read.get(key, 0), self._tails[key])
                 yield from self._of(key, start, size, None, final=True)
 
-    def _wanted(self, piece: Piece) -> int | None:
+    def _wanted(self, piece: IndexedPiece) -> int | None:
         """From where on a piece is wanted; None if it is not."""
         for window in self._windows:
             if window[0] <= piece.at <= window[1] and window[2] > 0:

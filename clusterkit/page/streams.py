@@ -12,7 +12,7 @@ from typing import Any
 from starlette.datastructures import Headers
 from starlette.types import Receive, Scope, Send
 
-from clusterkit.page.live import Watched
+from clusterkit.page.live import WatchedRun
 from clusterkit.page.logbook import LogBook, Wanted
 from clusterkit.page.searching import TooSlow
 
@@ -105,7 +105,7 @@ def message(data: str, offset: object = None, event: str = "") -> str:
     return f"{head}data: {data}\n\n"
 
 
-async def run_messages(watched: Watched, offset: int) -> AsyncIterator[str]:
+async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
     """The changes of a run after an offset of its journal, -1 for everything, until the run is over."""
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time

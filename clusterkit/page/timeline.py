@@ -9,7 +9,7 @@ from typing import assert_never
 
 from clusterkit.ledger import attempts as ledger
 from clusterkit.ledger.attempts import Attempts
-from clusterkit.page.entities import Attempt, CauseLink, Goodput, Mark, Part, Segment, Startup
+from clusterkit.page.entities import Attempt, CauseLink, Goodput, Mark, Segment, Startup, TimeShare
 from clusterkit.text.printable import printable
 from clusterkit.views.details import detail
 from clusterkit.views.goodput import NAMES
@@ -33,6 +33,7 @@ _Unmarked = (
     | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost | ev.DashboardReady | ev.DashboardLost | ev.Inspected
     | ev.LifelineLost | ev.Placed | ev.HostJoined | ev.Failed | ev.HostAvoided | ev.Paused | ev.Succeeded | ev.Stopping
     | ev.Straggling | ev.KeepsUp | ev.EditTrains | ev.Finished | ev.PhaseReached
+    | ev.StepsUnreported
 )  # fmt: skip
 
 
@@ -95,8 +96,8 @@ def _over(segments: Iterable[Segment], new: Segment) -> list[Segment]:
 def goodput_entity(told: words.Goodput) -> Goodput | None:
     if not told.duration:
         return None
-    parts = tuple(Part(NAMES[name], round(seconds, 6)) for name, seconds in told.parts.items() if seconds > 0)
-    most = f"Cost most: {printable(told.most)}." if told.most else ""
+    parts = tuple(TimeShare(NAMES[name], round(seconds, 6)) for name, seconds in told.parts.items() if seconds > 0)
+    most = f"Largest cost: {printable(told.most)}." if told.most else ""
     return Goodput(round(told.duration, 6), told.share, parts, most)
 
 

@@ -1,1 +1,1 @@
-"""Runs from outside: the run store, following a run, the control client, and cleaning up."""
+"""Access to runs from other processes: the run store, following a run, the control client, and cleaning up."""

@@ -1,4 +1,4 @@
-"""Reads the tasks' output from their logs, piece by piece in the order of time."""
+"""Reads the output of all tasks from their logs, in the order in which it was written."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import LATEST, read_from
 from clusterkit.words.model import Task
 
-CHUNK = 1 << 18  # bytes of a piece, at most
-LARGEST = 1 << 60  # bytes of a log
-MOST_OPEN = 64  # logs that are open at a time
+CHUNK = 1 << 18  # bytes; the maximum size of a piece
+LARGEST = 1 << 60  # bytes; the maximum size of a log
+MOST_OPEN = 64  # the maximum number of logs open at a time
 Source = tuple[Task, int]  # task, attempt
 
 
@@ -30,7 +30,7 @@ class Piece(NamedTuple):
 
 
 class Arrivals:
-    """The pieces of a run's logs."""
+    """Reads the pieces of a run's logs, whose order the file `arrivals` records."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
@@ -40,14 +40,14 @@ class Arrivals:
         self._files: dict[Source, int | None] = {}
 
     def new(self) -> list[Piece]:
-        """The pieces since the last call."""
+        """Return the pieces that were recorded since the last call."""
         data = read_from(self._run.arrivals, self._offset)
         *lines, rest = data.split(b"\n")
         self._offset += len(data) - len(rest)
         return [piece for line in lines if (piece := self._piece(line)) is not None]
 
     def rest(self) -> list[Piece]:
-        """The parts of the logs without a noted arrival: a killed supervisor may not have noted the last ones."""
+        """Return the parts of the logs whose arrival is not recorded, as happens if the supervisor is killed."""
         found = []
         for task, attempt, log in self._run.logs():
             try:
@@ -60,17 +60,17 @@ class Arrivals:
         return sorted(found, key=lambda piece: piece.at)
 
     def read(self, piece: Piece) -> bytes:
-        """The bytes of a piece; fewer if the log was changed."""
+        """Return the bytes of a piece, or fewer if the log was truncated."""
         file = self._file((piece.task, piece.attempt))
         size = 0 if file is None else os.fstat(file).st_size
         return b"" if file is None else os.pread(file, max(0, min(piece.end, size) - piece.start), piece.start)
 
     def whole_line(self, piece: Piece) -> Piece:
-        """The piece, extended to the beginning of its first line."""
+        """Return the piece, extended to the beginning of its first line."""
         start, file = piece.start, self._file((piece.task, piece.attempt))
         while start > 0 and file is not None:
             before = os.pread(file, min(start, 4096), max(0, start - 4096))
-            if not before:  # the log was cut
+            if not before:  # the log was truncated
                 return piece
             if (newline := before.rfind(b"\n")) >= 0:
                 return piece._replace(start=start - len(before) + newline + 1)
@@ -78,20 +78,20 @@ class Arrivals:
         return piece._replace(start=start)
 
     def last_lines(self, pieces: Sequence[Piece], count: int) -> list[Piece]:
-        """The last pieces that contain `count` ends of lines, from the beginning of their first lines."""
+        """Return the pieces with the last `count` lines, each attempt's output beginning with a whole line."""
         newlines, at, data = 0, len(pieces), b""
         while at > 0 and newlines <= count:
             at -= 1
             data = self.read(pieces[at])
             newlines += data.count(b"\n")
         last = list(pieces[at:])
-        if newlines > count:  # the surplus lines are all in the first of them
+        if newlines > count:  # the first of the pieces has all surplus lines
             skipped = len(data) - len(data.split(b"\n", newlines - count)[-1])
             last[0] = last[0]._replace(start=last[0].start + skipped)
         return self.whole_lines([piece for piece in last if piece.start < piece.end])
 
     def whole_lines(self, pieces: Sequence[Piece]) -> list[Piece]:
-        """The pieces, with the first of each stream extended to the beginning of its first line."""
+        """Return the pieces, with the first piece of each attempt extended to the beginning of its first line."""
         seen: set[Source] = set()
         whole = []
         for piece in pieces:
@@ -105,7 +105,7 @@ class Arrivals:
             self._close(stream)
 
     def _piece(self, line: bytes) -> Piece | None:
-        """The piece that a line notes; None for a damaged line."""
+        """Return the piece that a line of `arrivals` records, or None if the line is damaged."""
         try:
             time, name, attempt, noted = line.split()
             at, stream, end = float(time), (self._task(name), int(attempt)), int(noted)
@@ -136,7 +136,7 @@ class Arrivals:
 
 def _opened(log: Path) -> int | None:
     try:
-        # Not blocking, and no links: a task can write to the directory, and put a pipe there.
+        # Do not block or follow links, since a task can replace the log by a pipe or a link.
         file = os.open(log, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""The record of a campaign: a JSON file that its process writes as runs begin and end, and that clients read."""
+"""The record of a campaign: a JSON file that the campaign updates as runs begin and end, and that clients read."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from clusterkit.system.files import make_private, write_whole
 from clusterkit.words.campaign import CampaignRecord, campaign_record
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
-LARGEST = 1 << 28  # bytes of a record that is read
+LARGEST = 1 << 28  # bytes; larger records are not read
 RUNNING, LOST = "running", "lost"
 
 
 class CampaignStillLive(ClusterkitError):
-    """The campaign is still live."""
+    """A live campaign can't be removed."""
 
 
 class CampaignFile:
-    """The record of one campaign, which need not exist yet. Its writer holds the lock file next to it."""
+    """The record of one campaign, which need not exist yet. Its writer locks the `.lock` file in the same directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -32,7 +32,7 @@ class CampaignFile:
         self._lock: int | None = None
 
     def make(self, document: dict[str, Any]) -> None:
-        """Create the record, and lock it for this process. Raises RunDirectoryError."""
+        """Create the record and lock it for this process. Raises RunDirectoryError if the campaign exists."""
         try:
             make_private(self.path.parent)
             self._lock = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -55,7 +55,6 @@ class CampaignFile:
         write_whole(self.path, (json.dumps(document) + "\n").encode(), 0o600)
 
     def close(self) -> None:
-        """The campaign is over."""
         self._unlock()
 
     def is_live(self) -> bool:
@@ -64,8 +63,8 @@ class CampaignFile:
         return False
 
     def read(self) -> dict[str, Any]:
-        """The record as JSON; a campaign whose process is gone has the state `lost`. Raises RunDirectoryError."""
-        live = self.is_live()  # first: whatever was written before the end is read below
+        """Return the record as JSON; the state is `lost` if the campaign was killed. Raises RunDirectoryError."""
+        live = self.is_live()  # checked first, so that a campaign that ends now is not reported as lost
         try:
             if self.path.stat().st_size > LARGEST:
                 raise ValueError
@@ -79,20 +78,19 @@ class CampaignFile:
         return {**document, "state": LOST} if document.get("state") == RUNNING and not live else document
 
     def record(self) -> CampaignRecord:
-        """The record. Raises RunDirectoryError."""
         try:
             return campaign_record(self.read(), self.campaign_id)
         except ValueError as error:
             raise self._damaged(str(error)) from None
 
     def changed(self) -> float:
-        """When it was written last, in wall time."""
+        """Return the wall time at which the record was last written, or 0."""
         with suppress(OSError):
             return self.path.stat().st_mtime
         return 0.0
 
     def remove(self) -> None:
-        """Remove the record, but no directories of runs. Raises CampaignStillLive and ClusterkitError."""
+        """Remove the record, but not the campaign's runs. Raises CampaignStillLive and ClusterkitError."""
         if self.is_live():
             raise CampaignStillLive(f"The campaign {self.campaign_id} is live. Stop it first, with Ctrl-C.")
         try:

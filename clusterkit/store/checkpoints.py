@@ -1,4 +1,4 @@
-"""Checkpoints on disk, in any format."""
+"""Finds, damages, moves and copies checkpoints on disk, in any format."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from pathlib import Path, PurePath
 
 from clusterkit.words.errors import RunDirectoryError
 
-FLIPPED = 64  # bytes, in the middle half of a file
-MOST_ENTRIES = 100_000  # of a directory that are examined
-LONGEST_SCAN = 5.0  # seconds
+FLIPPED = 64  # the number of bytes to invert, in the middle half of a file
+MOST_ENTRIES = 100_000  # the maximum number of directory entries to examine
+LONGEST_SCAN = 5.0  # seconds; the maximum duration of a scan
 _ENDINGS = (".index", ".keras", ".weights.h5", ".h5", ".ckpt")
-_TRIES = 3  # a checkpoint may be removed between finding and opening it, as newer ones are written
+_TRIES = 3  # a program may remove a checkpoint between the scan and the open
 
 
 def newest_checkpoint(
     directory: PurePath, before: float = math.inf, ended: Callable[[], bool] = lambda: False
 ) -> str | None:
-    """The path of the newest checkpoint below a directory, by the names of files; None if there is none.
+    """Return the path of the newest checkpoint below a directory, or None. Checkpoints are recognized by file names.
 
-    Only checkpoints that were complete `before` a wall time count. The directory may change at any time. The scan stops
-    early in a very large directory, after a few seconds, or when `ended` returns true, and returns the newest so far.
+    Checkpoints modified after `before`, in wall time, are skipped. The directory may change during the scan. The scan
+    stops early after MOST_ENTRIES, LONGEST_SCAN or when `ended` returns true, and then returns the newest so far.
     """
     best: tuple[float, str] | None = None
     until = time.monotonic() + LONGEST_SCAN
@@ -37,14 +37,14 @@ def newest_checkpoint(
             break
         if not entry.name.endswith(_ENDINGS):
             continue
-        with suppress(OSError):  # removed meanwhile
+        with suppress(OSError):  # the entry has been removed
             written = entry.stat().st_mtime
             best = max(best or (-math.inf, ""), (written, entry.path)) if written <= before else best
     return best[1] if best else None
 
 
 def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
-    """The entries below a directory, except hidden ones. Some may be missing if others rename or remove entries."""
+    """Yield the entries below a directory, except hidden ones. Entries renamed or removed meanwhile may be missing."""
     todo = [directory]
     while todo:
         with suppress(OSError), os.scandir(todo.pop()) as entries:
@@ -56,7 +56,10 @@ def _entries(directory: str) -> Iterator[os.DirEntry[str]]:
 
 
 def corrupt(directory: PurePath, how: str, seed: str) -> tuple[str, str] | None:
-    """Damage the newest checkpoint's biggest file; return how, and the file; None if all are empty. Raises OSError."""
+    """Damage the newest checkpoint's biggest file. Raises OSError.
+
+    Return a description of the damage and the file's relative path, or None if there is nothing to damage.
+    """
     for _ in range(_TRIES):
         newest = newest_checkpoint(directory)
         if newest is None:
@@ -71,14 +74,14 @@ def corrupt(directory: PurePath, how: str, seed: str) -> tuple[str, str] | None:
                 done = f"cut to {times.st_size // 2} of its {times.st_size} bytes:"
             else:
                 done = _flip(file, times.st_size, seed)
-            # Its age is kept, so that it stays the newest checkpoint.
+            # Restore the file's times, so that the order of the checkpoints' ages stays the same.
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
             return done, str(file.relative_to(directory))
     return None
 
 
 def _biggest_file(checkpoint: Path) -> Path:
-    """The biggest of the files with a checkpoint's values; TensorFlow keeps them beside the index."""
+    """Return the biggest file with a checkpoint's values. TensorFlow stores data files next to the index file."""
     files: list[Path] = []
     if checkpoint.name.endswith(".index"):
         files = sorted(checkpoint.parent.glob(f"{glob.escape(checkpoint.stem)}.data-*-of-*"))
@@ -98,7 +101,10 @@ def _flip(file: Path, size: int, seed: str) -> str:
 
 
 def move_aside(directory: Path) -> Path | None:
-    """Rename a directory that is not empty, and make it anew; return its first free numbered name. Raises OSError."""
+    """Rename a directory by appending the first free number, and create an empty one in its place. Raises OSError.
+
+    Return the new path of the old directory, or None if the directory was missing or empty.
+    """
     if not directory.is_dir() or not any(directory.iterdir()):
         return None
     names = (directory.with_name(f"{directory.name}-{number}") for number in itertools.count(1))
@@ -109,11 +115,11 @@ def move_aside(directory: Path) -> Path | None:
 
 
 def continue_from(old: Path, new: Path) -> None:
-    """Copy the checkpoints of an old run to a new one, unless both have the same directory.
+    """Copy an old run's checkpoints to a new run's directory, unless both runs use the same directory.
 
-    Why not use the old directory: the old run stays unchanged, and can be resumed again or removed.
-    Why not hard links: a program that writes a checkpoint in place, as Keras does, would write into the old run.
-    Raises RunDirectoryError, also if the new directory is not empty.
+    The old run stays unchanged, and can be resumed again or removed. Hard links would not ensure this: a program that
+    writes a checkpoint in place, as Keras does, would change the old run's checkpoint.
+    Raises RunDirectoryError if the copy fails or the new directory is not empty.
     """
     if old.resolve() == new.resolve():
         return
@@ -124,7 +130,7 @@ def continue_from(old: Path, new: Path) -> None:
                 f"Choose an empty directory, or continue from what is in {new}, without --resume."
             )
         shutil.copytree(old, new, dirs_exist_ok=True)
-    except shutil.Error as error:  # carries (source, target, why) of each file
+    except shutil.Error as error:  # its argument is a list of (source, target, reason)
         raise _not_taken_over(old, new, error.args[0][0][2]) from None
     except OSError as error:
         raise _not_taken_over(old, new, error.strerror) from None

@@ -1,4 +1,4 @@
-"""Finds and kills what runs leave behind, and removes finished runs."""
+"""Finds and kills processes that runs leave behind, and removes the directories of finished runs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from clusterkit.system.ports import port_here
 from clusterkit.system.sweep import kill_until_gone
 from clusterkit.words.errors import ClusterkitError
 
-SETTLING = 2.0  # seconds that processes which were killed may take to be gone
-LOOK_EVERY = 0.05  # seconds
-MARK = "CLUSTERKIT_RUN_DIR"  # in the environment of every process of a run, and of what inherits it from one
+SETTLING = 2.0  # seconds; the time that killed processes may take to disappear
+LOOK_EVERY = 0.05  # seconds between two searches for leaks
+MARK = "CLUSTERKIT_RUN_DIR"  # a variable in the environment of a run's processes and their descendants
 
 
 class StillLive(ClusterkitError):
-    """The run is still live."""
+    """A live run can't be removed."""
 
 
 class Process(NamedTuple):
-    """Another process, with the run and the task that it belongs to by its environment, if any."""
+    """A process of this machine, with the run and task that its environment names, if any."""
 
     pid: int
     run: RunDirectory | None
@@ -41,7 +41,7 @@ class Process(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leaks:
-    """What runs left behind, in sentences."""
+    """Live runs, processes and open ports that should be gone, as sentences."""
 
     runs: tuple[str, ...] = ()
     processes: tuple[str, ...] = ()
@@ -49,16 +49,16 @@ class Leaks:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Every sentence, the causes first: a live run has its processes, a process its ports."""
+        """Every sentence, causes first: a live run explains its processes, and a process explains its ports."""
         return (*self.runs, *self.processes, *self.ports)
 
 
 def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, list[int]]:
-    """Run id to pids, for this user's processes of runs without a live supervisor.
+    """Return the pids of this user's processes whose run has no live supervisor, by run id.
 
-    Only runs in this state directory count, unless `everywhere`. A run whose directory was removed is left alone:
-    without the lock nobody can know whether it is live. Processes in `spared` and the ancestors of this process do not
-    count. `own` is the run whose lock this process has taken over; its processes are left from before.
+    Only runs in this state directory count, unless `everywhere`. Runs whose directory was removed are skipped, since
+    without a lock file it is unknown whether they are live. Processes in `spared` and ancestors of this process do not
+    count. `own` is a run whose lock this process has taken over, so that all its processes are strays.
     """
     store, found = RunStore(), defaultdict[str, list[int]](list)
     for pid, run, _ in _processes(spared):
@@ -70,7 +70,7 @@ def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, int]:
-    """Kill strays until none is left. Returns how many were killed, by run id. Raises WillNotDie."""
+    """Kill strays until none is left; return their number by run id. Raises WillNotDie."""
     counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere, spared, own).items()}
     if counts:
         kill_until_gone(lambda: [pid for pids in find_strays(everywhere, spared, own).values() for pid in pids])
@@ -78,7 +78,7 @@ def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
-    """What is left after SETTLING of a store's runs, or of one, which should be over: processes, ports, live runs."""
+    """Wait up to SETTLING seconds until nothing remains of a store's runs, or of one run; return what remains."""
     until = time.monotonic() + SETTLING
     while (leaks := _leaks(store, run_id)).sentences and time.monotonic() < until:
         time.sleep(LOOK_EVERY)
@@ -86,7 +86,7 @@ def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
 
 
 def end_leaks(store: RunStore) -> None:
-    """Kill supervisors, whose guardians then end the tasks, and all other processes of runs. Raises WillNotDie."""
+    """Kill all supervisors, so that guardians end the tasks, then all processes that remain. Raises WillNotDie."""
     for run in store.all():
         if run.is_live() and (info := run.info()) is not None and info.pid > 0:
             with suppress(OSError):
@@ -95,10 +95,10 @@ def end_leaks(store: RunStore) -> None:
 
 
 def remove(run: RunDirectory) -> None:
-    """Remove a run that is over. Raises StillLive and ClusterkitError."""
+    """Kill the strays of a run that is over, and remove its files. Raises StillLive and ClusterkitError."""
     if not run.is_over():
         raise StillLive(f"The run {run.run_id} is live. Stop it first: clusterkit down {run.run_id}")
-    if run.run_id in find_strays():  # without the directory they could not be recognized later
+    if run.run_id in find_strays():  # strays can't be recognized once the directory is gone
         reap_strays()
     with suppress(OSError):
         address(run).unlink()
@@ -112,7 +112,7 @@ def remove(run: RunDirectory) -> None:
 
 
 def _remove_directory(run: RunDirectory) -> None:
-    """Remove a run's files; what says how it ended comes last, for the case that one can't be removed."""
+    """Remove a run's files, the job and the result last, so that they remain if another file can't be removed."""
     if run.path.is_symlink():
         raise OSError(errno.ELOOP, "it is a symbolic link", str(run.path))
     last = run.job_file, run.result_file
@@ -127,10 +127,10 @@ def _remove_directory(run: RunDirectory) -> None:
 
 
 def _processes(spared: Collection[int] = ()) -> Iterator[Process]:
-    """Yield every process that may have to be killed.
+    """Yield this machine's processes, except this process, its ancestors, and the processes in `spared`.
 
-    This process, its ancestors, and those in `spared` are exempt. If one of them has a run's mark, it has inherited it,
-    as a terminal does that was opened from a task: then its descendants are exempt, too.
+    If an exempt process has a run's mark, for example in a terminal that a task has opened, the mark was inherited and
+    says nothing about the process's descendants. So they are exempt, too.
     """
     own = {*spared, *procfs.lineage(os.getpid())}
     for pid in [pid for pid in own if MARK in procfs.environ(pid)]:
@@ -152,7 +152,7 @@ def _leaks(store: RunStore, run_id: str) -> Leaks:
     processes, ports = list[str](), list[str]()
     for pid, run, task in _processes():
         if run is not None and not (store.has(run) and run_id in ("", run.run_id)):
-            continue  # the system may have given the port to another run meanwhile
+            continue  # the port may belong to another run by now
         if run is not None:
             processes.append(f"{_name(pid)} of {task} (run {run.run_id}) still runs.")
         for port in taken.keys() & procfs.listening_ports_of(pid) if taken else ():

@@ -1,4 +1,4 @@
-"""Controls a live run: through its control socket, or its guardian if the supervisor does not answer."""
+"""Controls a live run through its control socket, or through its guardian if the supervisor does not answer."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from clusterkit.system import procfs
 from clusterkit.words import protocol
 from clusterkit.words.errors import CannotLook, ClusterkitError, RunDirectoryError
 
-LONGEST = 107  # bytes of a Unix socket's path
-STALE = 3600.0  # seconds after which a socket on which nothing listens is one that a killed run left
-TIMEOUT = 10.0  # seconds
+LONGEST = 107  # bytes; the maximum length of a Unix socket's path
+STALE = 3600.0  # seconds; an older socket without a listener was left behind by a killed run
+TIMEOUT = 10.0  # seconds; the default limit for a connection attempt or a call
 LOOK_EVERY = 0.02  # seconds between two attempts to connect to a run that is just starting
-APART = 0.1  # seconds between two signals, which would be one otherwise
+APART = 0.1  # seconds between two signals, so that the system does not merge them
 
 
 def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
-    """Listen for this user's clients; also returns what removes the socket. Raises RunDirectoryError."""
+    """Listen for clients; return the socket and a function that removes its file. Raises RunDirectoryError."""
     path, part = run.control_socket, run.control_path.with_name(f".{run.control_path.name}.part")
     try:
         if len(os.fsencode(path)) > LONGEST:
@@ -53,9 +53,9 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket that gets its name when it listens, so that it serves every client that finds it. Raises OSError."""
+    """Return a listening socket. Its path appears only once it listens, so that clients can connect. Raises OSError."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    new = path.with_name(f".{path.name[1:]}")  # no longer than the name itself
+    new = path.with_name(f".{path.name[1:]}")  # as long as the final name
     try:
         if os.path.lexists(path):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -72,10 +72,10 @@ def _bound(path: Path) -> socket.socket:
 
 
 def _unlink_if_stale(path: Path) -> None:
-    """Remove the socket that a killed run with the same directory left. Raises OSError.
+    """Remove a socket that a killed run with the same directory left behind. Raises OSError.
 
-    The caller holds the run's lock, so no such run is live here. A socket with a listener is kept all the same:
-    containers may share the temporary directory while the same path is a different run directory in each.
+    The caller holds the run's lock, so the run has no other supervisor. But a socket with a listener is kept, since
+    containers may share a temporary directory while the same path is a different run directory in each container.
     """
     with suppress(FileNotFoundError):
         if stat.S_ISSOCK(path.lstat().st_mode) and not _is_served(path):
@@ -83,10 +83,10 @@ def _unlink_if_stale(path: Path) -> None:
 
 
 def remove_stale(directory: Path, before: float) -> None:
-    """Remove the sockets without a listener that were made before this wall time.
+    """Remove sockets without a listener that were created before the wall time `before`.
 
-    They belong to runs that were killed with their guardians. Nothing else removes them: the run directory that names
-    such a socket may be gone.
+    Such sockets were left behind by runs that were killed with their guardians. Nothing else removes the sockets, since
+    the run directory that names the socket may be gone.
     """
     for path in directory.glob("*.sock"):
         with suppress(OSError):
@@ -108,10 +108,9 @@ def address(run: RunDirectory) -> Path:
 
 
 def connect(run: RunDirectory, timeout: float) -> socket.socket:
-    """Connect to a live run. Raises OSError."""
     client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    # While others wait for the run to accept them, as many as may, a socket that does not block fails at once. One that
-    # blocks waits, in the kernel, as long as it may take to send.
+    # If the server's backlog is full, connecting a non-blocking socket fails at once. A blocking socket waits in the
+    # kernel, for as long as the send timeout.
     seconds, part = divmod(timeout, 1)
     client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", int(seconds), int(part * 1e6)))
     try:
@@ -124,7 +123,7 @@ def connect(run: RunDirectory, timeout: float) -> socket.socket:
 
 
 def temporary_for(more: int) -> str:
-    """The temporary directory, or /tmp if a socket's path, `more` bytes longer, would be too long there."""
+    """Return the temporary directory, or /tmp if a socket's path would be too long with `more` bytes added."""
     place = tempfile.gettempdir()
     return place if len(os.fsencode(place)) + more <= LONGEST else "/tmp"
 
@@ -145,7 +144,7 @@ def _short(run: Path) -> Path:
 
 
 class NotLive(ClusterkitError):
-    """The run has no live supervisor to answer."""
+    """The run has no live supervisor, or its supervisor does not answer."""
 
 
 class Refused(ClusterkitError):
@@ -155,7 +154,7 @@ class Refused(ClusterkitError):
 
 
 class Client:
-    """A connection to a live run, with a timeout for every call. Raises NotLive if the run is not live, or ends."""
+    """A connection to a live run, with a timeout for each call. Raises NotLive if the run is not live."""
 
     def __init__(self, run: RunDirectory, timeout: float = TIMEOUT) -> None:
         self._run = run
@@ -164,7 +163,7 @@ class Client:
         self._ids = itertools.count(1)
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a request and return the result. Raises Refused or NotLive."""
+        """Send a request and return the result. Raises Refused, or NotLive if the run does not answer or ends."""
         call_id = next(self._ids)
         try:
             self._socket.sendall(protocol.call(method, params, call_id))
@@ -202,7 +201,7 @@ class Client:
 
 
 def _connected(run: RunDirectory, timeout: float) -> socket.socket:
-    """Connect to a run. A starting run is live before it has a socket, so wait for that."""
+    """Connect to a run. A run is live before it has a socket, so wait for the socket. Raises NotLive."""
     until = time.monotonic() + timeout
     while True:
         if not run.is_live():
@@ -219,7 +218,7 @@ def _connected(run: RunDirectory, timeout: float) -> socket.socket:
 
 
 def signal_guardian(run: RunDirectory, at_once: bool) -> bool:
-    """Have the guardian end a run, as SIGTERM does; `at_once`, as two Ctrl-C do. Return whether it was found."""
+    """Send SIGTERM to a run's guardian, or SIGINT twice if `at_once`; return whether the guardian was found."""
     with suppress(CannotLook, OSError):
         if (guardian := _guardian_of(run)) is not None:
             os.kill(guardian, signal.SIGINT if at_once else signal.SIGTERM)
@@ -231,12 +230,12 @@ def signal_guardian(run: RunDirectory, at_once: bool) -> bool:
 
 
 def _guardian_of(run: RunDirectory) -> int | None:
-    """The guardian's pid: the parent of the process that has the run's lock, if both are in this pid namespace."""
+    """Return the guardian's pid: the supervisor's parent. None if the guardian is not found in this pid namespace."""
     info = run.info()
     if info is None or str(run.lock_file.resolve()) not in procfs.links(info.pid):
         return None
     guardian = procfs.parent(info.pid)
     if guardian is None or guardian <= 1:
         return None
-    argv = procfs.argv_of(guardian)  # the supervisor's, of which it is a fork, unless a warm server has made both
+    argv = procfs.argv_of(guardian)  # a forked supervisor has the same argv; a warm server's has not
     return guardian if argv == procfs.argv_of(info.pid) or "guardian" in argv else None

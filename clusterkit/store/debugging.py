@@ -1,4 +1,4 @@
-"""The connection to a task that is held in the debugger: lines of JSON, as in task/debug_session.py."""
+"""The connection to a task that is stopped in the debugger: JSON lines, as defined in task/debug_session.py."""
 
 from __future__ import annotations
 
@@ -15,42 +15,42 @@ from typing import Any
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.model import Task
 
-WITHIN = 5.0  # seconds for the task's process to answer
-AGAIN = 0.05  # seconds between two interrupts of a prompt
-ANSWERED_WITHIN = 2.0  # seconds for what a word can be completed to
-LONGEST = 1 << 24  # bytes of a message; what is longer is not read
+WITHIN = 5.0  # seconds; the timeout for connecting and closing
+AGAIN = 0.05  # seconds between two attempts to interrupt the prompt
+ANSWERED_WITHIN = 2.0  # seconds; the timeout for the completions of a word
+LONGEST = 1 << 24  # bytes; the maximum size of a message
 
 
 class DebuggerConnection:
-    """Reads in a thread, so that the end of the connection can interrupt a prompt."""
+    """Reads a task's messages in a thread, so that the end of the connection can interrupt the user's prompt."""
 
     def __init__(self, connected: socket.socket) -> None:
         self._socket = connected
         self._file = connected.makefile("rb")
         self._messages: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._main = threading.main_thread().ident
-        self.prompting = False  # the main thread waits for the user, until it is interrupted
-        self.over = False  # nothing more will come
+        self.prompting = False  # True while the main thread waits for the user's input
+        self.over = False  # True once the task has closed the connection
         self._thread = threading.Thread(target=self._read, name="debugger", daemon=True)
         self._thread.start()
 
     def next(self, timeout: float | None = None) -> dict[str, Any] | None:
-        """The next message; None at the end, or after `timeout` seconds."""
+        """Return the next message, or None if the connection has ended or after `timeout` seconds."""
         try:
             message = self._messages.get(timeout=timeout)
         except queue.Empty:
             return None
         if message is None:
-            self._messages.put(None)  # for whoever asks again
+            self._messages.put(None)  # for the next call
         return message
 
     def send(self, **message: object) -> None:
-        """Send a message. If the task is gone, its messages end."""
+        """Send a message. If the task is gone, do nothing: `next` will return None."""
         with suppress(OSError):
             self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def matches(self, line: str, begin: int, end: int) -> list[str]:
-        """The task's completions of a word."""
+        """Return the completions of a word, which the task computes."""
         self.send(complete=[line, begin, end])
         message = self.next(ANSWERED_WITHIN) or {}
         found = message.get("matches")
@@ -67,17 +67,17 @@ class DebuggerConnection:
     def _read(self) -> None:
         try:
             while line := self._file.readline(LONGEST):
-                with suppress(ValueError, RecursionError):  # an interrupt may have cut it short
+                with suppress(ValueError, RecursionError):  # an interrupt may have truncated the line
                     message = json.loads(line)
                     if isinstance(message, dict):
                         self._messages.put(message)
-        except (OSError, ValueError):  # the latter: the file was closed
+        except (OSError, ValueError):  # ValueError: the file was closed
             pass
         finally:
             self.over = True
             self._messages.put(None)
-            while self.prompting and self._main is not None:  # again: one that comes just before it reads is lost
-                signal.pthread_kill(self._main, signal.SIGINT)  # nothing else ends a prompt
+            while self.prompting and self._main is not None:  # a signal just before the read is lost, so repeat
+                signal.pthread_kill(self._main, signal.SIGINT)  # only a signal can end the prompt
                 time.sleep(AGAIN)
 
 
@@ -91,7 +91,7 @@ def connect(run: RunDirectory, task: Task) -> DebuggerConnection | None:
     connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
         connected.settimeout(WITHIN)
-        connected.connect(f"/proc/self/fd/{directory}/{path.name}")  # of any length, see task/debug_session.py
+        connected.connect(f"/proc/self/fd/{directory}/{path.name}")  # allows any length, see task/debug_session.py
         connected.settimeout(None)
     except OSError:
         connected.close()

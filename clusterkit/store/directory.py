@@ -1,4 +1,4 @@
-"""A run's directory: created, locked and written by its supervisor, read by clients."""
+"""A run's directory, which the supervisor creates, locks and writes, and which clients read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult, RunState
 
-if TYPE_CHECKING:  # few commands need it, and the others are to be instant
+if TYPE_CHECKING:  # few commands need this import, and the others should start instantly
     from clusterkit.words.account import Account
 
 
@@ -30,11 +30,11 @@ import json
 
 from clusterkit.system.files import write_whole
 
-CLIENTS_LOOK = 0.5  # seconds: `is_live` of a client may hold the lock for a moment
+CLIENTS_LOOK = 0.5  # seconds to wait for clients, whose `is_live` holds the lock for a moment
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
-STARTING = 60.0  # seconds for which a directory without a lock may be that of a run that is just starting
+STARTING = 60.0  # seconds; a younger directory without a lock file may belong to a run that is just starting
 T = TypeVar("T")
-RESERVED = 1 << 19  # bytes of the reserve
+RESERVED = 1 << 19  # bytes; the size of the reserve file
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
 
 
@@ -44,7 +44,7 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; an empty one if it cannot be read."""
+    """Return the JSON object in a file, or an empty object if the file can't be read."""
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -53,7 +53,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def _lines(value: Any, depth: int, indent: str = "") -> str:
-    """JSON with a line for each entry down to that depth; `json.dumps` with an indent is slow."""
+    """Return JSON with one line per entry down to `depth`. (`json.dumps` with an indent would be slow.)"""
     below = indent + "  "
     if depth and value and isinstance(value, dict):
         entries = [f"{json.dumps(str(name))}: {_lines(one, depth - 1, below)}" for name, one in value.items()]
@@ -71,11 +71,11 @@ class RunInfo:
     """The content of job.json."""
 
     run_id: str = ""
-    created: float  # wall time
-    clusterkit: str = ""  # the version
-    pid: int = 0  # the supervisor's
-    host: str = ""  # the supervisor's
-    allocation: str = ""  # the engine's name for the hosts; empty if the run is found without
+    created: float  # wall time, in seconds
+    clusterkit: str = ""  # the version of clusterkit
+    pid: int = 0  # the supervisor's pid
+    host: str = ""  # the supervisor's host name
+    allocation: str = ""  # the engine's name of the allocation; "" if the run can be found without a name
     cwd: str = ""
     seed: int = 0
     endpoints: Mapping[Task, str]
@@ -85,7 +85,7 @@ class RunInfo:
 
 
 class RunDirectory(Paths[Path]):
-    """The directory of one run, which need not exist yet; each method reads or writes when it is called."""
+    """The directory of one run, which need not exist yet. Nothing is cached: each method reads or writes files."""
 
     def make(self) -> None:
         """Create the directory, which must not exist yet. Raises RunDirectoryError."""
@@ -106,7 +106,7 @@ class RunDirectory(Paths[Path]):
             raise self._unusable(error) from None
 
     def reopen(self) -> None:
-        """Create missing files and remove stale ones, to continue the run under its lock. Raises RunDirectoryError."""
+        """Create missing files and remove stale files, so that the run can continue. Raises RunDirectoryError."""
         try:
             for directory in (self.all_tasks, self.all_stacks, self.tensorboard, self.checkpoints):
                 directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class RunDirectory(Paths[Path]):
             raise self._unusable(error) from None
 
     def _unusable(self, error: OSError) -> RunDirectoryError:
-        """The error for a file of the run, or for the checkpoint directory that was asked for."""
+        """Return the error to raise for a file of the run, or for the user's checkpoint directory."""
         at, named = Path(str(error.filename or self.path)), self.checkpoints
         if named.is_relative_to(self.path) or not named.is_relative_to(at):
             return unusable(self.path, error)
@@ -128,7 +128,7 @@ class RunDirectory(Paths[Path]):
         )
 
     def add_task(self, task: Task) -> None:
-        """Create a task's directory and its named pipes anew. Raises RunDirectoryError."""
+        """Create a task's directory if necessary, and replace its named pipes. Raises RunDirectoryError."""
         try:
             self.of_task(task).mkdir(mode=0o700, exist_ok=True)
             for pipe in (self.progress(task), self.requests(task)):
@@ -138,17 +138,17 @@ class RunDirectory(Paths[Path]):
             raise unusable(self.of_task(task), error) from None
 
     def lock(self) -> int:
-        """Mark the run as live while this process lives and keeps the descriptor. Raises RunDirectoryError."""
+        """Lock the run, so that it counts as live until the returned descriptor is closed. Raises RunDirectoryError."""
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            # Not LOCK_NB: no other supervisor wants the lock, but `is_live` of a client may hold it for a moment.
+            # Not LOCK_NB: there is no other supervisor, but a client's `is_live` may hold the lock for a moment.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise unusable(self.lock_file, error) from None
         return descriptor
 
     def take(self, within: float) -> int:
-        """Lock a run that exists, as `lock` does. Raises RunDirectoryError if it is live for longer than that."""
+        """Lock an existing run, as `lock` does. Raises RunDirectoryError if it is still live after `within` seconds."""
         until = time.monotonic() + within + CLIENTS_LOOK
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -166,29 +166,27 @@ class RunDirectory(Paths[Path]):
                 raise RunDirectoryError(f"The run {self.run_id} is still running, so it can't be continued.") from None
 
     def discard(self) -> None:
-        import shutil  # here, since `ps` reads directories and removes none
+        import shutil  # imported here, since most commands remove no directory
 
         shutil.rmtree(self.path, ignore_errors=True)
 
     def write_info(self, info: RunInfo) -> None:
-        """Write job.json. Raises RunDirectoryError."""
         try:
             write_json(self.job_file, wire.encode(info))
         except OSError as error:
             raise RunDirectoryError(f"Cannot write {self.job_file}: {error.strerror}.") from None
 
     def write_result(self, result: RunResult, account: Account) -> None:
-        """Write result.json. Raises OSError."""
         self._write_last({**wire.encode(result), **wire.encode(account)})
 
     def write_failure(self, exit_code: int, reason: str, lost: bool = False) -> None:
-        """Add to result.json that the run failed, and why. Raises nothing, for a supervisor's last moment."""
+        """Add to result.json that the run failed, and why. Ignores errors, since the supervisor is about to exit."""
         with suppress(OSError, ValueError):
             failed = {"state": RunState.FAILED.value, "exit_code": exit_code, "reason": reason, "lost": lost}
             self._write_last({**self.read_result(), **failed})
 
     def _write_last(self, result: Mapping[str, Any]) -> None:
-        """Write result.json; if the disk is full, in the room of the reserve. Raises OSError."""
+        """Write result.json, and free the reserve for it if the disk is full. Raises OSError."""
         try:
             write_json(self.result_file, result)
         except OSError:
@@ -201,7 +199,7 @@ class RunDirectory(Paths[Path]):
         try:
             return is_locked(self.lock_file)
         except OSError as error:
-            if error.errno in OUT_OF_RESOURCES:  # to report a live run as dead could get its tasks killed
+            if error.errno in OUT_OF_RESOURCES:  # if a live run were reported as dead, its tasks could be killed
                 raise CannotLook(os.strerror(error.errno)) from None
             return False
 
@@ -210,25 +208,25 @@ class RunDirectory(Paths[Path]):
             fcntl.flock(lock, fcntl.LOCK_SH)
 
     def is_over(self) -> bool:
-        """Whether the run has ended; a run that is just starting has not."""
+        """Whether the run has ended. A run that is just starting has not ended."""
         starting = not self.lock_file.exists() and time.time() - self.changed() < STARTING
         return not starting and not self.is_live()
 
     def created(self) -> float:
-        """When the run was created, in wall time; without a job.json, when its directory last changed."""
+        """Return the wall time at which the run was created or, without job.json, at which it last changed."""
         with suppress(*_DAMAGED):
             return float(read_json(self.job_file)["created"])
         return self.changed()
 
     def changed(self) -> float:
-        """When something last happened in the run, in wall time."""
+        """Return the wall time at which the run's files were last written."""
         for file in (self.result_file, self.journal, self.path):
             with suppress(OSError):
                 return file.stat().st_mtime
         return 0.0
 
     def info(self) -> RunInfo | None:
-        """What job.json holds; None if the run ended before it was written."""
+        """Return the content of job.json, or None if it is missing or damaged."""
         info = _decoded(RunInfo, read_json(self.job_file))
         return None if info is None else replace(info, endpoints=self.endpoints())
 
@@ -245,17 +243,17 @@ class RunDirectory(Paths[Path]):
         return Path(str(read_json(self.job_file).get("checkpoints", self.checkpoints)))
 
     def dashboard_address(self) -> str | None:
-        """The address of the dashboard beside a live run; None if it has none."""
+        """Return the address of a live run's dashboard, or None if the run is over or has no dashboard."""
         with suppress(OSError, ValueError):
             return self.dashboard.read_text().strip() if self.is_live() else None
         return None
 
     def result(self) -> RunResult | None:
-        """How the run ended; None if it has not, or was lost."""
+        """Return the run's result, or None if the run has not ended or was lost."""
         return _decoded(RunResult, self.read_result())
 
     def recovered(self) -> Account | None:
-        """The recovery report with the rest of the account, if the run wrote them at its end."""
+        """Return the run's account of time and recoveries, or None if the run has not written one at its end."""
         from clusterkit.words.account import Account
 
         message = self.read_result()
@@ -271,7 +269,7 @@ class RunDirectory(Paths[Path]):
 
 
 def _decoded(kind: type[T], message: Mapping[str, Any]) -> T | None:
-    """Decode the fields of `kind`; None if fields are missing or wrong. Those of a newer clusterkit are ignored."""
+    """Decode a message as `kind`, or return None if fields are missing or wrong. Unknown fields are ignored."""
     with suppress(*_DAMAGED):
         found: T = wire.decode(kind, message)
         return found
@@ -280,7 +278,7 @@ def _decoded(kind: type[T], message: Mapping[str, Any]) -> T | None:
 
 def is_locked(path: Path) -> bool:
     """Whether a process holds the exclusive lock on a file. Raises OSError if the file can't be opened."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # also where nothing can be written
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)  # for reading, so that read-only files work, too
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:

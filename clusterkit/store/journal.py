@@ -1,4 +1,4 @@
-"""Reads a run's journal, also while it is being written, until the run ends."""
+"""Reads a run's journal, during the run and afterwards, and waits for the end of the run."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words import wire
 from clusterkit.words.events import Event
 
-KEPT = 40  # progress reports of each task that are kept if only the current state matters
-LATEST = 1e11  # seconds since 1970, within the range of `datetime`
+KEPT = 40  # progress reports kept for each task if only the current state matters
+LATEST = 1e11  # seconds since 1970; later times may be out of the range of `datetime`
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
 Stamped = tuple[float, Event]  # wall time, event
-LOOK_EVERY = 0.05  # seconds between two calls
+LOOK_EVERY = 0.05  # seconds between two reads in `follow`, by default
 T = TypeVar("T")
 
 
 class JournalLine(NamedTuple):
-    """A line of the journal that is a JSON object, and the offset at which the next line begins."""
+    """A line of the journal, decoded as a JSON object, and the offset at which the next line begins."""
 
     offset: int
     message: dict[str, Any]
 
     def event(self, clock: str = "t") -> Stamped | None:
-        """The event with its wall time, or its monotonic time for the clock `m`; None if it is not a known event."""
+        """Return the event with its wall time (clock `t`) or the run's clock (`m`); None if the event is unknown."""
         try:
             at = float(self.message[clock])
             return (at, wire.decode_event(self.message)) if abs(at) < LATEST else None
@@ -40,34 +40,34 @@ class JournalLine(NamedTuple):
             return None
 
     def timed(self) -> tuple[float, Event, float] | None:
-        """The event between its monotonic and its wall time; None if one of them is missing."""
+        """Return the time of the run's clock, the event and its wall time; None if any of these is missing."""
         found, wall = self.event("m"), self.message.get("t")
         return (*found, wall) if found and isinstance(wall, int | float) and abs(wall) < LATEST else None
 
 
 class JournalReader:
-    """Reads each line once, from an offset on. Lines that are not JSON objects are skipped."""
+    """Reads each line of a journal once, beginning at an offset. Lines that are not JSON objects are skipped."""
 
     def __init__(self, run: RunDirectory, offset: int = 0) -> None:
         self._path = run.journal
         self.offset = offset  # where the next line begins
 
     def new(self) -> list[JournalLine]:
-        """The lines since the last call."""
+        """Return the lines that were written since the last call."""
         return list(_entries(self._lines()))
 
     def events(self, clock: str = "t") -> list[Stamped]:
         return events_of(self.new(), clock)
 
     def newest(self) -> list[JournalLine]:
-        """As `new`, without outdated progress reports, of which a day may have 100,000."""
+        """As `new`, but without outdated progress reports, since a day may have 100,000 of them."""
         return list(_entries(_thinned(self._lines())))
 
     def skip(self) -> None:
         self._lines()
 
     def _lines(self) -> list[tuple[int, bytes]]:
-        """The new lines with the offsets after them. A line that is not yet complete is read later."""
+        """Return each new line with the offset of the line's end. An incomplete line is left for a later call."""
         lines = []
         for line in read_from(self._path, self.offset).split(b"\n")[:-1]:
             self.offset += len(line) + 1
@@ -76,7 +76,7 @@ class JournalReader:
 
 
 def read_from(path: Path, offset: int, size: int = -1) -> bytes:
-    """Read a part of a file; nothing if it can't be read."""
+    """Read a part of a file, or return no bytes if the file can't be read."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
@@ -97,7 +97,7 @@ def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
     try:
-        # Programs may report NaN, which Python writes although JSON does not have it.
+        # Programs may report NaN, which is not part of JSON, but which Python writes.
         message = json.loads(line, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
@@ -116,16 +116,16 @@ def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     return kept[::-1]
 
 
-class Life:
-    """Waits in a thread for the run's supervisor to release its lock, without involving the supervisor.
+class RunEndWaiter:
+    """Waits in a thread for the end of a run, by waiting until the supervisor's lock is released.
 
-    Then it calls `continues`, which returns True when another supervisor has the run, and False if none will.
+    Then `continues` is called, which returns True once another supervisor continues the run, and False if none will.
     """
 
     def __init__(self, run: RunDirectory, continues: Callable[[], bool] = lambda: False) -> None:
         self._run, self._continues = run, continues
         self._over = threading.Event()
-        # A daemon, so that a command can exit before the run ends.
+        # A daemon thread, so that a command can exit before the run ends.
         threading.Thread(target=self._wait, name="life", daemon=True).start()
 
     def is_over(self, timeout: float | None = None) -> bool:
@@ -144,10 +144,10 @@ class Life:
 def follow(
     read: Callable[[], T], is_over: Callable[[float], bool], every: float = LOOK_EVERY, timeout: float | None = None
 ) -> Iterator[T]:
-    """Call `read` repeatedly until the run is over, and yield what it returns; the last call is after the end.
+    """Call `read` repeatedly and yield the results, until the run is over and `read` was called once more.
 
-    `read` is for example `JournalReader(run, offset).new`. `is_over(seconds)`, such as `Life(run).is_over`, returns
-    whether the run has ended; it waits up to `seconds` for that, and may return earlier to have `read` called sooner.
+    `read` is for example `JournalReader(run, offset).new`. `is_over(seconds)`, such as `Life(run).is_over`, waits up to
+    `seconds` for the end of the run and returns whether it has ended; an early return makes the next read earlier.
     Raises TimeoutError after `timeout` seconds.
     """
     until = math.inf if timeout is None else time.monotonic() + timeout

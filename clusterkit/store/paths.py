@@ -1,4 +1,4 @@
-"""The names of a run's files; no other module knows them."""
+"""The names of a run's files. No other module builds these paths."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ P_co = TypeVar("P_co", bound=PurePath, covariant=True)
 
 
 class Paths(Generic[P_co]):
-    """The files of a run. The job keeps its checkpoints in `checkpoint_dir`, or below `path`."""
+    """The paths of a run's files. Checkpoints are in `checkpoint_dir` or, if that is None, below `path`."""
 
     def __init__(self, path: P_co, checkpoint_dir: P_co | None = None) -> None:
         self.path = path
         self.run_id = path.name
         self.checkpoints = checkpoint_dir or path / "checkpoints"
-        self.submitted = path.parent.parent / "submitted" / path.name  # what a queue got
-        self.job_file = path / "job.json"  # what was asked for
+        self.submitted = path.parent.parent / "submitted" / path.name  # files submitted to an engine's queue
+        self.job_file = path / "job.json"  # the job, with the run's seed and endpoints
         self.result_file = path / "result.json"  # how the run ended
-        self.reserve = path / "reserve"  # takes the room that result.json needs when the disk is full
-        self.journal = path / "journal.jsonl"  # everything that happened and was decided, an event a line
+        self.reserve = path / "reserve"  # is deleted to make room for result.json if the disk is full
+        self.journal = path / "journal.jsonl"  # everything that happened and was decided, one event per line
         self.lock_file = path / "lock"  # held by the supervisor as long as the run is live
-        self.console = path / "console.log"  # what a run in the background printed
+        self.console = path / "console.log"  # the output of a run in the background
         self.control_socket = path / "control.sock"
-        self.control_path = path / "control.path"  # names the control socket, where that path is too long for one
-        self.agents_key = path / "agents.pem"  # with which agents and supervisor prove themselves to each other
-        self.tensorboard = path / "tensorboard"  # what TensorBoard shows
+        self.control_path = path / "control.path"  # the socket's path, if `control_socket` would be too long
+        self.agents_key = path / "agents.pem"  # the key by which agents and the supervisor authenticate each other
+        self.tensorboard = path / "tensorboard"  # the log directory of TensorBoard
         self.dashboard = path / "dashboard"  # the address of the run's dashboard, with its token
-        self.hooks_log = path / "hooks.log"  # what the commands of --on-failure and the like wrote
+        self.hooks_log = path / "hooks.log"  # the output of hooks, such as the command of --on-failure
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
-        self.recorded = path / "recorded"  # what the tasks of an exam have computed
+        self.recorded = path / "recorded"  # values computed by the tasks, recorded for an exam
         self.all_tasks = path / "tasks"
-        self.arrivals = self.all_tasks / "arrivals"  # when which part of which log was written
+        self.usage = path / "usage.jsonl"  # samples of the CPU, memory and GPUs that the tasks use
+        self.arrivals = self.all_tasks / "arrivals"  # which part of which log was written when
 
     def of_task(self, task: Task) -> P_co:
         return self.all_tasks / str(task)
 
     def log(self, task: Task, attempt: int) -> P_co:
-        """The file with the exact bytes that the attempt wrote."""
+        """The file with the attempt's output, byte for byte."""
         return self.of_task(task) / f"attempt-{attempt}.log"
 
     def progress(self, task: Task) -> P_co:
@@ -51,7 +52,7 @@ class Paths(Generic[P_co]):
         return self.of_task(task) / "requests"
 
     def debugger(self, task: Task) -> P_co:
-        """The socket on which the task listens while it is held for the debugger."""
+        """The socket on which the task listens while it is stopped in the debugger."""
         return self.of_task(task) / "debugger.sock"
 
     def stacks(self, task: Task, attempt: int) -> P_co:

@@ -1,4 +1,4 @@
-"""The run store: finds and selects the runs and campaigns of a state directory."""
+"""The run store: finds the runs and campaigns in a state directory."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from clusterkit.store.directory import RunDirectory, unusable
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
-if TYPE_CHECKING:  # few commands need campaigns, and the others are to be instant
+if TYPE_CHECKING:  # few commands need campaigns, and the others should start instantly
     from clusterkit.store.campaigns import CampaignFile
 
 T = TypeVar("T")
-SHOWN = 3  # runs that a message names
+SHOWN = 3  # the maximum number of runs to name in a message
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class NoSuchRun(ClusterkitError):
-    """No run matches, or more than one."""
+    """No run matches, or several runs match."""
 
-    exit_code = 2  # 1 would be how a run ended, where a command exits with that
+    exit_code = 2  # 1 would look like a failed run, since some commands exit with the run's exit code
 
 
 def state_dir() -> Path:
-    """The directory for state: CLUSTERKIT_HOME, or the platform's. Raises RunDirectoryError."""
+    """Return the state directory: CLUSTERKIT_HOME or the platform's default. Raises RunDirectoryError."""
     if home := os.environ.get("CLUSTERKIT_HOME"):
         return Path(home).absolute()
     with suppress(RuntimeError):
-        import platformdirs  # here, since a tenth of what `ps` costs is its import
+        import platformdirs  # imported here, since the import takes a tenth of the time of `ps`
 
         if (usual := Path(platformdirs.user_state_dir("clusterkit"))).is_absolute():
             return usual
@@ -45,7 +45,7 @@ def state_dir() -> Path:
 
 
 def new_run_id() -> str:
-    """A run id that sorts by time."""
+    """Return a new run id, which begins with the time so that runs sort by age."""
     return time.strftime("%Y%m%d-%H%M%S-") + os.urandom(2).hex()
 
 
@@ -57,7 +57,7 @@ class RunStore:
 
     @property
     def token_file(self) -> Path:
-        """The token of the user's dashboards."""
+        """The file with the token of the user's dashboards."""
         return self.home / "dashboard.token"
 
     @property
@@ -66,34 +66,34 @@ class RunStore:
         return self.home / "runs"
 
     def run(self, run_id: str, checkpoint_dir: str | None = None) -> RunDirectory:
-        """The directory of a run, which need not exist yet."""
+        """Return the directory of a run, which need not exist yet."""
         checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else None
         return RunDirectory(self.path / run_id, checkpoints)
 
     def has(self, run: RunDirectory) -> bool:
-        """Whether a run's directory is in this store, whatever its path."""
+        """Whether a run's directory is in this store, even if its path is spelled differently."""
         with suppress(OSError):
             return run.path.parent.samefile(self.path)
         return False
 
     def all(self) -> list[RunDirectory]:
-        """Every run, in the order of the run ids. Raises RunDirectoryError, as every search for runs does."""
+        """Return every run, sorted by run id. Raises RunDirectoryError, like all methods that search for runs."""
         return [RunDirectory(path) for path in _found_in(self.path, Path.is_dir)]
 
     def campaign(self, campaign_id: str) -> CampaignFile:
-        """The record of a campaign, which need not exist yet."""
+        """Return the record of a campaign, which need not exist yet."""
         from clusterkit.store.campaigns import CampaignFile
 
         return CampaignFile(self.home / "campaigns" / f"{campaign_id}.json")
 
     def new_campaign(self, campaign_id: str) -> CampaignFile:
-        """The record of a campaign that is about to begin. Raises RunDirectoryError if its run ids are in use.
+        """Return the record of a campaign that is about to begin. Raises RunDirectoryError if its run ids are in use.
 
-        They are if only the record of an earlier campaign was removed.
+        The run ids are in use if an earlier campaign's record was removed, but not its runs.
         """
         file = self.campaign(campaign_id)
         taken = [run.run_id for run in self.all() if campaign_of(run.run_id, (campaign_id,)) is not None]
-        if taken and not file.path.exists():  # a record that exists is refused by itself
+        if taken and not file.path.exists():  # an existing record is refused later, by `make`
             raise RunDirectoryError(
                 f"The campaign {campaign_id} would use ids that runs have already: {listed(taken, SHOWN)}. "
                 "Choose another --run-id, or omit it; or remove these runs with `clusterkit rm`."
@@ -101,7 +101,7 @@ class RunStore:
         return file
 
     def campaigns(self) -> list[CampaignFile]:
-        """Every campaign, in the order of the ids. Raises RunDirectoryError."""
+        """Return every campaign, sorted by id. Raises RunDirectoryError."""
 
         def is_record(path: Path) -> bool:
             return path.suffix == ".json" and not path.name.startswith(".")
@@ -109,14 +109,14 @@ class RunStore:
         return [self.campaign(path.stem) for path in _found_in(self.home / "campaigns", is_record)]
 
     def find(self, prefix: str) -> RunDirectory:
-        """The run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one."""
+        """Return the run whose id begins with `prefix`. Raises NoSuchRun unless exactly one run matches."""
         return _one({run.run_id: run for run in self.all()}, prefix, "run", self.path)
 
     def find_any(self, prefix: str) -> RunDirectory | CampaignFile:
-        """The campaign or run whose id begins with `prefix`. Raises NoSuchRun if there is none, or more than one.
+        """Return the campaign or run whose id begins with `prefix`. Raises NoSuchRun unless exactly one matches.
 
-        A run of a campaign is found only if the prefix is longer than the campaign's id, with which the run's id
-        begins.
+        The id of a campaign's run begins with the campaign's id. Such a run matches only a prefix that continues after
+        the campaign's id.
         """
         campaigns = {one.campaign_id: one for one in self.campaigns()}
         runs = {run.run_id: run for run in self.all()}
@@ -126,7 +126,7 @@ class RunStore:
         return _one(both, prefix, "run or campaign", self.home)
 
     def newest_any(self) -> RunDirectory | CampaignFile:
-        """The newest live run, or else the newest run or campaign, which stands for its own runs. Raises NoSuchRun."""
+        """Return the newest live run, or else the newest run or campaign, without campaigns' runs. Raises NoSuchRun."""
         campaigns = {one.campaign_id: one for one in self.campaigns()}
         runs = [run for run in self.all() if campaign_of(run.run_id, campaigns) is None]
         if live := [run for run in runs if run.is_live()]:
@@ -138,20 +138,24 @@ class RunStore:
         return max(found, key=lambda one: one[0])[1]
 
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
-        """The run whose id begins so; None: the newest live one or, if `finished`, the newest. Raises NoSuchRun."""
+        """Return the run whose id begins with `prefix`. Raises NoSuchRun.
+
+        Without a prefix, return the newest live run or, if `finished` and no run is live, the newest run.
+        """
         if prefix is not None:
             return self.find(prefix)
-        runs = self.all()
-        live = [run for run in runs if run.is_live()]
-        if live or (finished and runs):
-            return newest_first(live or runs)[0]
-        if finished:
-            raise NoSuchRun(f"There is no run in {self.path}.")
-        raise NoSuchRun("No run is live. Name one, or see `clusterkit ls`.")
+        runs = newest_first(self.all())
+        found = next((run for run in runs if run.is_live()), runs[0] if runs and finished else None)
+        if found is not None:
+            return found
+        if runs:
+            raise NoSuchRun(f"No run is live. The newest, {runs[0].run_id}, is over: see `clusterkit show`.")
+        none = f"There is no run in {self.path}" if finished else "No run is live"
+        raise NoSuchRun(f"{none}. Start one: clusterkit up PROGRAM")
 
 
 def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
-    """The wanted entries of a directory, sorted; none if it does not exist."""
+    """Return the wanted entries of a directory, sorted; an empty list if the directory does not exist."""
     try:
         return sorted(filter(is_wanted, directory.iterdir()))
     except (FileNotFoundError, NotADirectoryError):
@@ -161,7 +165,7 @@ def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
 
 
 def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:
-    """The campaign of a run: `chaos-…-7`, `chaos-…-7-shrink-1` and `chaos-…-baseline` belong to `chaos-…`."""
+    """Return the id of a run's campaign: `chaos-…-7`, `chaos-…-7-shrink-1`, `chaos-…-baseline` belong to `chaos-…`."""
     name, _, last = re.sub(r"-shrink-\d+$", "", run_id).rpartition("-")
     return name if (last.isdecimal() or last == "baseline") and name in campaigns else None
 
@@ -177,5 +181,4 @@ def _one(found: Mapping[str, T], prefix: str, what: str, place: Path) -> T:
 
 
 def newest_first(runs: Iterable[RunDirectory]) -> list[RunDirectory]:
-    """Sort runs by their time of creation."""
     return sorted(runs, key=lambda run: (run.created(), run.run_id), reverse=True)

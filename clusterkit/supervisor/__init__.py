@@ -1,1 +1,1 @@
-"""The supervisor: prepares a job, guards the process that runs it, and loops: events in, actions out."""
+"""The supervisor: prepares a job, guards the process that runs it, and turns the run's events into actions."""

@@ -1,4 +1,4 @@
-"""The control socket: a small JSON-RPC server in a thread of its own. Requests become events in the inbox."""
+"""The control socket: a small JSON-RPC server in its own thread, which posts requests to the inbox as events."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from clusterkit.words.events import Crashed, Impaired, Requested, Verb
 from clusterkit.words.model import Task
 from clusterkit.words.protocol import INVALID_PARAMS, Call, RpcError
 
-LONGEST_PROFILE = 3600.0  # seconds
-LONGEST_NAME = 40  # characters of a task's name; evaluator:4095 has 14
-MOST = 1 << 63  # steps are below it
-CHUNK = 1 << 16
-REST = 1.0  # seconds without accepting clients after accepting one has failed
+LONGEST_PROFILE = 3600.0  # seconds; the longest profile that a client may request
+LONGEST_NAME = 40  # characters; the limit for a task's name (`evaluator:4095` has 14)
+MOST = 1 << 63  # the number of steps in a request must be lower than this
+CHUNK = 1 << 16  # bytes; the most that is read from a client at once
+REST = 1.0  # seconds; the pause after a client could not be accepted
 Post = Callable[[Requested | Impaired | Crashed], None]
 
 
 def requested(number: int, call: Call) -> Requested:
-    """Convert a call, the run's `number`th request, to an event. Raises RpcError."""
+    """Check a call and convert it to an event; `number` identifies the request within the run. Raises RpcError."""
     params = call.params
     signal, steps, seconds = params.get("signal", 9), params.get("steps", 20), params.get("seconds", 30)
     force, fault = params.get("force", False), params.get("fault", "")
@@ -70,17 +70,17 @@ class _Connection:
     connection: socket.socket
     received: bytes = b""
     unsent: bytearray = field(default_factory=bytearray)
-    closing: bool = False  # disconnected as soon as the error is sent
+    closing: bool = False  # True once the client is only sent an error and then disconnected
 
 
 class ControlServer:
-    """Serves any number of clients. No client can delay another, or the supervisor."""
+    """Serves any number of clients. No client can delay another client or the supervisor."""
 
     def __init__(self, run: RunDirectory, greeting: dict[str, Any], post: Post) -> None:
         self._greeting = {"protocol": protocol.PROTOCOL, **greeting}
         self._post = post
         self._socket, self._unlink = listen(run)
-        self._resumes_at: float | None = None  # set while no client can be accepted
+        self._resumes_at: float | None = None  # monotonic seconds; None unless accepting is paused
         self._has_warned = False
         self._clients: dict[int, _Connection] = {}
         self._asking: dict[int, tuple[_Connection, int | str | None]] = {}
@@ -90,11 +90,11 @@ class ControlServer:
         self._poller.start()
 
     def answer(self, answer: Answer) -> None:
-        """Send a client the machine's answer to its request. For the loop's thread."""
+        """Send the machine's answer to the client that made the request. To be called by the loop's thread."""
         self._poller.do(partial(self._answer, answer))
 
     def stop(self) -> None:
-        """Send the answers that the clients accept at once, and close."""
+        """Send as many pending answers as the clients accept without blocking, and close the connections."""
         self._poller.stop()
         for client in self._clients.values():
             client.connection.close()
@@ -102,7 +102,7 @@ class ControlServer:
         self._unlink()
 
     def _resume_accepting(self) -> float | None:
-        """Accept clients again after a pause of REST seconds; until then return the seconds that remain."""
+        """Accept clients again if the pause of REST seconds is over, or else return how many seconds remain."""
         if self._resumes_at is None:
             return None
         if (left := self._resumes_at - time.monotonic()) > 0:
@@ -114,9 +114,9 @@ class ControlServer:
     def _accept(self, _: int) -> None:
         try:
             connection, _ = self._socket.accept()
-        except (BlockingIOError, ConnectionError):  # the client has disconnected meanwhile
+        except (BlockingIOError, ConnectionError):  # the client has already disconnected
             return
-        except OSError as error:  # no descriptor is free, and a waiting client would wake the thread all the time
+        except OSError as error:  # no descriptor is free; pause, or the pending client keeps waking the thread
             self._poller.forget(self._socket.fileno())
             self._resumes_at = time.monotonic() + REST
             self._warn(error)
@@ -201,7 +201,7 @@ class ControlServer:
         self._push(client)
 
     def _push(self, client: _Connection) -> None:
-        """Send as much as the client accepts now."""
+        """Send as much as the client accepts without blocking."""
         try:
             while client.unsent:
                 del client.unsent[: client.connection.send(client.unsent)]
@@ -219,5 +219,5 @@ class ControlServer:
         if self._clients.pop(client.connection.fileno(), None):
             self._poller.forget(client.connection.fileno())
             client.connection.close()
-            if self._resumes_at is not None:  # the client's descriptor is free now
+            if self._resumes_at is not None:  # closing has freed a descriptor, so end the pause
                 self._resumes_at = 0.0

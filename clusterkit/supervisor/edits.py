@@ -14,23 +14,23 @@ from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Impaired, ProgramChanged
 from clusterkit.words.job import JobSpec
 
-STEP = 50  # milliseconds without another change after which changes are read
-BURST = 300  # milliseconds after which changes are read in any case
-LOOK_EVERY = 1.0  # seconds between two checks of the known files, for changes that NFS, for example, does not report
+STEP = 50  # milliseconds; changes are reported once this long has passed without another change
+BURST = 300  # milliseconds; changes are reported after this long even if more are arriving
+LOOK_EVERY = 1.0  # seconds between two checks of the known files, since NFS, for example, does not report all changes
 POLL_EVERY = 0.25  # seconds between two checks if the system reports no changes at all
-EMPTY_FOR = 0.3  # seconds that an editor has to fill a file that it has emptied or created
-LONGEST_AGO = 5.0  # seconds; an older file was renamed and not saved, or its server's clock differs
+EMPTY_FOR = 0.3  # seconds to wait for an editor to fill a file that it has emptied or created
+LONGEST_AGO = 5.0  # seconds; if a file is older, it was renamed rather than saved, or the file server's clock differs
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
 Marks = dict[Path, tuple[int, int, int] | None]
 
 
 class EditWatcher:
-    """Runs one thread, from before the first start of a task until `stop`."""
+    """Watches the program's files in a thread, from before the first task starts until `stop`."""
 
     def __init__(self, job: JobSpec, post: Post) -> None:
         self._job = job
         self._post = post
-        self._limited = False  # the user was told that some files are not watched
+        self._limited = False  # True once the user was warned that some files are not watched
         self._good = self._seen = own_files(self._job)
         self._say_limits()
         self._problem = ""
@@ -52,7 +52,7 @@ class EditWatcher:
                     self._look(changes)
                     if self._seen.directories() != places:
                         break
-            except FileNotFoundError:  # a directory was removed meanwhile
+            except FileNotFoundError:  # a directory was removed before it could be watched
                 self._stop.wait(STEP / 1000)
                 self._look(True)
             except (OSError, RuntimeError, UnicodeError) as error:  # UnicodeError: a path is not UTF-8
@@ -65,9 +65,9 @@ class EditWatcher:
                     self._look(False)
 
     def _look(self, something: bool) -> None:
-        """Read the files again if they or their directories changed, or if one is missing.
+        """Read the files again if `something` changed in their directories, a file changed, or a problem was reported.
 
-        If a file is empty, first give its editor the time to write it.
+        If a file was emptied, give its editor the time to fill the file first.
         """
         marks = _marks(self._seen)
         if not (something or self._problem or marks != self._marks):
@@ -76,7 +76,7 @@ class EditWatcher:
         if self._is_emptied(now):
             self._wait_for_text()
             marks, now = _marks(self._seen), own_files(self._job)
-        # Known files keep their marks from before the reading, so that a save during it is seen the next time.
+        # Known files keep their marks from before the reading, so that a save during the reading is noticed later.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
         saved.update(now.changed(self._seen))
@@ -86,7 +86,7 @@ class EditWatcher:
             self._tell(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
-        """Whether a file became empty since the last look, or since the last good program if it was missing then."""
+        """Whether a file became empty since the last check, or since the last valid program if it was missing then."""
         seen, good = self._seen.texts, self._good.texts
         return any(not text and seen.get(path, good.get(path)) for path, text in now.texts.items())
 
@@ -118,7 +118,7 @@ class EditWatcher:
 
 
 def _changes(places: Sequence[Path], stop: threading.Event) -> Iterator[bool]:
-    """Yield True when something in the directories changed, and False every LOOK_EVERY seconds. Ends with `stop`."""
+    """Yield True when something in the directories changed, and False every LOOK_EVERY seconds, until `stop` is set."""
     from watchfiles import watch
 
     found = watch(
@@ -149,7 +149,7 @@ def _mark(path: Path) -> tuple[int, int, int] | None:
 
 
 def _ago(saved: Collection[Path]) -> float:
-    """Seconds since the last write to one of the files; 0 if its time is implausible."""
+    """Return the seconds since the latest write to any of the files, or 0 if that time is implausible."""
     times = [mark[0] / 1e9 for path in saved if (mark := _mark(path)) is not None]
     ago = time.time() - max(times, default=0.0)
     return ago if 0.0 <= ago <= LONGEST_AGO else 0.0

@@ -1,10 +1,10 @@
-"""The main program of the guardian and the supervisor of a run that a warm server has started.
+"""The main program of the guardian and of the supervisor in a run that a warm server has started.
 
     python -c ... RUN_ID guardian SUPERVISOR REPORT HELD
     python -c ... RUN_ID supervisor FORK_SERVER CHANNEL LIFELINE JOB GUARDIAN COMMAND [OWNER]
 
-The arguments after the role are pids and descriptors. HELD is the guardian's end of its lifeline to the supervisor.
-GUARDIAN, COMMAND and OWNER are lifelines to the processes that the run must not outlive.
+SUPERVISOR and FORK_SERVER are pids, the other arguments after the role are descriptors. HELD is the guardian's end of
+its lifeline to the supervisor. GUARDIAN, COMMAND and OWNER are lifelines to processes that the run must not outlive.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def main() -> None:
 
 
 def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
-    """Wait for the supervisor; report its exit code to the command that started the run."""
+    """Wait for the supervisor, and write its exit code to the pipe `report` for the command that started the run."""
     from clusterkit.store.store import RunStore
     from clusterkit.supervisor.lost import supervisor_lost
     from clusterkit.supervisor.watchdog import Watchdog
@@ -43,14 +43,14 @@ def guard(run_id: str, supervisor: int, report: int, held: int) -> int:
 
 
 def supervise(server: int, channel: int, lifeline: int, job: int, *owners: int) -> int:
-    """Run the job that was handed over, with its running fork server."""
+    """Run the job that is pickled in the file `job`, with a fork server that is already running."""
     from clusterkit.supervisor.prepare import PendingRun
     from clusterkit.supervisor.up import GUARDIAN, OWNER
     from clusterkit.supervisor.up import supervise as supervise_run
-    from clusterkit.warm.fork_client import Inherited
+    from clusterkit.warm.fork_client import StartedServer
 
     heed_no_tostop()
     with os.fdopen(job, "rb") as file:
         run: PendingRun = pickle.load(file)
     names = (GUARDIAN, "the command that started the run", OWNER)
-    return supervise_run(run, dict(zip(owners, names, strict=False)), Inherited(server, channel, lifeline))
+    return supervise_run(run, dict(zip(owners, names, strict=False)), StartedServer(server, channel, lifeline))

@@ -1,4 +1,4 @@
-"""The guardian: a thin process around the supervisor. If one of the two is killed, the other ends everything."""
+"""The guardian: the supervisor's parent process. If either is killed, the other ends all processes of the run."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from clusterkit.supervisor.watchdog import Watchdog
 from clusterkit.system.barrier import saying_what_is_used_up
 from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, become_subreaper
-from clusterkit.system.sweep import PATIENCE, WillNotDie, end_descendants
+from clusterkit.system.sweep import PATIENCE, ProcessesSurvived, end_descendants
 from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import signal_name
 
-Supervise = Callable[[int], int]  # takes its lifeline to the guardian, returns the exit code
-# Takes how the supervisor was killed, as a clause, and the number of processes left; returns the exit code, None for 1.
+Supervise = Callable[[int], int]  # takes the lifeline to the guardian, returns the exit code
+# Takes how the supervisor was killed, as a clause, and how many processes it left behind.
+# Returns the exit code; None means 1.
 Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
 
@@ -30,12 +31,12 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
     """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
 
     `heeded` signals are passed on to the child; the `watchdog` ends it if it does not react. Raises OutOfResources.
-    Call it before any thread is started: the child is made by fork, which costs a hundredth of a new interpreter.
-    The child leads a process group of its own, so that a Ctrl-C reaches it once, through here.
+    Call this before any thread is started: the child is forked, which takes a hundredth of an interpreter's start.
+    The child leads its own process group, so that it receives a Ctrl-C once: from this process, not from the terminal.
     """
     become_subreaper()
     flush()
-    # Blocked until both processes have their handlers, so that no signal takes its default action in between.
+    # Signals are blocked until both processes have installed handlers, so that none takes its default action before.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, heeded)
     try:
         with saying_what_is_used_up():
@@ -47,7 +48,7 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
         os.close(held)
         exit_after(lambda: _be_the_supervisor(supervise, lifeline))
     os.close(lifeline)
-    with suppress(OSError):  # the child does the same; either may be first
+    with suppress(OSError):  # the child does the same, and either process may be first
         os.setpgid(pid, pid)
     with forwarding(pid, heeded, watchdog):
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -55,7 +56,7 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
 
 
 def _fork() -> tuple[int, int, int]:
-    """Fork with a lifeline: a pipe without data, which is closed when the guardian ends. Return pid and both ends."""
+    """Fork, and return the pid and the ends of the lifeline: an unused pipe that closes when the guardian ends."""
     lifeline, held = os.pipe2(os.O_CLOEXEC)
     try:
         return os.fork(), lifeline, held
@@ -85,14 +86,14 @@ def forwarding(pid: int, heeded: Signals = ENDING, watchdog: Watchdog | None = N
 
 
 def attend(pid: int, held: int, lost: Lost, watchdog: Watchdog | None = None) -> int:
-    """Wait for the supervisor, end what it left, close `held`, the end of the lifeline; return the exit code."""
-    with suppress(OSError), Wakeup() as wakeup:  # without a descriptor for the wakeup, a signal may have to come twice
+    """Wait for the supervisor, end the processes it left behind, close the lifeline `held`; return the exit code."""
+    with suppress(OSError), Wakeup() as wakeup:  # with no free descriptor, a signal may have to be sent twice
         pidfd = os.pidfd_open(pid)
         while not wakeup.wait(pidfd, None if watchdog is None else watchdog.look(pid)):
             pass
         os.close(pidfd)
     _, status = os.waitpid(pid, 0)
-    # A supervisor that ended by itself has ended all its processes.
+    # A supervisor that was not killed has already ended its processes.
     left = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
     os.close(held)
     if os.WIFSIGNALED(status):
@@ -113,16 +114,16 @@ def check_lifeline(lifeline: int) -> None:
 
 
 def flush() -> None:
-    """Write out buffered output, which a fork would write twice."""
+    """Write out buffered output, which would otherwise be written twice after a fork."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()
 
 
 def heed_no_tostop() -> None:
-    """Keep this process, if it is in the background, from being stopped when it writes to a terminal with `tostop`.
+    """Let this process write to a terminal with `stty tostop` from the background without being stopped.
 
-    A handler, not SIG_IGN, which the tasks would inherit.
+    SIGTTOU gets a handler and is not ignored, since the tasks would inherit SIG_IGN.
     """
     signal.signal(signal.SIGTTOU, lambda number, frame: None)
 
@@ -150,17 +151,17 @@ def _be_the_supervisor(supervise: Supervise, lifeline: int) -> int:
 def _end_descendants(within: float) -> int:
     try:
         return end_descendants(os.getpid(), within)
-    except WillNotDie as error:
-        with suppress(OSError, ValueError):  # the output may be closed, and the result is still to be written
+    except ProcessesSurvived as error:
+        with suppress(OSError, ValueError):  # the output may be closed, but the result must still be written
             print(f"clusterkit: {error}", file=sys.stderr, flush=True)
         return len(error.pids)
 
 
 def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> int:
-    """Run `work` in a process with a session of its own; return its pid at once. Raises OutOfResources.
+    """Run `work` in a child process with its own session; return the pid at once. Raises OutOfResources.
 
-    Its output is appended to `console`; `kept` is a descriptor that it needs. Call this before any thread is started.
-    Why not fork twice: this way the caller can learn how its child ends; init adopts the child once the caller is gone.
+    The child's output is appended to `console`; `kept` is a descriptor it needs. Call this before threads are started.
+    There is no second fork, so that the caller can learn how the child ends. If the caller ends, init adopts the child.
     """
     flush()
     with saying_what_is_used_up():
@@ -176,7 +177,7 @@ def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> i
 
 
 def _let_go(console: Path, kept: int | None) -> None:
-    """Leave the terminal, and close inherited pipes and locks, which somebody may be waiting for."""
+    """Leave the terminal, and close inherited pipes and locks, since other processes may be waiting for their end."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     output = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -189,5 +190,5 @@ def _let_go(console: Path, kept: int | None) -> None:
 
 
 def exit_code(status: int) -> int:
-    """Return the exit code in a wait status; 1 for a signal."""
+    """Return the exit code from a wait status, or 1 if a signal ended the process."""
     return os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1

@@ -1,4 +1,4 @@
-"""Handover: a warm server runs the job, while this process only waits and passes signals on."""
+"""Handover: lets a warm server run the job, while this process only waits and forwards signals."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.start
 
 
 def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
-    return MappingProxyType(values)  # a function, since pickle does not find the class by its name
+    return MappingProxyType(values)  # pickle needs a function, since it can't find the class by name
 
 
 copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
 
 
 def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int | None) -> int | str:
-    """Have the warm server run `work`, a value that can be pickled; return the exit code, or why it refuses."""
+    """Have the warm server run `work`, a value that can be pickled; return the exit code, or why the server refused."""
     flush()
     report, reported = os.pipe2(os.O_CLOEXEC)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until signals can be passed on
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until signals can be forwarded
     with os.fdopen(report, "rb") as told, os.fdopen(reported, "wb") as given, _lifeline() as mine:
         try:
             answer = _ask(place, _message(place, run), given.fileno(), pickle.dumps(work), mine, lifeline)
@@ -54,7 +54,7 @@ def hand_over(place: SharedServer, work: Any, run: RunDirectory, lifeline: int |
 
 @contextmanager
 def _lifeline() -> Iterator[int]:
-    """Open a lifeline: the read end of a pipe that is closed when this process ends."""
+    """Yield a lifeline: the read end of a pipe that closes when this process ends."""
     mine, held = os.pipe2(os.O_CLOEXEC)
     try:
         yield mine
@@ -96,7 +96,7 @@ def _message(place: SharedServer, run: RunDirectory) -> dict[str, Any]:
 
 
 def _end_of(told: bytes, run: RunDirectory) -> int:
-    """Return the exit code that the guardian reported. If it was killed, wait until the run has ended."""
+    """Return the exit code that the guardian reported. If the guardian was killed, wait until the run has ended."""
     if told:
         return int(told)
     print("clusterkit: the guardian was killed; the supervisor ends the run.", file=sys.stderr)

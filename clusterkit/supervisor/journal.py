@@ -1,4 +1,4 @@
-"""The journal: everything that happened and was decided in a run, one JSON object a line, never rewritten."""
+"""The journal: records everything that happened and was decided in a run, as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ OnError = Callable[[str], None]
 
 
 class Journal:
-    """Appends events. `m` is the time of the run's clock, `t` wall time, both in seconds.
+    """Appends events to a file. In each line, `m` is the run's clock and `t` the wall time, both in seconds.
 
-    After an error it writes nothing more, and has called `on_error` once.
+    After the first error the journal calls `on_error` and writes nothing more.
     """
 
     def __init__(self, path: Path, wall: Callable[[], float], on_error: OnError) -> None:
@@ -25,7 +25,7 @@ class Journal:
         self._failed = False
 
     def write(self, event: Event, now: float) -> None:
-        """Append an event that was handled at `now`."""
+        """Append an event that was handled at `now`, the time of the run's clock."""
         if self._failed:
             return
         line = {"t": round(self._wall(), 6), "m": now, **wire.encode_event(event)}
@@ -38,5 +38,4 @@ class Journal:
             self._on_error(f"the journal could not be written: {error.strerror}")
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()

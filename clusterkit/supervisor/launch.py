@@ -1,4 +1,4 @@
-"""Launching: starts everything that the loop needs, runs it, then writes and shows the result."""
+"""Launching: starts everything that the loop needs, runs the loop, then writes and shows the result."""
 
 from __future__ import annotations
 
@@ -20,23 +20,25 @@ from clusterkit.machine.core import Machine
 from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.store.usage import UsageLog
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.observer import Observer
 from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
-from clusterkit.supervisor.signals import HEEDED, SignalMeaning, end_with, is_ending, listen, request_next
-from clusterkit.supervisor.takeover import NONE, Past, take_over
+from clusterkit.supervisor.signals import HEEDED, SignalInterpreter, end_with, is_ending, listen, request_next
+from clusterkit.supervisor.takeover import NONE, PastRun, take_over
+from clusterkit.supervisor.usage import UsageSampler
 from clusterkit.system.barrier import saying_what_is_used_up
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
-from clusterkit.system.sweep import WillNotDie
+from clusterkit.system.sweep import ProcessesSurvived
 from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level
 from clusterkit.views.report import report
 from clusterkit.warm.choice import marks
-from clusterkit.warm.fork_client import Inherited
-from clusterkit.warm.starter import Warmth
+from clusterkit.warm.fork_client import StartedServer
+from clusterkit.warm.starter import ForkServerSettings
 from clusterkit.words.errors import ClusterkitError, NoHosts
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
@@ -48,8 +50,8 @@ if TYPE_CHECKING:
     from clusterkit.engines.base import Engine
 
 
-def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str], inherited: Inherited | None) -> int:
-    """Run the job; return the exit code. Unless the run continues, its directory exists and is locked."""
+def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str], server: StartedServer | None) -> int:
+    """Run the job; return the exit code. The directory must exist and be locked, unless the run is continued."""
     prepared, run_id, display = run.prepared, run.run_id, run.display
     job, inbox = prepared.job, Inbox()
     for lifeline, who in lifelines.items():
@@ -57,7 +59,7 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
     allocation = _allocation(prepared, directory)
     inbox.heed_signals()
     if prepared.continues:
-        listen(SignalMeaning(allocation, inbox).handle, HEEDED)
+        listen(SignalInterpreter(allocation, inbox).handle, HEEDED)
     else:
         listen(inbox.put)
     past = take_over(directory, job) if prepared.continues else None
@@ -69,7 +71,7 @@ def launch(run: PendingRun, directory: RunDirectory, lifelines: Mapping[int, str
     with ExitStack() as stack:
         console = Console(sys.stdout.fileno(), job.tasks, display.show, inbox.put)
         stack.callback(console.close)
-        backend = _backend(job, seed, inbox, console, allocation, Warmth(run.launch, inherited))
+        backend = _backend(job, seed, inbox, console, allocation, ForkServerSettings(run.launch, server))
         stack.callback(backend.shut)
         try:
             warnings = _fill(directory, run, backend, seed, past)
@@ -108,13 +110,13 @@ def _allocation(prepared: Prepared, directory: RunDirectory) -> Allocation | Non
 def _engine(job: JobSpec) -> Engine | None:
     if not job.hosts.count:
         return None
-    from clusterkit.engines.base import engine_named  # as the backend below: most runs have no hosts
+    from clusterkit.engines.base import engine_named  # imported here since most runs have no hosts
 
     return engine_named(job.hosts.engine)
 
 
 def _backend(
-    job: JobSpec, seed: int, inbox: Inbox, console: Console, allocation: Allocation | None, warmth: Warmth
+    job: JobSpec, seed: int, inbox: Inbox, console: Console, allocation: Allocation | None, warmth: ForkServerSettings
 ) -> Backend:
     if allocation is None:
         return LocalBackend(job, seed, inbox, console.output, warmth)
@@ -123,14 +125,16 @@ def _backend(
     return AgentsBackend(job, seed, inbox, console.output, allocation)
 
 
-def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: Past) -> RunResult:
+def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: PastRun) -> RunResult:
     job, directory = run.prepared.job, observer.directory
     greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
-    with ExitStack() as stack:  # ends each of these, even if another one fails to end
+    with ExitStack() as stack:  # stops each of the following, even if stopping another fails
         stack.callback(observer.close)
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
+        if not job.hosts.count:  # those of other hosts are not seen from here
+            stack.callback(UsageSampler(UsageLog(directory.usage), observer.pids, inbox.put).stop)
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)
         machine = Machine(job, seed, past.before)
@@ -145,7 +149,10 @@ def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox
 def _start_companions(
     job: JobSpec, directory: RunDirectory, inbox: Inbox, say: Callable[[str], None] | None, stack: ExitStack
 ) -> None:
-    """Start what the job asks for, imported when it is needed; the stack stops it. `say` is for the user alone."""
+    """Start the companions that the job requests; `stack` stops them. `say` prints a line on the terminal only.
+
+    Each companion is imported only if it is needed.
+    """
     if job.tensorboard:
         from clusterkit.tensorboard.companion import start_tensorboard
 
@@ -162,8 +169,8 @@ def _start_companions(
         stack.callback(EditWatcher(job, inbox.put).stop)
 
 
-def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past: Past | None) -> Sequence[str]:
-    """Write what tasks need, and end strays; return warnings. On an error, discard a directory that is new."""
+def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past: PastRun | None) -> Sequence[str]:
+    """Write the files that tasks need, and kill strays; return warnings. On an error, discard a new directory."""
     prepared = run.prepared
     if past is not None:
         warnings = _reap(run, run.run_id)
@@ -196,7 +203,7 @@ def _info(
         endpoints=endpoints,
         checkpoints=str(directory.checkpoints),
         platform=platform_of(job.setup.python),
-        job=without_secrets(job),  # tasks get their environment elsewhere
+        job=without_secrets(job),  # tasks get their environment, secrets included, from the backend
     )
 
 
@@ -207,5 +214,5 @@ def _reap(run: PendingRun, own: str = "") -> list[str]:
             "which clusterkit killed."
             for run_id, count in reap_strays(spared=run.starters, own=own).items()
         ]
-    except WillNotDie as error:
+    except ProcessesSurvived as error:
         return [f"An earlier run lost its supervisor and left processes behind. {error}"]

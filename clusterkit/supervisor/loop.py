@@ -1,4 +1,4 @@
-"""The loop: passes events to the machine one by one, its actions to the backend, and everything to the journal."""
+"""The loop: passes events to the machine one by one, the machine's actions to the backend, and both to observers."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from clusterkit.words.events import Began, Continued, Crashed, Event, Happened, 
 from clusterkit.words.outcome import RunResult
 
 Answering = Callable[[Answer], None]
-Observer = Callable[[Event, float], None]  # an event and the time of the run's clock at which it was handled
+Observer = Callable[[Event, float], None]  # takes an event and the time of the run's clock at which it was handled
 
 
 class Loop(NamedTuple):
-    """What a run's loop connects: the machine, the backend that acts for it, and observers."""
+    """A run's main loop: passes events to the state machine, its actions to the backend, and both to the observer."""
 
     machine: Machine
     backend: Backend
@@ -27,12 +27,12 @@ class Loop(NamedTuple):
     observe: Observer
     answer: Answering
     first: Began | Continued = Began()
-    clock: Callable[[], float] = time.monotonic  # of the run
+    clock: Callable[[], float] = time.monotonic  # the run's clock, in seconds
 
     def run(self) -> RunResult:
-        """Run a job to its end in this thread. Sleeps until the next event or the machine's next deadline.
+        """Run a job to its end in this thread. Between events, sleep until the machine's next deadline at most.
 
-        An exception in here becomes a Crashed event. Raises only if the machine fails to handle that, too.
+        An exception becomes a Crashed event. Raises only if handling the Crashed event fails, too.
         """
         event: Happened = self.first
         while True:

@@ -19,7 +19,10 @@ from clusterkit.words.outcome import CRASHED
 
 
 def supervisor_lost(run_id: str, how: str, left: int) -> None:
-    """Write the result, and report it: `how` is a clause, `left` processes were killed, too. Raises nothing."""
+    """Write the result of a run whose supervisor was killed, and report the loss to the user. Raises nothing.
+
+    `how` says how the supervisor was killed, as a clause; `left` is how many other processes the guardian has killed.
+    """
     with suppress(OSError, ClusterkitError):
         run = RunStore().run(run_id)
         if run.path.is_dir() and not run.result_file.exists():
@@ -27,12 +30,12 @@ def supervisor_lost(run_id: str, how: str, left: int) -> None:
     with suppress(OSError, ValueError):  # the output may be closed
         what = f"{number_of('process', left)} of the run {'was' if left == 1 else 'were'} ended"
         told = f"clusterkit: the supervisor {how}; {what}."
-        begin = CLEAR_LINE if is_screen(sys.stderr) else ""  # the status line may still be there
+        begin = CLEAR_LINE if is_screen(sys.stderr) else ""  # the console's status line may still be on the screen
         print(f"{begin}{told}", file=sys.stderr, flush=True)
 
 
 def _write(run: RunDirectory, reason: str) -> None:
-    """Write the result as far as the journal has it; if the journal can't be read, the reason alone."""
+    """Write the result that the journal yields, or the reason alone if the journal can't be read."""
     with suppress(Exception):  # a damaged journal, or a failed import
         from clusterkit.ledger.ledger import ledger_of
         from clusterkit.ledger.takeover import lost_result
@@ -53,7 +56,7 @@ FILE = "crash.txt"
 
 
 def keep_crash(run: RunDirectory, event: Crashed) -> str:
-    """Write the traceback to the run's directory, or else to the temporary one; return a message."""
+    """Write the traceback to the run directory, or else to the system's temporary directory; return a message."""
     if event.lack:
         return f"The run is ended at once. {event.lack}"
     for directory in (run.path, Path(tempfile.gettempdir())):
@@ -65,7 +68,7 @@ def keep_crash(run: RunDirectory, event: Crashed) -> str:
 
 
 def end_crashed(run: RunDirectory, event: Crashed) -> int:
-    """Report a failure outside the loop, write it to the result, and return the exit code."""
+    """Report a crash outside the loop, write it as the run's result, and return the exit code."""
     with suppress(OSError):  # the output may be closed
         print(f"clusterkit: {keep_crash(run, event)}", file=sys.stderr)
     if run.path.is_dir():

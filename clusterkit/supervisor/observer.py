@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,13 +13,14 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.lost import keep_crash
 from clusterkit.supervisor.prepare import PendingRun
-from clusterkit.supervisor.takeover import Past
+from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
 from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import marks
 from clusterkit.words.account import Account
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
 if TYPE_CHECKING:
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
 
 
 class Observer:
-    """Opens the run's journal. `past` are the events before a continuation, which are not shown again."""
+    """Writes events to the journal, ledger, console and hooks. In a continued run, `past` has the earlier events.
 
-    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: Past) -> None:
+    The earlier events enter the ledger, but are not written or shown again.
+    """
+
+    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past: PastRun) -> None:
         self._job, self._level = run.prepared.job, run.display.level
         self.directory, self._inbox, self._console = directory, inbox, console
         self._storage_has_failed = False
@@ -42,10 +46,10 @@ class Observer:
         self._journal = Journal(directory.journal, time.time, self._storage_failed)
 
     def start_hooks(self, stack: ExitStack) -> None:
-        """Start the process of the job's hooks, if it has any. The stack runs the hooks that remain, and ends it."""
+        """Start the process for the job's hooks, if any. The stack runs pending hooks and ends the process."""
         if not self._job.hooks.commands:
             return
-        from clusterkit.hooks.runner import HookRunner  # most runs have none
+        from clusterkit.hooks.runner import HookRunner  # imported here, since most runs have no hooks
 
         env = {**marks(self.directory), "CLUSTERKIT_TASK": "hooks"}
         warn = partial(self._console.say, bad=True)
@@ -54,7 +58,7 @@ class Observer:
         self._hooks.recall(self._past)
 
     def see(self, event: Event, now: float) -> None:
-        """Pass on an event that was handled at `now` of the run's clock."""
+        """Record and show an event that was handled at `now`, the time of the run's clock."""
         self._journal.write(event, now)
         with self._status_line:
             self._ledger.take(now, event, time.time())
@@ -68,22 +72,24 @@ class Observer:
 
     @property
     def announce(self) -> Callable[[str], None] | None:
-        """Shows a sentence that is not for the journal; None if the user wants no such sentences."""
+        """A function that shows a line without recording it, or None if the user wants no such lines."""
         return self._console.say if self._level <= Level.INFO else None
 
     def write_result(self, result: RunResult) -> None:
-        """Write the run's result, with its account of time."""
         try:
             self.directory.write_result(result, self.account())
         except OSError as error:
             self._console.say(f"result.json could not be written: {error.strerror}.", bad=True)
 
     def account(self) -> Account:
-        """Return the run's account of time so far."""
         return self._ledger.account()
 
+    def pids(self) -> Mapping[Task, int]:
+        """The tasks that have a process; for any thread."""
+        with self._status_line:
+            return self._ledger.run.pids
+
     def close(self) -> None:
-        """Close the journal."""
         self._journal.close()
 
     def _move(self, placed: Placed) -> None:
@@ -93,6 +99,6 @@ class Observer:
             self._storage_failed(f"job.json could not be written: {error.strerror}")
 
     def _storage_failed(self, error: str) -> None:
-        if not self._storage_has_failed:  # reported once
+        if not self._storage_has_failed:  # report only the first failure
             self._storage_has_failed = True
             self._inbox.put(StorageFailed(f"{error}. The run directory is {self.directory.path}"))

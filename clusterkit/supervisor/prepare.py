@@ -1,4 +1,4 @@
-"""Preparation: turns options into a run that can begin here, or into one error with every problem. Starts nothing."""
+"""Preparation: turns options into a job that can run here, or raises one error with every problem. Starts nothing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from clusterkit.backends.base import Preflight
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.job import preflight
 from clusterkit.job.jobfile import read_job_file
-from clusterkit.job.options import Gathered, merged
+from clusterkit.job.options import GivenOptions, merged
 from clusterkit.job.plan import seed_of
 from clusterkit.job.program import with_program, without_interpreter
 from clusterkit.job.spec import SHAPING, describe
@@ -27,19 +27,19 @@ from clusterkit.words.model import ProgramKind
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A job that can run. `resume` is the run whose checkpoints it uses; `warnings` are for the user."""
+    """A job that can run. `resume` is the earlier run that provides the checkpoints; `warnings` are for the user."""
 
     job: JobSpec
     run_id: str | None
     resume: RunDirectory | None
     warnings: tuple[str, ...]
-    continues: bool = False  # with the run `run_id`, if that exists
+    continues: bool = False  # True if the run `run_id` should be continued, if it exists
 
 
-def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
-    """Merge the job file with the flags, which win, and check everything. Raises BadJob with every problem.
+def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = True) -> Prepared:
+    """Merge the job file with the flags, which take precedence, and check the job. Raises BadJob with every problem.
 
-    `only` are the tasks to show, such as `worker:1` or `worker`. `must_parse`: the program has to be valid Python.
+    `only` selects the tasks to show, such as `worker:1` or `worker`. If `must_parse`, the program must be valid Python.
     """
     preflight.refuse_deleted_directory()
     given = gather(given)
@@ -69,7 +69,8 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
         refuse_unparsable(job)
     if resume is not None:
         info = resume.info()
-        seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)  # for the order of unseeded data
+        # The seed shuffles data for which the program sets none.
+        seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
         warnings = [*warnings, "TF_CONFIG is set in the environment. It is ignored: every task gets its own."]
@@ -77,7 +78,7 @@ def prepare(given: Gathered, only: Collection[str] = (), must_parse: bool = True
 
 
 def _preflight(job: JobSpec) -> Preflight:
-    """Check the job against its machine or hosts. Imports little, since a fork server may wait for it."""
+    """Check the job against this machine or its hosts. Imports little, since the fork server's start waits for it."""
     if job.hosts.count:
         from clusterkit.backends.hosts.preflight import preflight as of_agents
         from clusterkit.engines.base import engine_named
@@ -89,15 +90,15 @@ def _preflight(job: JobSpec) -> Preflight:
     return of_local(job)
 
 
-def gather(flags: Gathered) -> Gathered:
-    """Return the flags merged into their job file, with the options that the engine derives from them."""
+def gather(flags: GivenOptions) -> GivenOptions:
+    """Return the flags merged with the job file they name, and completed with the options that the engine derives."""
     options = flags.options.copy()
     file = options.pop("file", None)
     flags = flags._replace(options=options)
     try:
         given = without_interpreter(flags if file is None else merged(_read(str(file)), flags))
-    except BadJob as error:  # without the file, the missing options are unknown
-        return Gathered(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
+    except BadJob as error:  # without the file, which options are missing is unknown
+        return GivenOptions(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
     if "engine" not in given.options:
         return given
     from clusterkit.engines.base import engine_named
@@ -105,13 +106,13 @@ def gather(flags: Gathered) -> Gathered:
     try:
         return given._replace(options=engine_named(given.options["engine"]).completed(given.options))
     except BadJob as error:
-        return Gathered(given.options, [*given.problems, *error.problems], given.wrong | {"hosts"})
+        return GivenOptions(given.options, [*given.problems, *error.problems], given.wrong | {"hosts"})
 
 
 def _anchored(job: JobSpec) -> JobSpec:
-    """Return the job with absolute paths of its program and interpreters, for tasks in other directories.
+    """Make the paths of the program and interpreters absolute if tasks run in other directories.
 
-    With --watch also of working directories, which may be deleted and made again.
+    With --watch, also make working directories absolute, since they may be deleted and created again.
     """
     moves = any(setup.cwd for setup in job.every_setup.values())
     kind, target = job.program.kind, job.program.target
@@ -129,11 +130,11 @@ def _anchored(job: JobSpec) -> JobSpec:
     return replace(job, setup=anchored(job.setup, "."), setups=setups)
 
 
-def _read(job_file: str) -> Gathered:
+def _read(job_file: str) -> GivenOptions:
     if not job_file:
         raise BadJob(["-f is empty. Name a job file, or leave it out."])
     try:
-        text = Path(job_file).read_text(encoding="utf-8-sig")  # Windows' editors write a byte order mark
+        text = Path(job_file).read_text(encoding="utf-8-sig")  # editors on Windows write a byte order mark
     except OSError as error:
         raise BadJob([f"The job file {job_file} can't be read: {error.strerror}."]) from None
     except UnicodeDecodeError:
@@ -152,7 +153,7 @@ def _resume(job: JobSpec) -> RunDirectory | None:
 
 @dataclass(frozen=True, slots=True)
 class Display:
-    """How a run is shown."""
+    """How a run is shown on the terminal."""
 
     show: Show = field(default_factory=Show)
     level: Level = Level.INFO
@@ -160,13 +161,13 @@ class Display:
 
 @dataclass(frozen=True, slots=True)
 class PendingRun:
-    """A run that is about to begin, in this process or in another one."""
+    """A run that is about to begin in this process or in another process."""
 
     prepared: Prepared
     run_id: str
     display: Display
-    launch: Launch | None = None  # of its fork server
-    starters: frozenset[int] = frozenset()  # the processes that started it, which must not be killed as strays
+    launch: Launch | None = None  # how to start the run's fork server; None for cold starts
+    starters: frozenset[int] = frozenset()  # pids of the processes that started the run; never killed as strays
 
     @property
     def directory(self) -> RunDirectory:
@@ -178,7 +179,7 @@ class PendingRun:
 
 
 def make_and_lock(directory: RunDirectory) -> int:
-    """Create a run's directory, and lock it for as long as the descriptor is open. Raises RunDirectoryError."""
+    """Create and lock a run's directory; return the descriptor that holds the lock. Raises RunDirectoryError."""
     directory.make()
     try:
         return directory.lock()

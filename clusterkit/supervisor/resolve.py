@@ -1,4 +1,4 @@
-"""`config`'s output: what `up` would start, as a job file and as each task's plan."""
+"""The output of `clusterkit config`: the job that `up` would start, as a job file and as each task's plan."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ PORTS = "The ports are examples of free ones: `up` chooses and holds its own."
 
 
 def resolved_json(prepared: Prepared, secrets: bool) -> str:
-    """The job and every task's plan, as JSON. Contains hidden values only if `secrets`."""
+    """Return the job and every task's plan as JSON, with hidden values only if `secrets` is set."""
     return json.dumps(_document(prepared, secrets), indent=2) + "\n"
 
 
 def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks: bool) -> str:
-    """A job file for the same job, with absolute paths; `tasks`: with every task's plan as comments.
+    """Return a job file for the same job, with absolute paths and, if `tasks` is set, every task's plan as comments.
 
-    Raises BadJob for options that a job file can't hold. Contains hidden values only if `secrets`. The ports are free
-    ones that are released again: `up` chooses its own.
+    Hidden values are included only if `secrets` is set. The ports are only examples, since `up` chooses its own.
+    Raises BadJob for options that a job file can't hold.
     """
     job = prepared.job
     head = [f"{job.shape.value}; the leader is {job.leader}", f"{job.shape_text}. Run it with: clusterkit up -f FILE"]
@@ -53,7 +53,7 @@ def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks:
 
 
 def _located(options: JobOptions, job: JobSpec) -> JobOptions:
-    """Return the options with absolute paths, and with the full id of the resumed run."""
+    """Return the options with absolute paths and the full id of the run to resume."""
     found: dict[str, Any] = {**_setup_located(dict(options)), **({"resume": job.resume} if job.resume else {})}
     if job.program.kind is not ProgramKind.MODULE:
         target = job.program.target
@@ -66,7 +66,7 @@ def _located(options: JobOptions, job: JobSpec) -> JobOptions:
 
 
 def _setup_located(setup: dict[str, Any]) -> dict[str, Any]:
-    """Return the setup with absolute paths. An interpreter without a slash stays, to be looked up in PATH."""
+    """Return the setup with absolute paths. An interpreter without a slash is kept, since it is looked up in PATH."""
     names = [name for name in ("cwd", "python") if name == "cwd" or "/" in str(setup.get("python", ""))]
     return setup | {name: str(Path(setup[name]).absolute()) for name in names if name in setup}
 

@@ -1,4 +1,4 @@
-"""Signals to the supervisor: which of them announce the end of the allocation, and how to request the next one."""
+"""Signals to the supervisor: which of them announce the end of the allocation, and how a new one is requested."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from clusterkit.system.process import ENDING
 from clusterkit.words.events import AllocationEnding, Interrupted
 from clusterkit.words.outcome import SUSPENDED
 
-if TYPE_CHECKING:  # only runs on hosts need it
+if TYPE_CHECKING:  # only runs on hosts need this import
     from clusterkit.backends.hosts.allocation import Allocation
 
 WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG does not end a process without a handler
 HEEDED = (*ENDING, *WARNINGS)
-GRACE = 60.0  # seconds that tasks have where only the signal says that the allocation ends
+GRACE = 60.0  # seconds; the time that tasks get if a signal, but not the engine, announces the allocation's end
 
 
 def listen(post: Callable[[Interrupted], None], heeded: Sequence[signal.Signals] = ENDING) -> None:
-    """Turn the signals that end a run into events. For the main thread.
+    """Post an event for each `heeded` signal that arrives. To be called by the main thread.
 
-    An ignored signal stays ignored, as `nohup` wants it. `SimpleQueue.put` may be called from a handler.
+    Signals that are ignored already stay ignored, as `nohup` intends. `post` must be safe to call in a signal handler.
     """
 
     def handle(number: int, _: FrameType | None) -> None:
@@ -38,25 +38,25 @@ def listen(post: Callable[[Interrupted], None], heeded: Sequence[signal.Signals]
     for number in heeded:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, handle)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, heeded)  # the guardian forks with them blocked
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, heeded)  # the signals are blocked while the guardian forks
 
 
 def end_with(code: int, heeded: Sequence[signal.Signals] = ENDING) -> None:
-    """From now on a signal ends this process with this code: only a slow terminal can still delay its end."""
+    """Make `heeded` signals exit with `code` at once, now that only output to a slow terminal can delay the exit."""
     for number in heeded:
         if signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: os._exit(code))
 
 
 @dataclass(frozen=True, slots=True)
-class SignalMeaning:
-    """Asks the engine, in a thread, whether a signal announces the end of the allocation."""
+class SignalInterpreter:
+    """Queries the engine, in a thread, whether a signal announces the end of the allocation, and posts the answer."""
 
     allocation: Allocation | None
     inbox: Inbox
 
     def handle(self, event: Interrupted) -> None:
-        """Handle a signal. For its handler."""
+        """Post the signal, or have its meaning queried first. To be called by the signal handler."""
         if event.signal in (signal.SIGTERM, *WARNINGS):
             self.inbox.put(partial(self._ask, event))
         else:
@@ -65,7 +65,7 @@ class SignalMeaning:
     def _ask(self, event: Interrupted) -> None:
         try:
             start_thread("notice", lambda: self.inbox.put(self._meaning(event)), self.inbox.put)
-        except OSError:  # no thread can be started, so the loop waits for the engine's answer
+        except OSError:  # no thread can be started, so query the engine in the loop's thread
             self.inbox.put(self._meaning(event))
 
     def _meaning(self, event: Interrupted) -> Interrupted | AllocationEnding:
@@ -76,7 +76,7 @@ class SignalMeaning:
 
 
 def is_ending(allocation: Allocation | None, inbox: Inbox) -> bool:
-    """Whether the allocation ends; for a run that lost its hosts, which alone may have got the signal."""
+    """Whether the allocation is ending. Also queries the engine, since perhaps only the lost hosts got the signal."""
     if allocation is None:
         return False
     return inbox.is_moving or isinstance(allocation.ending(signal.SIGTERM, elsewhere=True), AllocationEnding)

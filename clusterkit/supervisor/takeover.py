@@ -1,4 +1,4 @@
-"""Takeover: a supervisor continues a run from what its directory contains."""
+"""Takeover: lets a new supervisor continue a run from the files in its run directory."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.journal import JournalReader, Stamped, events_of
 from clusterkit.words.errors import BadJob, ClusterkitError
@@ -16,43 +16,43 @@ from clusterkit.words.events import Began, Continued
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import RunResult
 
-LOCK_TIMEOUT = 120.0  # seconds for which the file server may hold the lock of a host that is gone
+LOCK_TIMEOUT = 120.0  # seconds; a file server may hold a lost host's lock for this long
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """The run so far. `ahead` is the run's clock minus the monotonic clock of this host, in seconds."""
+class PastRun:
+    """The history of a run. `ahead` is the run's clock minus the monotonic clock of this host, in seconds."""
 
-    before: Before
-    events: Sequence[Stamped] = ()  # with the run's clock
+    before: RunHistory
+    events: Sequence[Stamped] = ()  # stamped with the run's clock
     info: RunInfo | None = None
     ahead: float = 0.0
 
     @property
     def first(self) -> Began | Continued:
-        """The event with which the loop begins."""
+        """The loop's first event."""
         return Continued(self.before.allocations + 1) if self.before.allocations else Began()
 
     def clock(self) -> float:
-        """The time of the run's clock, which also counts the time for which the run had no supervisor."""
+        """Return the time of the run's clock, which also includes the time without a supervisor."""
         return time.monotonic() + self.ahead
 
 
-NONE = Past(Before())
+NONE = PastRun(RunHistory())
 
 
 class RunOver(ClusterkitError):
-    """The run that was to be continued has ended."""
+    """The run can't be continued, since it has ended."""
 
     def __init__(self, run_id: str, result: RunResult) -> None:
         super().__init__(f"The run {run_id} {result.state} already: {result.reason}.")
         self.exit_code = result.exit_code
 
 
-def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
-    """Lock and reopen the directory of a run that has no supervisor; return None if no such run exists.
+def take_over(directory: RunDirectory, job: JobSpec) -> PastRun | None:
+    """Lock and reopen the directory of a run that has no supervisor; return None if the run does not exist.
 
-    Raises RunOver, RunDirectoryError if it is live, BadJob if it is another job's.
+    Raises RunOver if the run has ended, RunDirectoryError if the run is live, BadJob if it belongs to another job.
     """
     if not directory.path.exists():
         return None
@@ -61,7 +61,7 @@ def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
     if result is not None and result.final:
         raise RunOver(directory.run_id, result)
     past = _read(directory)
-    if (over := past.before.final) is not None:  # its supervisor was lost before it wrote that to result.json
+    if (over := past.before.final) is not None:  # the supervisor was lost before it wrote result.json
         with suppress(OSError):
             directory.write_result(over, ledger_of(job, past.events).account())
         raise RunOver(directory.run_id, over)
@@ -72,7 +72,7 @@ def take_over(directory: RunDirectory, job: JobSpec) -> Past | None:
     return past
 
 
-def _read(directory: RunDirectory) -> Past:
+def _read(directory: RunDirectory) -> PastRun:
     from clusterkit.ledger.takeover import before_of
 
     lines = JournalReader(directory).new()
@@ -83,4 +83,4 @@ def _read(directory: RunDirectory) -> Past:
     if events:
         written = max(at for at, _ in events_of(lines, "t"))
         ahead = before.last + max(0.0, time.time() - written) - time.monotonic()
-    return Past(before, events, info, ahead)
+    return PastRun(before, events, info, ahead)

@@ -1,7 +1,7 @@
 """`up`: starts the guardian, the supervisor and, as early as possible, the fork server.
 
-The imports of the fork server take the longest. So this module imports little, and the supervisor imports the rest
-while the fork server imports TensorFlow.
+The fork server takes the longest to start, since it imports TensorFlow. So this module imports little, and the
+supervisor imports the rest meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import can_share, launch_for, warm_places
-from clusterkit.warm.fork_client import Inherited, Launch, begin
+from clusterkit.warm.fork_client import Launch, StartedServer, begin
 from clusterkit.warm.kept import suggestion
 from clusterkit.warm.warm_client import WarmSession
 from clusterkit.words.errors import ClusterkitError
@@ -42,12 +42,12 @@ def up(
 ) -> int:
     """Run a prepared job to its end under a guardian; return the exit code.
 
-    `lifeline` is a pipe to the Python process that the run must not outlive; `session` has the warm servers of that
-    process. `starters` are processes that started the run but may no longer be ancestors of this one.
+    `lifeline` is a pipe to the Python process that the run must not outlive; `session` has that process's warm servers.
+    `starters` are pids of processes that started the run but may no longer be ancestors of this process.
     """
     starters = frozenset({*starters, *lineage(os.getpid())})
     run = PendingRun(prepared, prepared.run_id or new_run_id(), display, starters=starters)
-    on_hosts = prepared.job.hosts.count > 0  # each agent has a fork server of its own
+    on_hosts = prepared.job.hosts.count > 0  # each agent has its own fork server
     heeded = HEEDED if prepared.continues else ENDING
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
     run = run.warned(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
@@ -76,14 +76,14 @@ def up(
     return code
 
 
-def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: Inherited | None = None) -> int:
+def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: StartedServer | None = None) -> int:
     """Run the job in this process, the supervisor; return the exit code. `inherited` is a running fork server."""
     directory = run.directory
     try:
         if not run.prepared.continues:
             make_and_lock(directory)
             inherited = inherited or _early(run.launch)
-        from clusterkit.supervisor.launch import launch  # while the fork server imports
+        from clusterkit.supervisor.launch import launch  # imported here, while the fork server starts
 
         return launch(run, directory, lifelines, inherited)
     except ClusterkitError as error:
@@ -93,8 +93,8 @@ def supervise(run: PendingRun, lifelines: Mapping[int, str], inherited: Inherite
         return end_crashed(directory, crashed("its supervisor", error))
 
 
-def _early(launch: Launch | None) -> Inherited | None:
-    """Start the fork server. If that fails, the run tries again once it has a journal to log the reason in."""
+def _early(launch: Launch | None) -> StartedServer | None:
+    """Start the fork server. After a failure, the run tries again later, when a journal can record the reason."""
     try:
         return None if launch is None else begin(launch)
     except OSError:

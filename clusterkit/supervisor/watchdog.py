@@ -17,42 +17,42 @@ from clusterkit.system.process import ENDING
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.job import Limits
 
-REACTS_WITHIN = 5.0  # seconds for a supervisor to record a signal in its journal
-DYING = 10.0  # seconds after its last reaction: tasks may take that long to die of SIGKILL
+REACTS_WITHIN = 5.0  # seconds; the time that a supervisor has to record a signal in its journal
+DYING = 10.0  # seconds; extra time for a supervisor that has reacted, since tasks may take this long to die of SIGKILL
 SIGINT = 2
 
 
 class WatchdogAction(enum.Enum):
-    """What the guardian does now."""
+    """What the guardian does next."""
 
     WAIT = enum.auto()
-    TERM = enum.auto()  # send SIGTERM to the tasks, since the supervisor does not
-    KILL = enum.auto()
+    TERM = enum.auto()  # send SIGTERM to the tasks in the supervisor's place
+    KILL = enum.auto()  # kill the supervisor
 
 
 @dataclass(slots=True)
-class Patience:
-    """Judges the supervisor by whether the run's journal grows. Times in monotonic seconds.
+class HangDetector:
+    """Decides whether the supervisor hangs by whether the run's journal grows. All times are monotonic seconds.
 
-    If the journal does not grow for REACTS_WITHIN, the tasks get SIGTERM, and after `grace` seconds more the supervisor
-    is killed. If it hangs later, it gets DYING seconds more. A second Ctrl-C removes the grace period. Once the result
-    is written, only a second Ctrl-C has the supervisor killed.
+    If the journal does not grow for REACTS_WITHIN seconds, the tasks get SIGTERM; after `grace` more seconds, the
+    supervisor is killed. A supervisor that hangs after a reaction gets DYING more seconds. A second Ctrl-C skips the
+    grace period. Once the result is written, the supervisor is killed only after a second Ctrl-C.
     """
 
     grace: float
-    asked: float
-    size: int  # of the journal, before the first signal and then at each look
-    hurried: float | None = None
-    moved: float | None = None  # when the journal grew last
-    told: bool = False
+    asked: float  # when the first signal arrived
+    size: int  # bytes; the size of the journal before the first signal, then at the last check
+    hurried: float | None = None  # when the second Ctrl-C arrived
+    moved: float | None = None  # when the journal last grew
+    told: bool = False  # True once TERM was returned
 
     def heard(self, number: int, now: float) -> None:
-        """A further signal was passed on to the supervisor."""
+        """Note that another signal was forwarded to the supervisor."""
         if number == SIGINT and self.hurried is None:
             self.hurried = now
 
     def look(self, size: int, has_result: bool, now: float) -> WatchdogAction:
-        """Decide what to do, given the journal's `size`."""
+        """Return the guardian's next action, given the journal's `size`."""
         if size != self.size:
             self.size, self.moved = size, now
         idle = now - max(self.asked, self.hurried or 0.0, self.moved or 0.0)
@@ -69,33 +69,33 @@ class Patience:
         return WatchdogAction.WAIT
 
 
-LOOK_EVERY = 0.25  # seconds between two looks at the journal
+LOOK_EVERY = 0.25  # seconds between two checks of the journal
 
 
 class Watchdog:
-    """Looks at the run's journal from the first signal on. `killed` is why it killed the supervisor, as a clause."""
+    """Checks the run's journal after the first signal. `killed` says why it killed the supervisor, as a clause."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run
         self._heard: list[tuple[int, float, int]] = []  # appended to by signal handlers
-        self._patience: Patience | None = None
+        self._patience: HangDetector | None = None
         self.killed = ""
 
     def heard(self, number: int) -> None:
-        """A signal is about to be passed on to the supervisor. For a signal handler."""
+        """Note that a signal is about to be forwarded to the supervisor. To be called by the signal handler."""
         if number in ENDING:
             self._heard.append((number, time.monotonic(), self._size()))
 
     def look(self, supervisor: int) -> float | None:
-        """Check the supervisor; return the seconds until the next look, None if no signal came."""
+        """Check the supervisor, and end it if it hangs; return the seconds until the next check, or None."""
         while self._heard:
             number, at, size = self._heard.pop(0)
             if self._patience is None:
                 info = self._run.info()
                 grace = Limits().grace if info is None else info.job.limits.grace
-                if info is not None and info.job.hosts.count:  # the allocation may be ending
+                if info is not None and info.job.hosts.count:  # tasks get more time in an ending allocation
                     grace = max(grace, GRACE)
-                self._patience = Patience(grace, at, size)
+                self._patience = HangDetector(grace, at, size)
                 self._name = signal.Signals(number).name
             else:
                 self._patience.heard(number, at)
@@ -122,7 +122,7 @@ class Watchdog:
 
 
 def _end_tasks(supervisor: int) -> None:
-    """Send SIGTERM to the process group of each task on this machine, and let stopped tasks continue to receive it."""
+    """Send SIGTERM to each task's process group on this machine, then SIGCONT, so that stopped tasks receive it."""
     with suppress(CannotLook):
         for pid in procfs.descendants(supervisor):
             name, seen = procfs.environ(pid).get("CLUSTERKIT_TASK", ""), procfs.stat(pid)

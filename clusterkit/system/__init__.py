@@ -1,1 +1,1 @@
-"""Linux for the other rooms: processes, /proc, ports, files, polling, and threads whose crashes are reported."""
+"""Access to Linux for the other rooms: processes, /proc, ports, files, polling, and threads that report crashes."""

@@ -1,4 +1,4 @@
-"""Threads that report their crash as a Crashed event, and which resource has run out where that is the reason."""
+"""Threads that report their crash as a Crashed event, including the resource that ran out if that is the reason."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterkit.words.errors import ClusterkitError, OutOfResources
 from clusterkit.words.events import Crashed
 from clusterkit.words.outcome import CRASHED
 
-JOIN_WITHIN = 5.0  # seconds
+JOIN_WITHIN = 5.0  # seconds; how long `join` waits for a thread by default
 
 
 def shortage(error: BaseException) -> str:
@@ -38,7 +38,7 @@ def shortage(error: BaseException) -> str:
 
 @contextmanager
 def saying_what_is_used_up() -> Iterator[None]:
-    """Turn an OSError for want of descriptors, processes or memory into OutOfResources."""
+    """Turn an OSError that reports a lack of descriptors, processes or memory into OutOfResources."""
     try:
         yield
     except OSError as error:
@@ -48,7 +48,7 @@ def saying_what_is_used_up() -> Iterator[None]:
 
 
 class ThreadStuck(ClusterkitError):
-    """A thread did not end when asked to, so the descriptors that it uses can't be closed."""
+    """A thread did not end as requested, so the descriptors that the thread uses can't be closed."""
 
 
 def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], None]) -> threading.Thread:
@@ -69,13 +69,13 @@ def start_thread(name: str, run: Callable[[], None], post: Callable[[Crashed], N
 
 
 def crashed(where: str, error: BaseException) -> Crashed:
-    """Make the event for an unexpected exception. `where` is shown to people, for example `the thread 'logs'`."""
+    """Return the event for an unexpected exception. `where` is shown to users, for example `the thread 'logs'`."""
     lines = traceback.format_exception(error)
     return Crashed(where, lines[-1].strip(), "".join(lines), shortage(error))
 
 
 def join(thread: threading.Thread, within: float = JOIN_WITHIN) -> None:
-    """Wait for a thread that was asked to end. Raises ThreadStuck after `within` seconds."""
+    """Wait for a thread that was requested to end. Raises ThreadStuck after `within` seconds."""
     thread.join(within)
     if thread.is_alive():
         raise ThreadStuck(f"The thread {thread.name!r} did not end within {within:g} s.")

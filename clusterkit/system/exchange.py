@@ -1,4 +1,4 @@
-"""The client's side of the protocol of fork servers and warm servers: one request, one answer."""
+"""The client's side of the protocol for fork servers and warm servers: one answer to each request."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-MAX_ANSWER = 1 << 20  # bytes
+MAX_ANSWER = 1 << 20  # bytes; longer answers are invalid
 
 
 class BadAnswer(OSError):
-    """A server's answer is not a line of JSON with an object, or is too long."""
+    """A server's answer is too long, or is not a JSON object in one line."""
 
     def __init__(self) -> None:
         super().__init__("its answer is invalid")
 
 
 def ask(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequence[int], within: float) -> float:
-    """Send a request as fork_server.py describes; return its answer's deadline (monotonic). Raises OSError."""
+    """Send a request in the format of fork_server.py; return the answer's deadline (monotonic). Raises OSError."""
     until = time.monotonic() + within
     channel.settimeout(within)
     body = json.dumps(request).encode()
     message = len(body).to_bytes(4, "big") + body
-    # In one call: a warm server waits only a second for the rest of a request, and this process may be stopped between
-    # two calls.
+    # Send everything in one call: this process may be stopped between two calls, and a warm server waits only a second
+    # for the rest of a request.
     sent = socket.send_fds(channel, [message], descriptors)
     if sent < len(message):  # `sendall` fails even for zero bytes once the server has answered and closed
         channel.sendall(message[sent:])
@@ -33,12 +33,12 @@ def ask(channel: socket.socket, request: Mapping[str, Any], descriptors: Sequenc
 
 
 def answer(channel: socket.socket, until: float, received: bytearray) -> dict[str, Any]:
-    """Return the next answer, keeping later bytes in `received`. Raises BadAnswer, TimeoutError at `until`, OSError."""
+    """Return the next answer; keep later bytes in `received`. Raises BadAnswer, TimeoutError at `until`, OSError."""
     while (end := received.find(b"\n")) < 0:
         if len(received) > MAX_ANSWER:
             raise BadAnswer
         left = until - time.monotonic()
-        channel.settimeout(max(0.0, left))  # past the deadline, take what has already arrived
+        channel.settimeout(max(0.0, left))  # after the deadline, only read bytes that have arrived
         try:
             more = channel.recv(1 << 16)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Creates files atomically, private to their owner, or with disk space reserved; reads the end of hostile ones."""
+"""Creates files atomically, privately, or with reserved disk space; reads the end of files that may be hostile."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 import stat
 from pathlib import Path
 
-BLOCK = 1 << 16  # bytes that are searched at a time for the end of a line
+BLOCK = 1 << 16  # bytes to read at a time in the search for the end of a line
 
 
 def write_whole(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Create or replace a file atomically, with `mode` less the umask's bits. Raises OSError."""
+    """Create or replace a file atomically. Its mode is `mode` without the bits in the umask. Raises OSError."""
     part = path.with_name(f".{path.name}.part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode), "wb") as file:
@@ -28,7 +28,7 @@ def take_room(path: Path, size: int) -> None:
 
 
 def cut_to_lines(path: Path) -> None:
-    """Create a file, or cut off its incomplete last line. Raises OSError."""
+    """Create the file, or if it exists, remove an incomplete last line. Raises OSError."""
     with path.open("ab+") as file:
         end = file.seek(0, os.SEEK_END)
         while end > 0:
@@ -43,14 +43,14 @@ def cut_to_lines(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Create a directory and its parents for its owner only, whatever the umask. Raises OSError."""
+    """Create a directory and missing parents with access for the owner only, whatever the umask. Raises OSError."""
     if not path.parent.exists():
         make_private(path.parent)
     path.mkdir(mode=0o700, exist_ok=True)
 
 
 def why_not_reached(path: Path) -> str:
-    """Return why a path can't be accessed, as a clause; empty if it can, or if it does not exist."""
+    """Return why a path can't be accessed, as a clause; empty if the path is accessible or does not exist."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):
@@ -61,7 +61,7 @@ def why_not_reached(path: Path) -> str:
 
 
 def end_of(path: Path, longest: int) -> bytes:
-    """Return the last bytes of a file. Raises OSError, also for what a task put in its place: a link, a pipe."""
+    """Return the last bytes of a file. Raises OSError, also if a task has replaced the file with a link or a pipe."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         seen = os.fstat(descriptor)

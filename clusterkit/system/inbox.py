@@ -1,4 +1,4 @@
-"""The inbox: the queue through which any thread hands events and work to the loop; it also watches lifelines."""
+"""The inbox: the queue through which any thread passes events and work to the loop. It also watches lifelines."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from clusterkit.system.poller import LONGEST_WAIT, Bell, Wakeup
 from clusterkit.words.events import AllocationEnding, Crashed, Happened, Interrupted, LifelineLost
 
 Work = Callable[[], None]
-LOOK_EVERY = 32  # events between two checks of the lifelines: each check releases the interpreter's lock
-ENDING = LifelineLost | Interrupted | AllocationEnding | Crashed  # these end the wait in `work_until`
+LOOK_EVERY = 32  # events between two checks of the lifelines, since each check releases the GIL
+ENDING = LifelineLost | Interrupted | AllocationEnding | Crashed  # events that end the wait in `work_until`
 
 
 class Inbox:
-    """The loop, its only reader, waits here for events and for the end of processes that it must not outlive.
+    """The loop's queue of events and work. The loop also waits here for the end of processes that it must not outlive.
 
-    Work is called in the loop's thread, in order with the events.
+    Work is called in the loop's thread; events and work keep their order.
 
-    Why no thread for the lifelines: the loop has to learn that the guardian is gone even if threads have failed.
+    No thread watches the lifelines, because the loop has to notice the guardian's end even if threads have failed.
     """
 
     def __init__(self) -> None:
@@ -37,30 +37,30 @@ class Inbox:
         self._poll.register(self._bell, select.POLLIN)
 
     def watch(self, lifeline: int, who: str) -> None:
-        """Have `get` return LifelineLost, once, when this descriptor is readable or closed. For the loop."""
+        """Make `get` return LifelineLost, once, when this descriptor is readable or closed. For the loop."""
         self._lifelines[lifeline] = who
         self._poll.register(lifeline, select.POLLIN)
 
     def heed_signals(self) -> None:
-        """Let a signal end the wait in `get`, so that its handler runs at once. For the loop, in the main thread."""
+        """Make signals interrupt the wait in `get`, so that handlers run at once. For the loop, in the main thread."""
         self._wakeup = Wakeup()
         self._poll.register(self._wakeup, select.POLLIN)
 
     def close(self) -> None:
-        """Close the descriptors; after that, `put` fails."""
+        """Close the descriptors. After that, `put` fails."""
         self._bell.close()
         if self._wakeup is not None:
             self._wakeup.close()
 
     def put(self, item: Happened | Work) -> None:
-        """Add an event or work. Never waits."""
+        """Add an event or work. Never blocks."""
         self._events.put(item)
         self._bell.ring()
 
     def work_until(self, done: Callable[[], bool], timeout: float, stubborn: bool = False) -> bool:
-        """Call incoming work until `done` returns True; return whether it did within `timeout` seconds.
+        """Call incoming work until `done` returns True; return False if that takes more than `timeout` seconds.
 
-        Events are queued for `get`. One that ends the run also ends the wait, unless it is `stubborn`.
+        Events are kept for `get`. An event that ends the run also ends this wait, unless `stubborn` is true.
         """
         until = time.monotonic() + timeout
         while not done() and (stubborn or not self.is_ending):
@@ -75,21 +75,21 @@ class Inbox:
 
     @property
     def is_ending(self) -> bool:
-        """Whether an event that `work_until` has queued ends the run."""
+        """Whether `work_until` has kept an event that ends the run."""
         return any(isinstance(event, ENDING) for event in self._kept)
 
     @property
     def interrupted_by(self) -> int | None:
-        """The signal of the first Interrupted that `work_until` has queued."""
+        """The signal of the first Interrupted that `work_until` has kept, or None."""
         return next((event.signal for event in self._kept if isinstance(event, Interrupted)), None)
 
     @property
     def is_moving(self) -> bool:
-        """Whether `work_until` has queued an AllocationEnding, after which the run moves to another allocation."""
+        """Whether `work_until` has kept an AllocationEnding, after which the run moves to another allocation."""
         return any(isinstance(event, AllocationEnding) for event in self._kept)
 
     def get(self, timeout: float | None) -> Happened | Work | None:
-        """Return the next event, first a lost lifeline, or work; None after `timeout` seconds, or after a day."""
+        """Return the next event or work, a lost lifeline first; None after `timeout` seconds, or after a day."""
         return self._kept.popleft() if self._kept else self._next(timeout)
 
     def _next(self, timeout: float | None) -> Happened | Work | None:
@@ -111,5 +111,5 @@ class Inbox:
                 self._wakeup.clear()
             with suppress(queue.Empty):
                 return self._events.get_nowait()
-            if not found:  # otherwise the bell was rung for an item that was already taken
+            if not found:  # otherwise the bell was rung for an item that was returned before
                 return None

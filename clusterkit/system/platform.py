@@ -1,4 +1,4 @@
-"""The versions and the machine of a run, as far as they are known without starting a process."""
+"""Describes the versions and the machine of a run, without starting a process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BUILDS = ("tensorflow_cpu", "tf_nightly", "tf_nightly_cpu")  # other distributi
 
 
 def platform_of(python: str | None) -> dict[str, str]:
-    """Return names and versions for people; without packages if `python`, the tasks' interpreter, is another one."""
+    """Return names and versions for users. Omit packages if `python`, the tasks' interpreter, is not this one."""
     found = _versions() if python is None or _is_this_one(python) else {}
     system = os.uname()
     cores, memory = len(os.sched_getaffinity(0)), os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -25,12 +25,12 @@ def platform_of(python: str | None) -> dict[str, str]:
 
 
 def _is_this_one(python: str) -> bool:
-    # Compare the paths, not the files that they link to: virtual environments share those.
+    # Compare paths without resolving links, since several virtual environments link to the same file.
     return Path(shutil.which(python) or python).absolute() == Path(sys.executable).absolute()
 
 
 def _versions() -> dict[str, str]:
-    # From the names of directories: importing importlib.metadata alone would take longer than all of this.
+    # Read versions from the names of directories: importing importlib.metadata alone would take longer than this.
     found = {"python": ".".join(map(str, sys.version_info[:3]))}
     for place in filter(None, sys.path):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Waits for descriptors: the poller, a thread that does so, and the means to wake a waiting thread."""
+"""Waiting for descriptors: a poller thread, and descriptors that wake a waiting thread."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from contextlib import suppress
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed
 
-MANY = 4096  # bytes, one for each signal
-LONGEST_WAIT = 86400.0  # seconds; poll and epoll take no more than 24 days
+MANY = 4096  # bytes to read at a time; each signal writes one
+LONGEST_WAIT = 86400.0  # seconds; the limit of poll and epoll is 24 days
 READABLE, WRITABLE, ONCE = select.EPOLLIN, select.EPOLLOUT, select.EPOLLONESHOT
 
 
 class Wakeup:
-    """A descriptor that is readable from the arrival of a signal until `clear`. For the main thread; one at a time.
+    """A descriptor that is readable from the arrival of a signal until `clear`. For the main thread; use one at a time.
 
-    Python runs a handler between two instructions of the main thread. If the signal arrives after the last of them,
-    and before the thread sleeps in the kernel, the handler runs only when something else ends the sleep: perhaps never.
+    Python runs a handler between two instructions of the main thread. If a signal arrives after the last instruction
+    and before the thread sleeps in the kernel, the handler runs only after another event ends the sleep: perhaps never.
     """
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class Wakeup:
         return self._descriptor
 
     def clear(self) -> None:
-        """Forget the signals so far; their handlers run before the next instruction."""
+        """Make the descriptor unreadable until the next signal. Handlers of earlier signals run at once."""
         with suppress(BlockingIOError):
             os.read(self._descriptor, MANY)
 
     def wait(self, descriptor: int, timeout: float | None = None) -> bool:
-        """Return whether another descriptor is readable or closed; a signal or `timeout` seconds end the wait."""
+        """Wait until `descriptor` is readable or closed, and return whether it is. A signal also ends the wait."""
         poll = select.poll()
         for each in (self._descriptor, descriptor):
             poll.register(each, select.POLLIN)
@@ -59,38 +59,38 @@ class Wakeup:
 
 
 class Bell:
-    """A descriptor that is readable from `ring` until `clear`. Any thread or signal handler may ring."""
+    """A descriptor that is readable from `ring` until `clear`. Any thread or signal handler may call `ring`."""
 
     def __init__(self) -> None:
         self._descriptor = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self._rung = False  # whether it was rung since `clear`; then ringing again needs no system call
+        self._rung = False  # True if the bell was rung since `clear`; ringing again then needs no system call
 
     def fileno(self) -> int:
         return self._descriptor
 
     def ring(self) -> None:
-        """Wake the thread that waits. Never blocks."""
+        """Wake the waiting thread. Never blocks."""
         if not self._rung:
             self._rung = True
             os.eventfd_write(self._descriptor, 1)
 
     def clear(self) -> None:
-        """Forget the rings so far. Call this before looking at the work that they announced."""
+        """Make the descriptor unreadable until the next ring. Call this before looking for announced work."""
         with suppress(BlockingIOError):
             os.eventfd_read(self._descriptor)
-        self._rung = False  # last: a ring before this line is superfluous, and one after it wakes the thread
+        self._rung = False  # last, since a ring before this line is superfluous, and a ring after it wakes the thread
 
     def close(self) -> None:
-        """Close the descriptor; after that, `ring` fails."""
+        """Close the descriptor. After that, `ring` fails."""
         os.close(self._descriptor)
         self._rung = False
 
 
 class Poller:
-    """Calls handlers of ready descriptors, and functions passed to `do`, in a thread of its own.
+    """A thread that calls the handlers of ready descriptors, and the functions passed to `do`.
 
-    Before each wait it calls `turn`, which returns the longest wait in seconds; None means no limit. An unhandled
-    exception is posted as Crashed. Create it first, since its owner's handlers need it, and `start` it last.
+    Before each wait, the thread calls `turn`, which returns the longest wait in seconds; None means no limit. An
+    unhandled exception is posted as Crashed. The owner should create its Poller first, and `start` it last.
     """
 
     def __init__(self, name: str, post: Callable[[Crashed], None], turn: Callable[[], float | None]) -> None:
@@ -108,19 +108,19 @@ class Poller:
         self._thread = start_thread(self._name, self._run, self._post)
 
     def do(self, work: Callable[[], None]) -> None:
-        """Have the thread call functions in the order given; after `stop`, none. For any thread; never waits."""
+        """Queue a function for the thread to call; after `stop`, do nothing. For any thread; never blocks."""
         with self._accepting:
             if self._accepts:
                 self._work.put(work)
                 self._bell.ring()
 
     def watch(self, descriptor: int, handler: Callable[[int], None], events: int = READABLE) -> None:
-        """Call `handler` with the descriptor's events; with ONCE, only once until `rearm`. For any thread."""
+        """Call `handler` with the descriptor's events; with ONCE, a single time until `rearm`. For any thread."""
         self._handlers[descriptor] = handler
         self._epoll.register(descriptor, events)
 
     def rearm(self, descriptor: int, events: int) -> None:
-        """From now on, wait for these events of a watched descriptor."""
+        """Change the events to wait for on a watched descriptor."""
         self._epoll.modify(descriptor, events)
 
     def forget(self, descriptor: int) -> None:
@@ -129,7 +129,7 @@ class Poller:
         self._epoll.unregister(descriptor)
 
     def stop(self) -> None:
-        """End the thread, and do its remaining work. Raises ThreadStuck."""
+        """End the thread, and call the functions that are still queued. Raises ThreadStuck."""
         self._stopped = True
         self._bell.ring()
         join(self._thread)
@@ -143,7 +143,7 @@ class Poller:
         while not self._stopped:
             turn = self._turn()
             for descriptor, events in self._epoll.poll(None if turn is None else min(turn, LONGEST_WAIT)):
-                if (handler := self._handlers.get(descriptor)) is not None:  # an earlier handler may have forgotten it
+                if (handler := self._handlers.get(descriptor)) is not None:  # an earlier handler may forget it
                     handler(events)
 
     def _do_work(self) -> None:

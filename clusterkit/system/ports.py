@@ -1,4 +1,4 @@
-"""Ports: claims them without a race, and checks which tasks listen."""
+"""Ports: claims ports without a race, and checks which tasks listen."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ HOST = "127.0.0.1"
 
 
 def claim() -> socket.socket:
-    """Bind a free port on all addresses, so that only SO_REUSEPORT servers of this user can share it.
+    """Bind a free port on all addresses; only servers of this user that set SO_REUSEPORT can then share the port.
 
-    Raises NoPorts, and OSError if there is no free descriptor.
+    Raises NoPorts, or OSError if no descriptor is free.
 
-    SO_REUSEPORT is set after the bind: of two supervisors that picked the same port one fails to bind and picks
-    another; with the option set before, both would hold the port unnoticed.
+    SO_REUSEPORT is set after the bind: if two supervisors pick the same port, one fails to bind and picks another. If
+    the option were set before, both would hold the port unnoticed.
     """
     for _ in range(TRIES):
         holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -29,7 +29,7 @@ def claim() -> socket.socket:
             holder.bind(("", portpicker.pick_unused_port()))
         except (OSError, portpicker.NoFreePortFoundError):
             try:
-                socket.socket().close()  # raises OSError if the reason is that no descriptor is left
+                socket.socket().close()  # raises OSError if the reason is a lack of descriptors
             finally:
                 holder.close()
             continue
@@ -39,13 +39,13 @@ def claim() -> socket.socket:
 
 
 def port_here(endpoint: str) -> int | None:
-    """Return the port of an endpoint on this machine; None if the endpoint is on a virtual network."""
+    """Return the port of an endpoint on this machine's loopback address; None for one on a virtual network."""
     host, _, port = endpoint.rpartition(":")
     return int(port) if host in (HOST, "localhost") and port.isdecimal() else None
 
 
 def listening(endpoints: Mapping[Task, str], pids: Mapping[Task, int]) -> frozenset[Task]:
-    """Return those tasks in `pids` on whose endpoint a process listens, perhaps in the task's network namespace."""
+    """Return the tasks in `pids` that have a listener on their endpoint, here or in the task's network namespace."""
     here = procfs.listening_ports()
 
     def is_open(task: Task) -> bool:

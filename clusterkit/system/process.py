@@ -1,4 +1,4 @@
-"""Processes: starts, signals and reaps them, and reads how one ended before it is reaped."""
+"""Processes: starts, signals and reaps processes, and reads how a process ended before it is reaped."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from clusterkit.words.outcome import SIGKILL, Exit
 
 PR_SET_CHILD_SUBREAPER = 36
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # the signals that end a run or a campaign
-HELPERS: set[int] = set()  # the pids of helper processes, which `Helper.end` reaps
-KILLED_WITHIN = 2.0  # seconds for a helper process to end after SIGKILL
+HELPERS: set[int] = set()  # pids of the helper processes, which only `Helper.end` reaps
+KILLED_WITHIN = 2.0  # seconds; how long to wait for a helper process to end after SIGKILL
 
 
 @dataclass(slots=True)
-class Child:
+class AttemptChild:
     """A started attempt; its first process leads a new session and process group."""
 
     pid: int  # also the id of its process group and its session
     pidfd: int
-    pipe: str  # the name in /proc of the pipe for its output
-    oom_kills: int  # the system's count when it started
-    process: subprocess.Popen[bytes] | None = None  # None if a fork server forked it
-    reached: list[int] = field(default_factory=list)  # the signals sent while its first process ran
-    grace_until: float = 0.0  # the end of the grace period, in monotonic seconds
+    pipe: str  # the name of its output pipe in /proc
+    oom_kills: int  # the system's count of OOM kills when the process started
+    process: subprocess.Popen[bytes] | None = None  # None if a fork server started the process
+    reached: list[int] = field(default_factory=list)  # the signals sent while the first process ran
+    grace_until: float = 0.0  # monotonic time; the end of the grace period
 
 
 def code_of(module: str) -> str:
-    """Return code for `python -c` that runs a module's `main`. Unlike `-m`, it always runs this copy of clusterkit."""
+    """Return code for `python -c` that runs a module's `main`. Unlike `-m`, it always uses this copy of clusterkit."""
     root = str(Path(__file__).resolve().parents[2])
     return f"import sys; sys.path.insert(0, {root!r}); from {module} import main; main()"
 
 
 class Helper:
-    """A helper process of the supervisor, such as the switch, at the other end of `channel`. Raises OSError.
+    """A helper process of the supervisor, such as the switch, connected by the socket `channel`. Raises OSError.
 
-    `argv` returns its command, given the descriptor of its end. `env` is added to this process's environment.
+    `argv` returns the command for the descriptor of the process's socket. `env` is added to the inherited environment.
     """
 
     def __init__(self, argv: Callable[[int], Sequence[str]], log: Path, env: Mapping[str, str]) -> None:
@@ -69,7 +69,7 @@ class Helper:
         self.pidfd = os.pidfd_open(self.pid)
 
     def end(self, within: float) -> None:
-        """Wait for the process, which was asked to end; kill it after `within` seconds. Never waits for ever."""
+        """Wait for a process that was requested to end; kill it after `within` seconds. Always returns."""
         if first_readable((self.pidfd,), within) is None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
@@ -80,7 +80,7 @@ class Helper:
 
 
 def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> int | None:
-    """Wait until a descriptor is readable or closed, and return it; None after `seconds`."""
+    """Wait until one of the descriptors is readable or closed, and return that descriptor; None after `seconds`."""
     poll = select.poll()
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -89,38 +89,38 @@ def first_readable(descriptors: Sequence[int], seconds: float | None = None) -> 
 
 
 def become_subreaper() -> None:
-    """Become the parent of every descendant whose own parent ends. Raises OSError."""
+    """Make this process the new parent of every descendant whose parent ends. Raises OSError."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed")
 
 
 def heed_children(ended: Callable[[], None]) -> Callable[[], object]:
-    """Call `ended` when a child has ended; return a function that undoes this. Both run in the main thread."""
+    """Call `ended` whenever a child has ended; return a function that stops this. Both run in the main thread."""
     before = signal.signal(signal.SIGCHLD, lambda *_: ended())
     return lambda: signal.signal(signal.SIGCHLD, before)
 
 
-def signal_attempt(child: Child, number: int) -> None:
-    """Signal every process of the group; record the signal in `child.reached` if the first process still ran.
+def signal_attempt(child: AttemptChild, number: int) -> None:
+    """Signal every process of the attempt's group; record the signal in `child.reached` if the first process runs.
 
-    A process that ends between the check and the signal counts as reached. At worst, that restarts a program once too
-    often. The reverse could mistake a program that obeyed the signal for one that had finished.
+    A process that ends between the check and the signal counts as reached. At worst, a program that had finished is
+    restarted once more. With the opposite order, a program that obeyed the signal could count as finished.
     """
     if first_readable((child.pidfd,), 0) is None:
         child.reached.append(number)
     signal_group(child, number)
 
 
-def signal_group(child: Child, number: int) -> None:
-    """Signal every process of the group. Its leader is reaped last, so the id can't have been reused."""
+def signal_group(child: AttemptChild, number: int) -> None:
+    """Signal every process of the group. The leader is reaped last, so the group's id can't have been reused."""
     try:
         os.killpg(child.pid, number)
-    except (ProcessLookupError, PermissionError):  # none left, or none that this user may signal
+    except (ProcessLookupError, PermissionError):  # no process is left, or none that this user may signal
         return
 
 
-def exit_of(child: Child) -> Exit | None:
-    """Return how a process ended whose pidfd is readable, without reaping it; None while a debugger holds it."""
+def exit_of(child: AttemptChild) -> Exit | None:
+    """Return how a process with a readable pidfd ended, without reaping it; None while a debugger holds the process."""
     info = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     if info is None:
         return None
@@ -130,17 +130,17 @@ def exit_of(child: Child) -> Exit | None:
     return Exit(signal=info.si_status, out_of_memory=out_of_memory)
 
 
-def reap(child: Child) -> None:
+def reap(child: AttemptChild) -> None:
     with suppress(ChildProcessError):
         os.waitpid(child.pid, os.WNOHANG)
     if child.process is not None:
-        # Otherwise Popen would wait for this pid again when it is garbage-collected, when the pid may be reused.
+        # Otherwise Popen would wait for this pid in its finalizer, when the pid may belong to another process.
         child.process.returncode = 0
     os.close(child.pidfd)
 
 
-def _killed_for_memory(child: Child) -> bool:
-    """Whether the OOM killer killed this process or, without access to the kernel's log, any process."""
+def _killed_for_memory(child: AttemptChild) -> bool:
+    """Whether the OOM killer killed this process or, if the kernel's log is not readable, any process."""
     if procfs.oom_kills() <= child.oom_kills:
         return False
     try:
@@ -157,7 +157,7 @@ def _kernel_log() -> str:
         while True:
             try:
                 records.append(os.read(descriptor, 8192))
-            except BrokenPipeError:  # the record was overwritten meanwhile
+            except BrokenPipeError:  # the record was overwritten before it was read
                 continue
     except BlockingIOError:
         return b"\n".join(records).decode(errors="replace")
@@ -166,7 +166,7 @@ def _kernel_log() -> str:
 
 
 def why_not_startable(python: str, env: Mapping[str, str]) -> str | None:
-    """Start an interpreter; return why that fails, as a clause, or None."""
+    """Try to start an interpreter; return the reason of a failure, as a clause, or None."""
     try:
         probe = subprocess.run(
             [python, "-S", "-c", "pass"],

@@ -1,6 +1,6 @@
 """Reads /proc. Every function raises CannotLook if it runs out of descriptors or memory.
 
-If a process is gone, or not readable for this user, they return None or an empty value.
+If a process is gone, or not readable for this user, the functions return None or an empty value.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
 OUT_OF_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds: the longest wait for an environment, and the time between two looks
-OF_KERNEL, EXITING = 0x00200000, 0x00000004  # flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
+STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds; the longest wait for an environment, and the time between two reads
+OF_KERNEL, EXITING = 0x00200000, 0x00000004  # process flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
 # Indexes of fields in /proc/PID/stat, counted from the state.
-ENV_START, ENV_END = 47, 48  # both 0 while a program is being started
-UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # clock ticks, clock ticks, clock ticks since boot, pages
+ENV_START, ENV_END = 47, 48  # both are 0 while a program is being started
+UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # in clock ticks, clock ticks, clock ticks since boot, pages
 LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 
@@ -38,7 +38,7 @@ def children(pid: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return every process below `pid`, parents first."""
+    """Return the pids of all descendants of `pid`, parents first."""
     found: list[int] = []
     todo = [pid]
     while todo:
@@ -49,7 +49,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def lineage(pid: int) -> set[int]:
-    """Return a process and its ancestors, as far as this pid namespace shows them."""
+    """Return the pids of a process and of its ancestors in this pid namespace."""
     found = set[int]()
     while pid > 0 and pid not in found:
         found.add(pid)
@@ -64,7 +64,7 @@ def stat(pid: int) -> tuple[str, int, int] | None:
 
 
 def start_of(pid: int) -> int | None:
-    """Return when the process started, in clock ticks since boot; None if it is gone. It tells reused pids apart."""
+    """Return when a process started, in clock ticks since boot; None if it is gone. This value reveals a reused pid."""
     fields = _stat(f"/proc/{pid}")
     return None if fields is None else int(fields[STARTTIME])
 
@@ -81,7 +81,7 @@ def use(pid: int) -> tuple[float, int, float] | None:
 
 
 def thread_times(pid: int) -> dict[int, tuple[int, int]]:
-    """Return each thread's nanoseconds of running and of waiting for a CPU; empty without CONFIG_SCHED_INFO."""
+    """Return the nanoseconds that each thread ran and waited for a CPU; empty on a kernel without CONFIG_SCHED_INFO."""
     found = {}
     for name in _names(f"/proc/{pid}/task"):
         fields = (_read(f"/proc/{pid}/task/{name}/schedstat") or b"").split()
@@ -96,13 +96,13 @@ def thread_state(pid: int, thread: int) -> str | None:
 
 
 def is_zombie(pid: int) -> bool:
-    """Whether the process has ended: it waits to be reaped, or is gone."""
+    """Whether the process has ended: it is a zombie, or gone."""
     seen = stat(pid)
     return seen is None or seen[0] in "ZX"
 
 
 def environ(pid: int) -> dict[str, str]:
-    """Return the environment with which the process started; waits a moment while Linux shows none at the start."""
+    """Return a process's initial environment. Wait for a moment if the process is just starting and shows none yet."""
     until = time.monotonic() + STARTS_WITHIN
     while (raw := _read(f"/proc/{pid}/environ")) == b"" and not _has_none(pid) and time.monotonic() < until:
         time.sleep(LOOK_AGAIN)
@@ -111,7 +111,7 @@ def environ(pid: int) -> dict[str, str]:
 
 
 def _has_none(pid: int) -> bool:
-    """Whether a process without an environment stays so: it has ended, is the kernel's, or was started without one."""
+    """Whether an empty environment is final: the process has ended, is a kernel thread, or was started without one."""
     fields = _stat(f"/proc/{pid}")
     if fields is None or fields[0] in (b"Z", b"X") or int(fields[6]) & (OF_KERNEL | EXITING):
         return True
@@ -127,7 +127,7 @@ def all_pids() -> Iterator[int]:
 
 
 def links(pid: int) -> set[str]:
-    """Return what the process's descriptors refer to, such as `pipe:[1234]`."""
+    """Return the targets of the process's open descriptors, such as `pipe:[1234]`."""
     return {_link(f"/proc/{pid}/fd/{name}") for name in _names(f"/proc/{pid}/fd")}
 
 
@@ -136,24 +136,24 @@ def has_handler(pid: int, signal: int) -> bool:
 
 
 def status_of(pid: int, name: str) -> str | None:
-    """Return the first word of the line `name` in /proc/PID/status; None without such a process or line."""
+    """Return the first word of the line `name` in /proc/PID/status; None if the process or the line does not exist."""
     lines = (_read(f"/proc/{pid}/status") or b"").decode(errors="replace").splitlines()
     return next((line.split()[1] for line in lines if line.startswith(f"{name}:")), None)
 
 
 def listening_ports(pid: int | None = None) -> frozenset[int]:
-    """Return the TCP ports that are listened on in a process's network namespace, by default this process's."""
+    """Return the TCP ports with a listener in the network namespace of a process, by default of this process."""
     return frozenset(_listeners("self" if pid is None else pid).values())
 
 
 def listening_ports_of(pid: int, namespace: int | str = "self") -> frozenset[int]:
-    """Return the TCP ports on which the process itself listens, in a process's network namespace."""
+    """Return the TCP ports on which `pid` itself listens. `namespace` is a process in the network namespace to read."""
     own = links(pid)
     return frozenset(port for inode, port in _listeners(namespace).items() if f"socket:[{inode}]" in own)
 
 
 def tcp_sockets(pid: int | str, state: str) -> Iterator[list[str]]:
-    """Yield the fields in /proc/net/tcp and tcp6 of each socket in that state, in a process's network namespace."""
+    """Yield the fields in /proc/PID/net/tcp and tcp6 of each socket that is in this state."""
     for table in ("tcp", "tcp6"):
         lines = (_read(f"/proc/{pid}/net/{table}") or b"").decode().splitlines()[1:]
         yield from (fields for fields in map(str.split, lines) if fields[3] == state)
@@ -167,7 +167,7 @@ def oom_kills() -> int:
     """Return how many processes the OOM killer has killed since boot."""
     try:
         counts = _read("/proc/vmstat") or b""
-    except CannotLook:  # the outcome of an attempt then does not mention memory
+    except CannotLook:  # without a count, the outcome of an attempt does not mention memory
         return 0
     count = counts.partition(b"\noom_kill ")[2].partition(b"\n")[0]
     return int(count or 0)
@@ -175,7 +175,7 @@ def oom_kills() -> int:
 
 @functools.cache
 def _lists_children() -> bool:
-    """Whether the kernel was built to list a process's children (CONFIG_PROC_CHILDREN), as nearly all are."""
+    """Whether the kernel can list a process's children (CONFIG_PROC_CHILDREN), as nearly all kernels can."""
     return Path(f"/proc/self/task/{os.getpid()}/children").exists()
 
 
@@ -185,13 +185,13 @@ def parent(pid: int) -> int | None:
 
 
 def _stat(place: str) -> list[bytes] | None:
-    """Return the fields in `stat` of a process or thread, from its state on; None if it is gone."""
+    """Return the fields in `stat` of a process or thread, beginning with the state; None if it is gone."""
     text = _read(f"{place}/stat")
     return None if text is None else text.rpartition(b")")[2].split()
 
 
 def _read(path: str) -> bytes | None:
-    """Read a file; None if it does not exist or is not readable. Unbuffered, which takes half the time."""
+    """Read a file; None if it does not exist or is not readable. Unbuffered reading takes half the time."""
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read()
@@ -222,19 +222,19 @@ def _link(path: str) -> str:
 
 
 class Meter:
-    """Samples tasks. The first sample of a task averages over its lifetime, later ones over the time since the last."""
+    """Samples the CPU and memory use of tasks. CPU use is averaged since the last sample; at first, since the start."""
 
     def __init__(self) -> None:
-        self._before: dict[int, tuple[float, float]] = {}  # by first pid: time of the last sample, CPU seconds by then
+        self._before: dict[int, tuple[float, float]] = {}  # by first pid: the last sample's time and CPU seconds
 
     def sample(self, pids: Mapping[Task, int]) -> dict[Task, tuple[float, int]]:
-        """Return the percent of one core and the bytes of memory (RSS) of each task that has a process."""
+        """Return the percent of one core and the bytes of memory (RSS) that each task with a process uses."""
         found = {task: self._tree(pid) for task, pid in pids.items()}
         return {task: use for task, use in found.items() if use is not None}
 
     def _tree(self, pid: int) -> tuple[float, int] | None:
         seen = stat(pid)
-        if seen is None or seen[2] != pid:  # a task leads its session, so this pid has been reused
+        if seen is None or seen[2] != pid:  # a task leads its session; otherwise the pid has been reused
             return None
         uses = [used for member in (pid, *descendants(pid)) if (used := use(member)) is not None]
         now, cpu, memory = time.monotonic(), sum(used[0] for used in uses), sum(used[1] for used in uses)
@@ -250,7 +250,7 @@ class TcpConnection(NamedTuple):
 
 
 def established(pid: int) -> list[TcpConnection]:
-    """Return the process's established TCP connections; empty if its descriptors are not readable."""
+    """Return the established TCP connections of a process; empty if its descriptors are not readable."""
     own = procfs.links(pid)
     sockets = [f for f in procfs.tcp_sockets(pid, procfs.ESTABLISHED) if f"socket:[{f[9]}]" in own]
     return sorted(TcpConnection(endpoint(fields[1]), endpoint(fields[2])) for fields in sockets)

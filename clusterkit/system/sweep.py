@@ -1,4 +1,4 @@
-"""Sweeping: kills processes, and waits until each is proven dead."""
+"""Sweeping: kills processes, and waits until each one is proven dead."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from clusterkit.system import procfs
 from clusterkit.system.procfs import OUT_OF_RESOURCES
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
-RETRY_EVERY = 0.05  # seconds, when there was no free descriptor
-PATIENCE = 10.0  # seconds for a process to die of SIGKILL; one that hangs in the kernel may take longer
+RETRY_EVERY = 0.05  # seconds; the pause before another try when no descriptor is free
+PATIENCE = 10.0  # seconds to wait for a process to die of SIGKILL; a process that hangs in the kernel may take longer
 
 
-class WillNotDie(ClusterkitError):
-    """SIGKILL did not end these processes in time, or `unseen`, a clause, says why that could not be checked."""
+class ProcessesSurvived(ClusterkitError):
+    """Processes did not die of SIGKILL in time. `unseen`, if set, is the reason why this could not be checked."""
 
     def __init__(self, pids: Collection[int], within: float, unseen: str = "") -> None:
         names = ", ".join(map(str, sorted(pids)))
@@ -32,11 +32,11 @@ class WillNotDie(ClusterkitError):
 
 
 def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = None) -> int:
-    """Kill the processes that `find` returns, until it returns no new ones. Returns how many were killed.
+    """Kill the processes that `find` returns, until it returns no new processes; return how many were killed.
 
-    A zombie counts as new once, since its children get another parent before the next call of `find`; after that it is
-    ignored, since a debugger may keep it. Retries while no descriptor is free. Raises WillNotDie after `within`
-    seconds, by default PATIENCE.
+    A zombie counts as new once, since its children get another parent before the next call of `find`. After that, the
+    zombie is ignored, since a debugger may keep it. Tries again while no descriptor is free. Raises WillNotDie after
+    `within` seconds, by default PATIENCE.
     """
     seen, killed = set[int](), set[int]()
     within = PATIENCE if within is None else within
@@ -46,19 +46,19 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
             if not (found := [pid for pid in find() if pid not in seen or _lives(pid)]):
                 return len(killed)
             living = [pid for pid in found if _lives(pid)]
-            if time.monotonic() > until:  # they fork faster than they are killed
-                raise WillNotDie(living or found, within)
+            if time.monotonic() > until:  # for example, because the processes fork faster than they are killed
+                raise ProcessesSurvived(living or found, within)
             seen.update(found)
             killed.update(living)
             kill_and_wait(living, until, within)
         except CannotLook as error:
             if time.monotonic() > until:
-                raise WillNotDie((), within, error.why) from None
+                raise ProcessesSurvived((), within, error.why) from None
             time.sleep(RETRY_EVERY)
 
 
 def end_descendants(parent: int, within: float | None = None) -> int:
-    """Kill and reap all descendants of `parent`, which is this process. Raises WillNotDie."""
+    """Kill and reap all descendants of `parent`, which has to be this process. Raises WillNotDie."""
 
     def find() -> list[int]:
         reap_zombies(procfs.children(parent))
@@ -70,7 +70,7 @@ def end_descendants(parent: int, within: float | None = None) -> int:
 def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE) -> None:
     """Kill processes, and wait for each. Raises WillNotDie at `until` (monotonic), CannotLook without descriptors."""
     with contextlib.ExitStack() as stack:
-        waiting = dict(_pidfds(pids, stack))  # perhaps not of all processes; the caller finds the rest again
+        waiting = dict(_pidfds(pids, stack))  # perhaps not for all processes; the caller tries the others again
         poll = select.poll()
         for pidfd in waiting:
             with contextlib.suppress(OSError):
@@ -80,7 +80,7 @@ def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE)
             left = until - time.monotonic()
             ended = poll.poll(max(0, left) * 1000)
             if not ended and left <= 0:
-                raise WillNotDie(waiting.values(), within)
+                raise ProcessesSurvived(waiting.values(), within)
             for pidfd, _ in ended:
                 poll.unregister(pidfd)
                 del waiting[pidfd]
@@ -93,7 +93,7 @@ def reap_zombies(pids: Collection[int]) -> None:
 
 
 def _lives(pid: int) -> bool:
-    """Whether any thread of the process is left. A zombie has none, unless only its first thread has ended."""
+    """Whether any thread of the process is left, which is possible for a zombie if only its first thread has ended."""
     with contextlib.ExitStack() as stack:
         poll = select.poll()
         for pidfd, _ in _pidfds([pid], stack):
@@ -103,7 +103,7 @@ def _lives(pid: int) -> bool:
 
 
 def _pidfds(pids: Collection[int], stack: contextlib.ExitStack) -> Iterator[tuple[int, int]]:
-    """Open as many pidfds as there are free descriptors. Raises CannotLook if none is free."""
+    """Open pidfds for as many processes as there are free descriptors. Raises CannotLook if no descriptor is free."""
     found = False
     for pid in pids:
         try:

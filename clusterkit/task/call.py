@@ -18,13 +18,12 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-NO_FILE = "<dynamic-code>"  # what cloudpickle 3.1.3 puts in place of a code object's file name, which tracebacks show
+NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces the file name of each code object by this text
 
 
 def call(path: str) -> Any:
-    """Load the function with the caller's `sys.path`, and call it."""
     with Path(path).open("rb") as file:
-        # First, since the path starts with this file's directory, whose modules would shadow the program's.
+        # Before unpickling: `sys.path` starts with this file's directory, whose modules would shadow the program's.
         sys.path[:] = pickle.load(file)
         function, args, kwargs = pickle.load(file)
     return function(*args, **kwargs)
@@ -35,7 +34,7 @@ def returned_file(run: Path, task: str, attempt: int) -> Path:
 
 
 def dumps(value: object) -> bytes:
-    """Pickle by cloudpickle, with the file names of functions, so that a traceback shows their lines."""
+    """Pickle by cloudpickle, but keep the file names of functions so that tracebacks show their source lines."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle ships no types

@@ -1,8 +1,8 @@
 """The debugger's connection to its client during one stop: lines of JSON over a Unix socket.
 
-Loaded by path: standard library only. To the client: `{"out": text}`, `{"prompt": text}`, `{"matches": [...]}`, and
-`{"left": why}` at the end; an interrupt may cut a line short. From the client: `{"line": text}`,
-`{"complete": [line, begin, end]}` and `{"interrupt": true}`. A client that hangs up has left.
+Loaded by path: standard library only. The session sends `{"out": text}`, `{"prompt": text}`, `{"matches": [...]}`, and
+`{"left": why}` at the end; an interrupt may cut a line short. The client sends `{"line": text}`,
+`{"complete": [line, begin, end]}` and `{"interrupt": true}`. The session ends when the client hangs up.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-LONGEST = 1 << 20  # bytes of a line; a client that sends a longer one is disconnected
-MOST_WAITING = 1000  # lines that may wait for the program; a client that sends more is disconnected
+LONGEST = 1 << 20  # bytes; a client that sends a longer line is disconnected
+MOST_WAITING = 1000  # unread messages; a client that sends more is disconnected
 CHUNK = 1 << 16
-INTERRUPT = {"interrupt": True}  # compared by identity, so that no client's message is taken for it
+INTERRUPT = {"interrupt": True}  # compared by identity, so that a message from a client never equals it
 
 
 class DebugSession:
-    """Serves one client, whose messages a thread reads; when the client hangs up, the session is over.
+    """Serves one client, whose messages a thread reads, until the client hangs up or `close` is called.
 
-    The thread then calls `deserted`, while the program may run until its next stop.
+    If the client hangs up, the thread calls `deserted`. The program may be running at that time.
     """
 
     def __init__(self, path: str, deserted: Callable[[], None]) -> None:
@@ -38,16 +38,16 @@ class DebugSession:
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        # Messages, each with the number of interrupts before it. In C, so that no interrupt can leave it half changed.
+        # Messages, each with the number of interrupts before it. The queue is in C, so no interrupt can corrupt it.
         self.lines = queue.SimpleQueue[tuple[int, dict[str, Any] | None]]()
         self.connected = threading.Event()
         self.closing = False
-        self.interruptible = False  # whether the debugger runs in the main thread and handles SIGINT
-        self.interrupts = 0  # those that the client has sent
-        self.raised = 0  # the number of the last one that the debugger's thread has handled
-        self.in_flight = False  # an interrupt has been sent to that thread and not been handled
-        self.taking = False  # that thread takes a line, which would be lost if its signal handler raised now
-        self.torn = False  # an interrupt came while a message was sent, so a part of the message may be missing
+        self.interruptible = False  # True if the debugger runs in the main thread and handles SIGINT
+        self.interrupts = 0  # the number of interrupts that the client has sent
+        self.raised = 0  # the number of the last interrupt that the debugger's thread has handled
+        self.in_flight = False  # True from sending SIGINT to the debugger's thread until its handler runs
+        self.taking = False  # True while that thread takes a message, which would be lost if its handler raised
+        self.torn = False  # True if an interrupt may have cut off the last message that was sent
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
         self.thread = threading.Thread(target=self._serve, name="clusterkit-debugger", daemon=True)
@@ -55,7 +55,7 @@ class DebugSession:
         self.thread.start()
 
     def send(self, **message: object) -> None:
-        """Send a message once a client has connected; do nothing if it has gone."""
+        """Wait until a client has connected and send it a message; do nothing if it has disconnected."""
         self.connected.wait()
         if (client := self.client) is not None:
             line = b"\n" * self.torn + json.dumps(message).encode() + b"\n"
@@ -65,7 +65,7 @@ class DebugSession:
             self.torn = False
 
     def next(self) -> dict[str, Any] | None:
-        """Wait for the client's next message; None once it has gone. Raises KeyboardInterrupt if it interrupts."""
+        """Return the client's next message, or None once it has disconnected. An interrupt raises KeyboardInterrupt."""
         while True:
             self.taking = True
             number, message = self.lines.get()
@@ -77,24 +77,24 @@ class DebugSession:
                 if self.raised < number:
                     self.raised = number
                     raise KeyboardInterrupt
-            elif number == self.interrupts:  # else a later interrupt has cancelled this message
+            elif number == self.interrupts:  # otherwise a later interrupt has cancelled this message
                 return message
 
     def claim(self) -> bool:
-        """Whether the signal handler that asks has to act on the last interrupt; else `next` raises it, or has done."""
+        """Return whether the calling signal handler has to act on the last interrupt; if not, `next` handles it."""
         if self.taking or self.raised == self.interrupts:
             return False
         self.raised = self.interrupts
         return True
 
     def close(self, why: str) -> None:
-        """Send the client the end of the session, and remove the socket."""
+        """End the session: remove the socket, and send the client the reason."""
         with self.lock:
             self.closing = True
         until = time.monotonic() + 1.0
-        while self.in_flight and time.monotonic() < until:  # the main thread, perhaps this one, is about to handle it
+        while self.in_flight and time.monotonic() < until:  # the main thread (perhaps this one) handles SIGINT soon
             time.sleep(0.001)
-        with suppress(OSError):  # first, since the client may look for the next stop once this one is over
+        with suppress(OSError):  # before the message, after which the client may connect to the next stop's socket
             os.unlink(self.path)
         self.wake.close()
         self.thread.join(2.0)
@@ -129,7 +129,7 @@ class DebugSession:
         finally:
             self.listener.close()
             if self.client is not None and not self.closing:
-                with suppress(OSError):  # so that a client that is disconnected for what it sent notices
+                with suppress(OSError):  # disconnects a client that has sent too much
                     self.client.shutdown(socket.SHUT_RDWR)
             self.lines.put((self.interrupts, None))
             self.connected.set()
@@ -165,7 +165,7 @@ class DebugSession:
             if self.closing or self.in_flight or not self.interruptible:
                 return
             self.in_flight = True
-        self.interrupts += 1  # cancels earlier messages that have not been taken
+        self.interrupts += 1  # cancels the messages that are still in the queue
         self.lines.put((self.interrupts, INTERRUPT))
         main = threading.main_thread().ident
         if main is not None:
@@ -180,7 +180,7 @@ def listen(path: str) -> socket.socket:
         directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
         with suppress(FileNotFoundError):
             os.unlink(path)
-        # Through the descriptor, since the address of a Unix socket has 107 bytes at most.
+        # Through a descriptor of the directory, since the address of a Unix socket has at most 107 bytes.
         listener.bind(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
         os.chmod(path, 0o600)
         listener.listen(8)
@@ -194,6 +194,6 @@ def listen(path: str) -> socket.socket:
 
 
 def is_own(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's, or root's."""
+    """Return whether the peer is a process of this user or of root."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     return struct.unpack("3i", raw)[1] in (os.getuid(), 0)

@@ -1,4 +1,4 @@
-"""Decides when a task is held for the debugger, and reports holds to the supervisor.
+"""Decides when a task is stopped for the debugger ("held"), and reports these holds to the supervisor.
 
 Loaded by path when a task first needs it: standard library only. The debugger itself is task/debugger_pdb.py.
 """
@@ -15,33 +15,36 @@ import time
 from types import FrameType, TracebackType
 from typing import Any
 
-SEND_WITHIN = 2.0  # seconds for the supervisor to make room in its pipe
-LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters, so that a report fits into one write
-muted: list[bool] = []  # not empty: the user has quit, so no breakpoint holds this process any longer
+SEND_WITHIN = 2.0  # seconds; the longest wait for room in the supervisor's pipe
+LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters; they keep a report within one atomic write
+muted: list[bool] = []  # not empty once the user has quit the debugger, after which breakpoints have no effect
 printed: set[str] = set()
 
 
 def stop(load: Any, frame: FrameType, header: object = None) -> None:
-    """Do what `breakpoint()` and `pdb.set_trace()` do in this run: stop at the caller's next line, or continue."""
+    """Carry out a call of `breakpoint()` or `pdb.set_trace()`: stop at the next line of `frame`, or continue.
+
+    The run's settings decide which debugger stops the task, if any.
+    """
     flags = flags_of()
     if "editor" in flags:
         importlib.import_module("debugpy").breakpoint()
     elif "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
             debugger.header = header
-            debugger.set_trace(frame)  # the last call, since later ones would be traced
+            debugger.set_trace(frame)  # the last statement, since statements after it would be traced
     elif "off" not in flags:
         say_once(f"{short(frame.f_code.co_filename)}:{frame.f_lineno} calls breakpoint()", flags)
 
 
 def hold_after(load: Any, error: BaseException, traceback: TracebackType | None) -> None:
-    """Hold a task that is about to end because of an exception: --pdb."""
+    """Hold a task that is about to end because of an exception (--pdb)."""
     if traceback is not None and not isinstance(error, KeyboardInterrupt) and is_task():
         load("task/debugger_pdb").own_debugger(load).examine(described(error), traceback)
 
 
 def examine(load: Any, error: BaseException | None, traceback: TracebackType) -> None:
-    """Do what `pdb.post_mortem()` does in this run."""
+    """Carry out a call of `pdb.post_mortem()`: hold the task if the run's settings allow it."""
     flags = flags_of()
     if "hold" in flags and is_task():
         if (debugger := free_debugger(load)) is not None:
@@ -51,7 +54,7 @@ def examine(load: Any, error: BaseException | None, traceback: TracebackType) ->
 
 
 def free_debugger(load: Any) -> Any:
-    """Return this thread's debugger; None if the user has quit, or if the breakpoint is in code run from its prompt."""
+    """Return this thread's debugger; None if the user has quit, or if code run from its prompt reached a breakpoint."""
     debugger = None if muted else load("task/debugger_pdb").own_debugger(load)
     return None if debugger is None or debugger.prompting else debugger
 
@@ -62,12 +65,12 @@ def flags_of() -> list[str]:
 
 
 def is_task() -> bool:
-    """Whether this is the task's first process, and not one of its children."""
+    """Return whether this is the task's first process, and not one of its children."""
     return os.getpid() == os.getsid(0)
 
 
 def say_once(what: str, flags: list[str]) -> None:
-    """Print once why the task is not held."""
+    """Print, once for each reason, why the task is not held."""
     if not is_task():
         why = "this is a child process of the task, which can't be debugged"
     elif "hosts" in flags:
@@ -84,7 +87,7 @@ def say_once(what: str, flags: list[str]) -> None:
 def report(kind: str, **fields: object) -> bool:
     """Send a report to the supervisor; return whether it was sent. Keeps no descriptor open."""
     attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
-    # The supervisor rejects texts with NUL, which may be in a program's exceptions and in names of generated code.
+    # The supervisor rejects texts with NUL characters, which exceptions and names of generated code may contain.
     fields = {name: value.replace("\0", "␀") if isinstance(value, str) else value for name, value in fields.items()}
     message = {"kind": kind, "attempt": int(attempt) if attempt.isdecimal() else 1, **fields}
     line = json.dumps(message, ensure_ascii=False).encode(errors="replace") + b"\n"
@@ -103,20 +106,20 @@ def report(kind: str, **fields: object) -> bool:
 
 
 class Hold:
-    """A hold of the task. Several threads may end it; the supervisor gets one report."""
+    """A hold of the task. Several threads may call `end`; the supervisor receives only one report of the end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._reported = False
 
     def begin(self, **place: object) -> bool:
-        """Report that the task is held; return whether the supervisor gets the report."""
+        """Report that the task is held; return whether the report was sent."""
         with self._lock:
             self._reported = report("debugger", held=True, **place)
             return self._reported
 
     def end(self) -> None:
-        """Report that the task is not held any longer, unless that has been reported."""
+        """Report that the task is no longer held, unless this has already been reported."""
         with self._lock:
             reported, self._reported = self._reported, False
             if reported:
@@ -134,7 +137,7 @@ def place_of(frame: FrameType | None, traceback: TracebackType | None) -> dict[s
 
 
 def short(path: str) -> str:
-    """Return a path relative to the working directory if it is below that, without its beginning if it is too long."""
+    """Shorten a path: relative if it is in the working directory, and only the end of a long path."""
     try:
         here = os.path.join(os.getcwd(), "")
     except OSError:  # the directory has been deleted
@@ -143,9 +146,8 @@ def short(path: str) -> str:
 
 
 def described(error: BaseException | None) -> str:
-    """Return an exception as one line."""
     try:
         text = str(error)
-    except Exception:  # raised by the program's class
+    except Exception:  # the program's exception class may raise anything
         text = "?"
     return f"{type(error).__name__}: {text}".replace("\n", " ")[:LONGEST_ERROR]

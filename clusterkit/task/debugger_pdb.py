@@ -1,7 +1,7 @@
 """The debugger of a task: Python's pdb, with `clusterkit debug` as its terminal.
 
-Loaded by path when a task is held for the first time: standard library only. When the user leaves the debugger, in
-whatever way, the task continues.
+Loaded by path when a task is held for the first time: standard library only. However the user leaves the debugger, the
+task continues.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of the code that starts programs
+OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of clusterkit's code on a task's stack
 MOST_MATCHES = 200
-LONGEST_PIECE = 1 << 16  # characters of output in one message
-turns = threading.Lock()  # held by the thread that is in the debugger
-own = threading.local()  # each thread's debugger
+LONGEST_PIECE = 1 << 16  # characters; the longest output in one message
+turns = threading.Lock()  # locked while a thread is in the debugger
+own = threading.local()  # has each thread's debugger as `debugger`
 
 
 def own_debugger(load: Any) -> Debugger:
-    """Return this thread's debugger. A breakpoint that the user sets in it holds for all threads."""
+    """Return this thread's debugger. Breakpoints that the user sets in one debugger apply to all threads."""
     if not hasattr(own, "debugger"):
         own.debugger = Debugger(load)
     return own.debugger  # type: ignore[no-any-return]
 
 
 class PdbStreams:
-    """The streams of pdb: what it writes goes to the client, and what it reads comes from there."""
+    """The input and output streams of pdb: they write to the client and read from it."""
 
     encoding = "utf-8"
 
     def __init__(self, debugger: Debugger) -> None:
         self.debugger = debugger
-        self.tail = ""  # an incomplete line: the prompt, if a line is read next
+        self.tail = ""  # the written text after the last newline; if a line is read next, this is the prompt
 
     def write(self, text: str) -> int:
-        """Send whole lines, in pieces that a client reads."""
+        """Send complete lines, split into messages that are short enough for the client."""
         lines, newline, self.tail = (self.tail + str(text)).rpartition("\n")
         lines += newline
         if self.debugger.session is not None:
@@ -48,10 +48,10 @@ class PdbStreams:
         return len(text)
 
     def flush(self) -> None:
-        """Do nothing: lines are sent when they are written."""
+        """Do nothing, since `write` sends complete lines at once."""
 
     def readline(self) -> str:
-        """Ask the client for a line; return "" once it has left."""
+        """Send the prompt and return the line that the client enters; return "" once it has disconnected."""
         prompt, self.tail = self.tail, ""
         session = self.debugger.session
         if session is None:
@@ -65,19 +65,19 @@ class PdbStreams:
 
 
 class Debugger(pdb.Pdb):
-    """pdb, with `continue` when the user leaves. The task is held from the first stop until then."""
+    """pdb whose session lasts from the first stop until the user leaves; then the task continues."""
 
     def __init__(self, load: Any) -> None:
         console = PdbStreams(self)
         self.policy, self.sessions = load("task/debugger"), load("task/debug_session")
         self.session: Any = None
-        self.ending: Any = None  # the session that is about to end
-        self.hold: Any = None  # the hold that the supervisor knows of
-        self.prompting = False  # from a stop until a command lets the program run
+        self.ending: Any = None  # the session while it is being closed
+        self.hold: Any = None  # the hold that has been reported to the supervisor
+        self.prompting = False  # True from a stop until a command lets the program run
         self.header: object = None
-        self.raised = ""  # the exception that is examined
-        self.leaves = ""  # why the session ends
-        self.foreign = False  # SIGINT came from outside the session
+        self.raised = ""  # the exception that is being examined, as text
+        self.leaves = ""  # the reason why the session ends
+        self.foreign = False  # True if a SIGINT came from outside the session
         self.handler: Any = None  # the program's handler of SIGINT
         super().__init__(completekey=None, stdin=console, stdout=console, nosigint=True)  # type: ignore[arg-type]
 
@@ -85,7 +85,7 @@ class Debugger(pdb.Pdb):
         """Hold the task where an exception was raised, until the user leaves."""
         self.raised, traced = raised, sys.gettrace()
         sys.settrace(None)
-        if traced != self.trace_dispatch:  # else this debugger traces already
+        if traced != self.trace_dispatch:  # otherwise this debugger is already tracing
             self.reset()
         try:
             self.interaction(None, traceback)
@@ -95,12 +95,12 @@ class Debugger(pdb.Pdb):
             sys.settrace(traced)
 
     def reset(self) -> None:
-        """Start again, without a trace function: if the user has set breakpoints, pdb would stop in its own code."""
+        """Reset pdb with tracing off; with breakpoints set, pdb would otherwise stop in its own code."""
         sys.settrace(None)
         super().reset()
 
     def interaction(self, frame: FrameType | None, traceback: Any) -> None:
-        """Hold the task, if it is not held yet, and take commands until one lets the program run."""
+        """Hold the task, if it is not held yet, and execute commands until one lets the program run."""
         self.prompting = True
         try:
             if self.session is None and not self._begin_session(frame, traceback):
@@ -127,7 +127,7 @@ class Debugger(pdb.Pdb):
     def _begin_session(self, frame: FrameType | None, traceback: TracebackType | None) -> bool:
         """Listen, and report the hold to the supervisor; return whether both succeeded."""
         turns.acquire()
-        if self.policy.muted and not self.raised:  # the user has quit while this thread waited for its turn
+        if self.policy.muted and not self.raised:  # the user quit while this thread waited for the lock
             turns.release()
             return False
         session, self.hold = None, self.policy.Hold()
@@ -136,7 +136,7 @@ class Debugger(pdb.Pdb):
             place = self.policy.place_of(frame, traceback)
             if self.hold.begin(error=self.raised, **place):
                 self.session, session = session, None
-        except (OSError, RuntimeError) as error:  # the latter: no thread can be started
+        except (OSError, RuntimeError) as error:  # RuntimeError if no thread can be started
             print(f"clusterkit: the debugger can't listen: {error}. The task continues.", file=sys.stderr, flush=True)
         finally:
             if session is not None:
@@ -146,7 +146,7 @@ class Debugger(pdb.Pdb):
         if self.session is None:
             return False
         is_main = threading.current_thread() is threading.main_thread()
-        if is_main and signal.getsignal(signal.SIGINT) is not None:  # None: C code's, which can't be restored
+        if is_main and signal.getsignal(signal.SIGINT) is not None:  # a handler of C code (None) can't be restored
             self.handler = signal.signal(signal.SIGINT, self._interrupted)
             self.session.interruptible = True
         return True
@@ -157,14 +157,15 @@ class Debugger(pdb.Pdb):
             return
         self.hold.end()
         self.ending.close(self.leaves or "ends")
-        if self.handler is not None and signal.getsignal(signal.SIGINT) == self._interrupted:  # not the program's
+        # The program may have set another handler in the meantime, which stays.
+        if self.handler is not None and signal.getsignal(signal.SIGINT) == self._interrupted:
             signal.signal(signal.SIGINT, self.handler)
         self.handler = None
         self.ending = None
         turns.release()
 
     def _cmdloop(self) -> None:
-        """Run commands; an interrupt from the client ends the current one."""
+        """Run commands. An interrupt from the client ends the current command."""
         while True:
             try:
                 self.allow_kbdint = True
@@ -172,13 +173,13 @@ class Debugger(pdb.Pdb):
                 self.allow_kbdint = False
                 return
             except KeyboardInterrupt:
-                self.allow_kbdint = False  # the next interrupt waits for the next prompt
+                self.allow_kbdint = False  # an interrupt before the next prompt must not raise here
                 if self.foreign:
                     raise
                 self.message("--KeyboardInterrupt--")
 
     def _interrupted(self, number: int, frame: FrameType | None) -> None:
-        """Handle SIGINT: the client's, or one from elsewhere, which has the effect that it has without a debugger."""
+        """Handle SIGINT from the client; pass a SIGINT of another origin on to the program's own handler."""
         if self.ending is not None and self.ending.in_flight:
             self.ending.in_flight = False
         elif self.session is None or not self.session.in_flight:
@@ -198,7 +199,7 @@ class Debugger(pdb.Pdb):
                 self.set_trace(frame)
 
     def onecmd(self, line: str) -> Any:
-        """Run a command. An exception from it is shown to the user and does not reach the program."""
+        """Run a command. An exception that it raises is shown to the user and does not reach the program."""
         if line == "EOF" and self.commands_defining:
             return True
         try:
@@ -262,7 +263,7 @@ class Debugger(pdb.Pdb):
         return True
 
     def stop_here(self, frame: FrameType) -> bool:
-        """Whether to stop in this frame: never in clusterkit's own code."""
+        """Return whether to stop in this frame: never in clusterkit's own code."""
         return not is_ours(frame) and bool(super().stop_here(frame))
 
     def get_stack(self, f: FrameType | None, t: TracebackType | None) -> tuple[list[tuple[FrameType, int]], int]:
@@ -272,7 +273,7 @@ class Debugger(pdb.Pdb):
         return stack[below:], max(0, index - below)
 
     def matches(self, asked: list[Any]) -> list[str]:
-        """Return the completions of a word, given the line and where the word begins and ends."""
+        """Return the completions of a word; `asked` is the line with the word's begin and end."""
         try:
             line, begin, end = asked
             word = line[begin:end]
@@ -282,7 +283,7 @@ class Debugger(pdb.Pdb):
             if not begin:
                 found = [*found, *self.completedefault(word, line, begin, end)]
             return sorted({str(one) for one in found})[:MOST_MATCHES]
-        except Exception:  # from the program's objects, or because of what the client sent
+        except Exception:  # raised by the program's objects, or caused by an invalid request
             return []
 
 

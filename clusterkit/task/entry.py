@@ -1,20 +1,20 @@
 """The entry point of every task: ties the process to the supervisor, installs stack dumps, and runs the program.
 
-The program then sees what it would see if `python` had started it. Run by path, with the task's interpreter, for which
+The program then runs as if `python` had started it. This file is run by path, with the task's interpreter, in which
 clusterkit need not be installed: standard library only.
 
     python entry.py PARENT STACKS_FD[,NAMESPACE_FD...] script|module|command TARGET [ARGS...]
     python entry.py PARENT SOCKET_FD serve|share OPTIONS
 
-The task first joins the namespaces, in order. The second form starts a fork server: that of one run (`serve`), or a
-warm server that many runs share (`share`). Each of its forks continues here like a task that the first form started.
+The task first joins the namespaces, in order. The second form starts the fork server of one run (`serve`), or a warm
+server that many runs share (`share`). Each fork continues here like a task that the first form started.
 """
 
 from __future__ import annotations
 
 import sys
 
-PLAIN_MODULES = frozenset(sys.modules)  # those that a plain start has imported too
+PLAIN_MODULES = frozenset(sys.modules)  # the modules that the interpreter imports at every start
 
 import ctypes  # noqa: E402
 import faulthandler  # noqa: E402
@@ -25,15 +25,15 @@ from collections.abc import Collection, Mapping, Sequence  # noqa: E402
 from types import CodeType, ModuleType, TracebackType  # noqa: E402
 
 ENTRY = os.path.realpath(__file__)
-OURS = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, ENTRY))  # where clusterkit's frames are
+OURS = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, ENTRY))  # directories of clusterkit's code
 LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # by Python
-STACKS_SIGNAL = signal.SIGRTMIN + 9  # not used by convention; sent only to processes that have a handler
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # the signals that Python ignores
+STACKS_SIGNAL = signal.SIGRTMIN + 9  # a signal without conventional use, sent only to processes that handle it
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel send SIGKILL when the thread that started this process ends; now, if `parent` is gone already."""
+    """Have the kernel kill this process when the thread that started it ends; die now if `parent` has already ended."""
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if parent and os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -42,7 +42,7 @@ def die_with_parent(parent: int) -> None:
 def reset_signals(kept: Collection[int] = IGNORED) -> None:
     """Unblock all signals, and reset those that are ignored, except `kept`, to their default actions.
 
-    Until the program begins, SIGINT ends the task instead of raising KeyboardInterrupt in clusterkit's code.
+    Until the program starts, SIGINT ends the task instead of raising KeyboardInterrupt in clusterkit's code.
     """
     for number in signal.valid_signals().difference(kept):
         if signal.getsignal(number) in (signal.SIG_IGN, signal.default_int_handler):
@@ -51,17 +51,17 @@ def reset_signals(kept: Collection[int] = IGNORED) -> None:
 
 
 def restore_interrupts() -> None:
-    """Make SIGINT raise KeyboardInterrupt, unless it has a handler. An import of ours might only print that."""
+    """Make SIGINT raise KeyboardInterrupt, as in a plain start, unless SIGINT has a handler or is ignored."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def install_stack_dumps(fd: int) -> None:
-    """On STACKS_SIGNAL, write all threads' stacks to `fd`, even while the main thread runs C code. Log a crash's."""
+    """On STACKS_SIGNAL, write all threads' stacks to `fd`, even during C code; on a crash, write one to stderr."""
     try:
-        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # leaves the low numbers to the program, as in a plain start
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # keeps the low numbers free for the program
         os.close(fd)
-    except OSError:  # the limit is lower
+    except OSError:  # the limit on descriptors is lower than 100
         os.set_inheritable(high := fd, False)
     faulthandler.register(STACKS_SIGNAL, file=high, all_threads=True)
     if not faulthandler.is_enabled():
@@ -69,18 +69,18 @@ def install_stack_dumps(fd: int) -> None:
 
 
 def pin_to_cores(env: Mapping[str, str]) -> None:
-    """Restrict this process to the task's cores. Later threads and children inherit that."""
+    """Restrict this process, with its later threads and children, to the task's cores."""
     if not (cores := env.get("CLUSTERKIT_CORES")):
         return
     try:
         os.sched_setaffinity(0, map(int, cores.split(",")))
-    except OSError as error:  # the cores have been taken away since the run began
+    except OSError as error:  # the cores have become unavailable since the run began
         os.write(2, f"clusterkit: this task can't run on the cores {cores}: {error.strerror}.\n".encode())
         os._exit(1)
 
 
 def exec_command(argv: Sequence[str], env: Mapping[str, str]) -> None:
-    """Replace this process by a command. Exits with a message if that fails."""
+    """Replace this process by a command; exit with a message if the command can't be executed."""
     try:
         os.execvpe(argv[0], list(argv), env)
     except OSError as error:
@@ -92,7 +92,7 @@ def run_script(path: str) -> None:
     """Run a file or archive as `python FILE` does."""
     file_name = os.path.join(os.getcwd(), path)  # not normalized
     if is_archive(file_name):
-        if getattr(sys.flags, "safe_path", False):  # an archive comes first in `sys.path` whatever the flags
+        if getattr(sys.flags, "safe_path", False):  # an archive comes first in `sys.path` even with -P
             sys.path.insert(0, file_name)
         run_module("__main__", file_name, sys.argv[0])
         return
@@ -109,20 +109,20 @@ def run_script(path: str) -> None:
         main.__loader__ = SourceFileLoader("__main__", file_name)
         code = compile_file(path, file_name)
     if code is None:
-        run_file(path, main)  # the interpreter's message for an invalid file differs from that for an invalid text
+        run_file(path, main)  # the interpreter's errors about invalid files differ from those of `compile`
     else:
         exec(code, main.__dict__)
 
 
 def compile_file(path: str, name: str) -> CodeType | None:
-    """Compile a program; None if its code is invalid. Exits as the interpreter does if the file can't be read."""
+    """Compile a program; return None if the code is invalid. If the file can't be read, exit like the interpreter."""
     try:
         with open(path, "rb") as file:
             return compile(file.read(), name, "exec", dont_inherit=True)
     except OSError as error:
         print(f"{sys.executable}: can't open file {name!r}: [Errno {error.errno}] {error.strerror}", file=sys.stderr)
         sys.exit(2)
-    except (SyntaxError, ValueError):  # the latter for a null byte, up to Python 3.11.3
+    except (SyntaxError, ValueError):  # ValueError for a null byte, up to Python 3.11.3
         return None
 
 
@@ -137,7 +137,7 @@ def run_file(path: str, main: ModuleType) -> None:
 
 
 def is_archive(path: str) -> bool:
-    """Whether Python can import modules from the file, as from those that zipapp and pex make."""
+    """Return whether the file is an archive from which Python can import modules, such as one of zipapp or pex."""
     for hook in sys.path_hooks:
         try:
             hook(path)
@@ -148,7 +148,7 @@ def is_archive(path: str) -> bool:
 
 
 def run_module(name: str, place: str, shown: str = "-m") -> None:
-    """Run a module as `python -m NAME` does, or that of an archive, with the function that the interpreter uses."""
+    """Run a module like `python -m NAME`, or an archive's `__main__`, with the function that the interpreter uses."""
     import runpy
 
     set_first_path(place)
@@ -158,13 +158,13 @@ def run_module(name: str, place: str, shown: str = "-m") -> None:
 
 
 def set_first_path(directory: str) -> None:
-    """Replace this file's directory in `sys.path` by the program's; with -P the path contains neither."""
+    """Replace this file's directory in `sys.path` by the program's. With -P, `sys.path` contains neither."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = directory
 
 
 def forget_shadowed_modules(directory: str) -> None:
-    """Forget imported modules that a plain start would not have yet, and would import from the program's directory."""
+    """Forget modules that clusterkit has imported if the program's directory has modules with the same names."""
     ours = {name.partition(".")[0] for name in sys.modules.keys() - PLAIN_MODULES}
     hidden = {name for name in ours if os.path.exists(os.path.join(directory, f"{name}.py"))}
     hidden |= {name for name in ours if os.path.exists(os.path.join(directory, name, "__init__.py"))}
@@ -173,18 +173,18 @@ def forget_shadowed_modules(directory: str) -> None:
 
 
 def fresh_main() -> ModuleType:
-    """Replace this `__main__` module by an empty one for the program, which gets KeyboardInterrupt from now on."""
+    """Replace this `__main__` by an empty module for the program. From now on SIGINT raises KeyboardInterrupt."""
     restore_interrupts()
     main = ModuleType("__main__")
     main.__dict__["__builtins__"] = sys.modules["builtins"]
-    if "__annotations__" in globals():  # the interpreter creates it up to Python 3.13
-        main.__dict__["__annotations__"] = {}  # noqa: RUF063 - a plain module's, which no annotation has filled
+    if "__annotations__" in globals():  # up to Python 3.13, the interpreter creates `__annotations__`
+        main.__dict__["__annotations__"] = {}  # noqa: RUF063 - the initial value, before any annotation is executed
     sys.modules["__main__"] = main
     return main
 
 
 def hide_own_frames(error: BaseException) -> None:
-    """Remove clusterkit's frames from the traceback of an exception, of those that led to it, and of a group's."""
+    """Remove clusterkit's frames from the tracebacks of an exception, its causes and contexts, and group members."""
     found, known = [error], set[int]()
     while found:
         one = found.pop()
@@ -201,7 +201,7 @@ def hide_own_frames(error: BaseException) -> None:
 
 
 def run(how: str, target: str) -> None:
-    """Run the program; print an uncaught exception as a plain start does."""
+    """Run the program; print an uncaught exception as the interpreter would."""
     try:
         run_module(target, os.getcwd()) if how == "module" else run_script(target)
         return
@@ -217,13 +217,13 @@ def run(how: str, target: str) -> None:
         set_last_exception(error, traceback)
         sys.excepthook = hook  # type: ignore[assignment]
 
-    # Raised again, so that the interpreter ends as after any uncaught exception: by SIGINT after KeyboardInterrupt.
+    # Raised again so that the interpreter ends as after any uncaught exception, such as by SIGINT on KeyboardInterrupt.
     sys.excepthook = already_shown
     raise error
 
 
 def set_last_exception(error: BaseException, traceback: TracebackType | None) -> None:
-    """Set `sys.last_value` and the like, as the interpreter does for an uncaught exception."""
+    """Set `sys.last_value` and related variables, as the interpreter does for an uncaught exception."""
     BaseException.with_traceback(error, traceback)
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
     if sys.version_info >= (3, 12):
@@ -231,7 +231,7 @@ def set_last_exception(error: BaseException, traceback: TracebackType | None) ->
 
 
 def show(error: BaseException, traceback: TracebackType | None) -> None:
-    """Call `sys.excepthook` as the interpreter does for an uncaught exception, even if the hook itself raises."""
+    """Call `sys.excepthook` as the interpreter does for an uncaught exception, and handle an exception of the hook."""
     if not hasattr(sys, "excepthook"):
         print("sys.excepthook is missing", file=sys.stderr)
         sys.__excepthook__(type(error), error, traceback)
@@ -276,14 +276,14 @@ def main() -> None:
 
 
 def serve(how: str, channel: int, options: str) -> tuple[str, str, int]:
-    """Run a fork server. Returns in each fork: how to run which program, and the descriptor for its stack dumps."""
-    restore_interrupts()  # imported modules may check it
+    """Run a fork server. Returns only in forks: the program's kind and target, and the descriptor for stack dumps."""
+    restore_interrupts()  # imported modules may check the handler of SIGINT
     server = load("warm/fork_server" if how == "serve" else "warm/warm_server")
     return tuple(server.serve(sys.modules[__name__], channel, options))
 
 
 def load(name: str) -> ModuleType:
-    """Load a file of clusterkit, such as `task/join`, by its path, not as one of the task's modules. Cached."""
+    """Load a file of clusterkit, such as `task/join`, by path and without an entry in `sys.modules`. Cached."""
     if name in LOADED:
         return LOADED[name]
     from importlib.util import module_from_spec, spec_from_file_location
@@ -293,7 +293,7 @@ def load(name: str) -> ModuleType:
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return LOADED.setdefault(name, module)  # another thread may have loaded it meanwhile
+    return LOADED.setdefault(name, module)  # another thread may have loaded the file in the meantime
 
 
 if __name__ == "__main__":

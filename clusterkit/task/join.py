@@ -1,7 +1,7 @@
 """Joins the namespaces of a task's virtual network and full disk, and changes nothing else about the process.
 
 entry.py and the fork server load this file by path: standard library only, and no module that entry.py has not
-imported. By ctypes, since os.setns is new in Python 3.12.
+imported. It calls setns(2) through ctypes, since os.setns is new in Python 3.12.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Sequence
 NS_GET_NSTYPE = 0xB703  # man 2 ioctl_ns
 CLONE_NEWNS = 0x00020000
 PR_SET_DUMPABLE, PR_CAPBSET_READ, PR_CAPBSET_DROP = 4, 23, 24
-CAPABILITY_VERSION_3 = 0x20080522  # man 2 capget: a header, and three integers for each 32 capabilities
+CAPABILITY_VERSION_3 = 0x20080522  # man 2 capget; data of this version has three integers for each 32 capabilities
 
 
 def join_or_end(namespaces: Sequence[int]) -> None:
-    """Join, or exit with a message: no task ever runs in a network other than its own."""
+    """Join the namespaces, or exit with a message, so that no task ever runs outside its own network."""
     try:
         join(namespaces)
     except OSError as error:
@@ -30,7 +30,7 @@ def join_or_end(namespaces: Sequence[int]) -> None:
 def join(namespaces: Sequence[int]) -> None:
     """Enter these namespaces in order, and close their descriptors. Raises OSError.
 
-    Keeps the user, the capabilities and the working directory. May clear the parent-death signal: set it afterwards.
+    Keeps the user, the capabilities and the working directory. May clear the parent-death signal, so set that later.
     """
     capabilities, bounds = capget(), bounding_set()
     for descriptor in namespaces:
@@ -39,12 +39,12 @@ def join(namespaces: Sequence[int]) -> None:
         else:
             enter(descriptor)
         os.close(descriptor)
-    if capget() != capabilities:  # entering a user namespace grants all of its capabilities
+    if capget() != capabilities:  # entering a user namespace has granted all capabilities in it
         for number in bounding_set() - bounds:
             checked("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
         capset(capabilities)
-    # A change of credentials hides the process's /proc files from its user's other processes, the supervisor among
-    # them.
+    # A change of credentials has hidden the process's /proc files from its user's other processes, such as the
+    # supervisor.
     checked("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
@@ -53,9 +53,9 @@ def enter(descriptor: int) -> None:
 
 
 def enter_mounts(descriptor: int) -> None:
-    """Enter a mount namespace, which changes the working directory to its root; then return to the old one.
+    """Enter a mount namespace, and then return to the same working directory, since the kernel changes it to the root.
 
-    By path, since a descriptor would refer to a directory outside the namespace.
+    Returns there by path, because a descriptor would refer to a directory outside the namespace.
     """
     place, root = os.getcwd(), os.stat("/")
     enter(descriptor)

@@ -1,7 +1,7 @@
-"""Which user's process is at the other end of a TCP connection within this machine.
+"""Identifies the user whose process is the peer of a TCP connection within this machine.
 
-Any user can connect to a port of the loopback interface, so a server for one user checks this first. Loaded by path:
-standard library only.
+Any user can connect to a port of the loopback interface, so a server for one user has to check its peers. Loaded by
+path: standard library only.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import sys
 from collections.abc import Iterator
 
 TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
-LOOKS = 3  # the kernel can skip a line of a table that changes while it is read
+LOOKS = 3  # reads of a table; the kernel can skip a line if the table changes during a read
 MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 
 
 def is_own(connection: socket.socket) -> bool:
-    """Whether the process at the other end is this user's, or root's."""
+    """Return whether the peer is a process of this user or of root."""
     return uid_of(connection) in (os.getuid(), 0)
 
 
 def uid_of(connection: socket.socket) -> int | None:
-    """Return the user id of the process at the other end; None if it is unknown, such as after the peer hung up."""
+    """Return the user id of the peer's process; None if it is unknown, for example because the peer hung up."""
     try:
         ends = set(table_entries(connection.getpeername(), connection.getsockname()))
         for _ in range(LOOKS):
             if (uid := owner_of(ends)) is not None:
-                connection.getpeername()  # fails if the connection is closed: its ports may belong to another by now
+                connection.getpeername()  # fails if the connection is closed; the uid may then be another's
                 return uid
     except (OSError, ValueError):
         pass
@@ -35,32 +35,32 @@ def uid_of(connection: socket.socket) -> int | None:
 
 
 def owner_of(ends: set[tuple[str, ...]]) -> int | None:
-    """Return the owner of the socket with these ends. Raises OSError, ValueError."""
+    """Return the user id of the socket's owner; `ends` has the possible table entries. Raises OSError, ValueError."""
     for path in TABLES:
         try:
             with open(path) as table:
                 for line in table:
                     _, here, there, _, _, _, _, uid, _, inode, *_ = line.split()
-                    # A socket that no process has open any longer is listed with inode 0, as root's.
+                    # A socket that no process has open any longer is listed with inode 0 and as owned by root.
                     if (here, there) in ends and inode != "0":
                         return int(uid)
-        except FileNotFoundError:  # without IPv6
+        except FileNotFoundError:  # the kernel does not support IPv6
             continue
     return None
 
 
 def table_entries(*addresses: tuple[str, int]) -> Iterator[tuple[str, ...]]:
-    """Yield the addresses as the kernel's tables show them; IPv4 addresses can be in both tables. Raises OSError."""
+    """Yield the addresses in the format of the kernel's tables, for IPv4 in that of both tables. Raises OSError."""
     raw = [(packed(host), port) for host, port, *_ in addresses]
     for begin in (12, 0) if all(host.startswith(MAPPED) for host, _ in raw) else (0,):
         yield tuple(f"{words(host[begin:])}:{port:04X}" for host, port in raw)
 
 
 def packed(host: str) -> bytes:
-    """Return an address as 16 bytes."""
+    """Return an IPv4 or IPv6 address as 16 bytes."""
     return socket.inet_pton(socket.AF_INET6, host) if ":" in host else MAPPED + socket.inet_aton(host)
 
 
 def words(raw: bytes) -> str:
-    """Return bytes in hexadecimal, as words of 32 bits in this machine's byte order."""
+    """Return bytes in hexadecimal, as 32-bit words in this machine's byte order."""
     return "".join(f"{int.from_bytes(raw[at : at + 4], sys.byteorder):08X}" for at in range(0, len(raw), 4))

@@ -1,1 +1,1 @@
-"""TensorBoard for a run: a process that serves it, and writes the tasks' steps, speed and metrics as scalars."""
+"""TensorBoard for a run: a process that serves TensorBoard, and writes steps, speed and metrics as scalars."""

@@ -1,4 +1,4 @@
-"""The TensorBoard companion: its process, which also writes the run's scalars, and the events about it."""
+"""The TensorBoard companion: a process that serves TensorBoard and writes the run's scalars."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import Crashed, TensorBoardLost, TensorBoardReady
 
 if TYPE_CHECKING:
-    from clusterkit.tensorboard.scalars import Scalars
+    from clusterkit.tensorboard.scalars import ScalarWriter
 
-NICENESS = 10  # training comes first
-ANSWER_WITHIN = 60.0  # seconds
-END_WITHIN = 3.0  # seconds to write the last scalars
+NICENESS = 10  # the process's niceness, since training has priority
+ANSWER_WITHIN = 60.0  # seconds; the timeout for TensorBoard's first answer
+END_WITHIN = 3.0  # seconds; the time that the process has to write the last scalars
 NO_ENV: Mapping[str, str] = MappingProxyType({})
 Post = Callable[[TensorBoardReady | TensorBoardLost | Crashed], None]
 
 
 def start_tensorboard(run: RunDirectory, post: Post, port: int = 0, env: Mapping[str, str] = NO_ENV) -> ServerProcess:
-    """Start TensorBoard for a run. Posts TensorBoardReady, or TensorBoardLost if it fails or ends by itself.
+    """Start TensorBoard for a run. Posts TensorBoardReady, or TensorBoardLost if TensorBoard fails or ends by itself.
 
-    After an error the process keeps writing scalars, to be viewed later.
+    If TensorBoard fails, the process continues to write scalars, which can be viewed later.
     """
     script = Script("tensorboard", __name__, run, [str(port)], env, NICENESS)
     return ServerProcess(
@@ -61,19 +61,19 @@ def _serve(run: RunDirectory, channel: socket.socket, port: int) -> None:
 
 
 def _follow(run: RunDirectory, channel: socket.socket) -> None:
-    """Write scalars until the channel is closed; after an error write no more, and keep serving those written."""
-    from clusterkit.tensorboard.scalars import EVERY, Scalars
+    """Write scalars until the channel is closed. After an error, stop writing, but keep the process alive to serve."""
+    from clusterkit.tensorboard.scalars import EVERY, ScalarWriter
 
-    scalars: Scalars | None = Scalars(run)
+    scalars: ScalarWriter | None = ScalarWriter(run)
     closed = False
     while not closed:
-        live = run.is_live()  # checked first, so that everything written before the end of the run is read below
+        live = run.is_live()  # checked first, so that the update includes everything written before the run's end
         scalars = _updated(scalars, live)
         closed = bool(select.select([channel], [], [], EVERY if live and scalars else None)[0])
     _updated(scalars, live=False)
 
 
-def _updated(scalars: Scalars | None, live: bool) -> Scalars | None:
+def _updated(scalars: ScalarWriter | None, live: bool) -> ScalarWriter | None:
     try:
         if scalars is not None:
             scalars.update(live)

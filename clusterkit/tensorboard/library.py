@@ -1,6 +1,6 @@
-"""Uses the `tensorboard` package, imported lazily and without TensorFlow. Its server answers only this user.
+"""Uses the `tensorboard` package, which is imported lazily and without TensorFlow. The server answers only this user.
 
-With TensorFlow it would take seconds and half a gigabyte, without any advantage for local files.
+An import of TensorFlow would take seconds and half a gigabyte, and has no advantage for local files.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from clusterkit.tensorboard.scalars import Scalar
 
 Application = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
-# Any port is accepted: a tunnel may have another one.
+# Any port is accepted, since a tunnel may use a different port.
 _OWN = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE)
 REFUSAL = b"TensorBoard answers to no other host than 127.0.0.1 and localhost.\n"
 
 
 def for_own_names(application: Application) -> Application:
-    """Return the application, refusing requests for other hosts: a name server can make any name mean 127.0.0.1."""
+    """Wrap an application to refuse requests for other host names, since any name can be resolved to 127.0.0.1."""
 
     def answer(environ: dict[str, Any], begin: Callable[..., Any]) -> Iterable[bytes]:
         if _OWN.fullmatch(environ.get("HTTP_HOST", "")):
@@ -41,12 +41,11 @@ def for_own_user(server: Any) -> Any:
     return server
 
 
-# If this module exists, TensorBoard uses its stub in place of TensorFlow.
+# If this module exists, TensorBoard uses a stub instead of TensorFlow.
 sys.modules.setdefault("tensorboard.compat.notf", ModuleType("tensorboard.compat.notf"))
 
 
 def open_writer(directory: Path) -> Any:
-    """Raises OSError."""
     from tensorboard.summary.writer.event_file_writer import EventFileWriter
 
     return EventFileWriter(str(directory))
@@ -61,7 +60,7 @@ def event_of(scalar: Scalar) -> Any:
 
 
 def serve(logdir: Path, port: int, title: str) -> str:
-    """Start TensorBoard's server in a thread, on localhost; port 0 is a free port. Returns its address."""
+    """Start TensorBoard's server on localhost, in a thread; return its address. Port 0 means any free port."""
     from tensorboard import default, program
 
     def server(application: Any, flags: Any) -> Any:
@@ -74,7 +73,7 @@ def serve(logdir: Path, port: int, title: str) -> str:
         "--port": port,
         "--window_title": title,
         "--reload_interval": 3,
-        "--load_fast": "false",  # else it starts a second process, with a port of its own
+        "--load_fast": "false",  # prevents a second process with another port
     }
     board.configure(argv=[None, *(str(argument) for option in options.items() for argument in option)])
     address: str = board.launch()

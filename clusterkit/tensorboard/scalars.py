@@ -1,4 +1,4 @@
-"""A run's events as scalars: series for TensorBoard, and the event files in `tensorboard/clusterkit/<task>`."""
+"""Converts a run's events to scalars, and writes TensorBoard event files in `tensorboard/clusterkit/<task>`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_USAGE: Mapping[Task, tuple[float, int]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A point of a series: `step` is the training step for a metric, and otherwise seconds since the run began."""
+    """A point of a series. `step` is the training step for a metric, and seconds since the run's start otherwise."""
 
     task: Task
     tag: str
@@ -33,7 +33,7 @@ class Scalar:
     at: float  # wall time
 
 
-class Series:
+class ScalarConverter:
     """Converts events to scalars, one event at a time. A restarted task continues its series."""
 
     def __init__(self, job: JobSpec | None) -> None:
@@ -42,7 +42,10 @@ class Series:
         self._sampled = 0.0
 
     def take(self, at: float, event: Event) -> Iterator[Scalar]:
-        """Yield a report's metrics; before it a sample of all tasks, every `EVERY` seconds and before a task's exit."""
+        """Yield the metrics that an event reports, preceded by a sample of all tasks if a sample is due.
+
+        A sample is due every EVERY seconds and before a task's exit.
+        """
         if at - self._sampled >= EVERY or isinstance(event, Exited):
             yield from self.sample(at)
         self._ledger.take(at, event)
@@ -52,7 +55,7 @@ class Series:
                     yield Scalar(event.task, name, value, event.step, at)
 
     def sample(self, at: float, usage: Mapping[Task, tuple[float, int]] = NO_USAGE) -> Iterator[Scalar]:
-        """Yield each task's step, speed and `usage`: percent of one core, and bytes of memory."""
+        """Yield each task's step, speed and usage. `usage` has each task's percentage of a core and bytes of memory."""
         self._sampled = at
         if self.status.began is None:
             return
@@ -66,16 +69,16 @@ class Series:
                     yield Scalar(task, f"task/{name}", value, seconds, at)
 
 
-class Scalars:
-    """Writes each event of a run once, even if several processes write one after the other.
+class ScalarWriter:
+    """Writes the scalars of each event of a run once, even if several processes write in turn.
 
-    The file `written` has the offset in the journal up to which events are written. The writing process locks it.
+    The file `written` contains the journal offset up to which events have been written. The writing process locks it.
     """
 
     def __init__(self, run: RunDirectory) -> None:
         info = run.info()
         self._directory = run.tensorboard / "clusterkit"
-        self._series = Series(info.job if info else None)
+        self._series = ScalarConverter(info.job if info else None)
         self._journal = JournalReader(run)
         self._meter = Meter()
         self._record: int | None = None
@@ -98,7 +101,7 @@ class Scalars:
         os.pwrite(self._record, b"%d\n" % max(self._journal.offset, self._before), 0)
 
     def _claim(self) -> bool:
-        """Lock the file `written`. Returns False if another process has locked it. Raises OSError."""
+        """Lock the file `written`; return False if another process holds the lock. Raises OSError."""
         self._directory.mkdir(mode=0o700, exist_ok=True)
         record = os.open(self._directory / "written", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

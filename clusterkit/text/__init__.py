@@ -1,1 +1,1 @@
-"""Text: what is done with lines, words and numbers for people."""
+"""Text tools: lines, words and numbers for people."""

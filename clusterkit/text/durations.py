@@ -11,7 +11,7 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
 
 def seconds(value: object) -> float:
-    """Read a duration. Raises ValueError with a sentence if the value is invalid or negative."""
+    """Parse a duration. Raises ValueError with a sentence if the value is invalid or negative."""
     number = _number(value)
     if number < 0 or math.isnan(number):
         raise ValueError(f"{value!r} is not a duration: it has to be 0 or more.")
@@ -37,7 +37,7 @@ def _number(value: object) -> float:
 
 
 def shown(value: float) -> str:
-    """Write a duration for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
+    """Format a duration for people: `0.4 s`, `12 s`, `3 min 20 s`, `2 h 5 min`."""
     if value < 10:
         return f"{value:.1f} s"
     whole = round(value)
@@ -50,20 +50,20 @@ def shown(value: float) -> str:
 
 
 def precise(value: float) -> str:
-    """Write a duration for people, with tenths for ten minutes: `12.3 s`, `11 min 20 s`."""
+    """Format a duration for people, with tenths below ten minutes: `12.3 s`, `11 min 20 s`."""
     return f"{value:.1f} s" if value < 600 else shown(value)
 
 
 def compact(value: float) -> str:
-    """Write a duration as it can be read again, with every digit: `10s`, `2m`."""
+    """Format a duration so that it can be parsed again without loss: `10s`, `2m`."""
     return f"{exact(value / 60)}m" if value and value % 60 == 0 else f"{exact(value)}s"
 
 
 def exact(value: float) -> str:
-    """Write a number as it can be read again, with every digit and without an exponent: `100`, `0.05`, `0.0000001`."""
+    """Format a number so that it can be parsed again without loss, without an exponent: `100`, `0.05`, `0.0000001`."""
     text = str(value).removesuffix(".0")
     if "e" not in text:
         return text
-    from decimal import Decimal  # such numbers are rare
+    from decimal import Decimal  # imported here, since such numbers are rare
 
     return f"{Decimal(text):f}"

@@ -1,20 +1,20 @@
-"""Endpoints as text: `host:port`, or `[::1]:port` where the host is an IPv6 address."""
+"""Endpoints as text: `host:port`, or `[::1]:port` if the host is an IPv6 address."""
 
 from __future__ import annotations
 
 
 def endpoint_of(host: str, port: int) -> str:
-    """The endpoint of a host's port; an IPv6 address gets brackets, as TensorFlow expects."""
+    """Return the endpoint of a port on a host; an IPv6 address gets brackets, as TensorFlow expects."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def host_in(endpoint: str) -> str:
-    """The host in `host:port`, `[::1]:port` or a host alone, without brackets."""
+    """Return the host, without brackets, of `host:port`, `[::1]:port` or a host alone."""
     return split(endpoint)[0]
 
 
 def split(endpoint: str) -> tuple[str, int]:
-    """`host:port`, `[::1]:port`, or a host alone, which has port 0. Raises ValueError."""
+    """Split `host:port`, `[::1]:port`, or a host alone, which gets port 0. Raises ValueError for an invalid port."""
     host, colon, port = endpoint.rpartition(":")
     if not colon or (":" in host and not host.endswith("]")):
         return endpoint.strip("[]"), 0

@@ -1,4 +1,4 @@
-"""Lines out of chunks of bytes: split on `\\n` and `\\r`, decoded incrementally."""
+"""Splits chunks of bytes into lines, at `\\n` and `\\r`, and decodes them incrementally."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import codecs
 import re
 from collections.abc import Sequence
 
-LONGEST = 1 << 20  # characters; a longer line is shown in pieces, or one without end would fill the memory
+LONGEST = 1 << 20  # characters; longer lines are split into pieces, since an endless line would fill the memory
 
 _BREAK = re.compile(r"\r\n|\n|\r")
 
 
 class LineSplitter:
-    """Turns one stream's chunks into lines. A `\\r` alone ends a line that the next one overwrites."""
+    """Turns one stream's chunks into lines. A `\\r` alone ends a line that the next line overwrites."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
@@ -20,7 +20,7 @@ class LineSplitter:
 
     @property
     def is_empty(self) -> bool:
-        """Whether every line, and every character, that was begun has been returned."""
+        """Whether no incomplete line or character is buffered."""
         return not self._rest and not self._decoder.getstate()[0]
 
     @property
@@ -29,11 +29,11 @@ class LineSplitter:
         return self._rest.removesuffix("\r")
 
     def feed(self, chunk: bytes) -> list[tuple[str, bool]]:
-        """Return the lines that `chunk` completed, each with whether a `\\r` ended it (a progress bar)."""
+        """Return the lines that `chunk` completed, each with True if it ended with `\\r` (a progress bar)."""
         return self._split(self._decoder.decode(chunk), final=False)
 
     def flush(self) -> list[tuple[str, bool]]:
-        """Return what is left at the end of the stream."""
+        """Return the buffered rest at the end of the stream."""
         lines = self._split(self._decoder.decode(b"", final=True), final=True)
         if self._rest:
             lines.append((self._rest, False))
@@ -54,7 +54,7 @@ class LineSplitter:
 
     @staticmethod
     def _split_bars(text: str, final: bool) -> tuple[list[tuple[str, bool]], str, str]:
-        held = "\r" if text.endswith("\r") and not final else ""  # its \n may be in the next chunk
+        held = "\r" if text.endswith("\r") and not final else ""  # the next chunk may begin with \n
         text = text.removesuffix("\r") if held else text
         lines, start = [], 0
         for match in _BREAK.finditer(text):
@@ -64,7 +64,7 @@ class LineSplitter:
 
 
 def _in_pieces(lines: list[tuple[str, bool]]) -> list[tuple[str, bool]]:
-    """The same lines, none of them longer than LONGEST."""
+    """Split lines so that no line is longer than LONGEST."""
     pieces = []
     for line, is_bar in lines:
         while len(line) > LONGEST:
@@ -78,32 +78,32 @@ TRACEBACK = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"[^\W\d][\w.<>]*(: |:?$)")
 _CHAINED = ("During handling of the above exception, an", "The above exception was the direct cause of ")
 _NO_PYTHON = re.compile(r"(?:SyntaxError|IndentationError|TabError): ")
-CRASH = "Fatal Python error: "  # before the stack of a thread that a signal has ended
-# What C++ code says before it aborts: a failed check of TensorFlow's, an exception, a damaged heap.
+CRASH = "Fatal Python error: "  # precedes the stack of a thread that was ended by a signal
+# Messages of C++ code before it aborts: a failed check of TensorFlow's, an exception, a damaged heap.
 _ABORTS = re.compile(
     r"F\d{4} [\d:.]+ |\d{4}-\d\d-\d\d [\d:.]+: F |terminate called |double free|free\(\): |malloc\(\): |corrupted "
 )
-# TensorFlow's errors when a peer is gone. Without an exception they are searched for in the end of the log.
+# TensorFlow's errors when a peer is gone. If there is no exception, the end of the log is searched for them.
 PEER_GONE = re.compile(
     r"UnavailableError|AbortedError|CancelledError|DeadlineExceededError"
     r"|Connection (?:reset|refused|closed by peer)|Gloo [\w-]+ failed|Socket closed|failed to connect to all addresses"
     r"|[Hh]eartbeat timeout|coordination service|CoordinationService"
 )
-_MOST_OF_C = 60  # lines of a stack of C++ code between that and Python's
+_MOST_OF_C = 60  # the highest number of lines of a C++ stack before Python's stack
 
 
 def last_traceback(lines: Sequence[str]) -> int | None:
-    """The number of the line that begins the last Python traceback in a log, which may be that of a group.
+    """Return the index of the line that begins the last Python traceback in a log, maybe that of an exception group.
 
-    It may come after a progress bar, which an exception leaves without the end of its line.
+    The traceback may begin after a progress bar, whose line an exception leaves without an end.
     """
     return next((number for number in range(len(lines) - 1, -1, -1) if _begins(lines, number)), None)
 
 
 def chained_traceback(lines: Sequence[str]) -> int | None:
-    """The number of the line that begins the last traceback, or the first one to which that is chained.
+    """Return the index of the line that begins the last traceback, or the first traceback of the chain that it ends.
 
-    The lines may lack the beginning of the first one.
+    The lines may lack the beginning of that first traceback.
     """
     start = before = last_traceback(lines)
     while before is not None:
@@ -117,9 +117,9 @@ def _is_chained(lines: Sequence[str], start: int) -> bool:
 
 
 def traceback_start(lines: Sequence[str]) -> int | None:
-    """The number of the line that begins the last error: with the exceptions that led to it, or of what is no Python.
+    """Return the index of the line that begins the last error: a chain of exceptions, a syntax error or a crash.
 
-    Without the first line of a traceback, which the lines may lack, the first frame counts.
+    If the lines lack the first line of a traceback, return the index of its first frame.
     """
     if (start := chained_traceback(lines)) is not None:
         return 0 if _is_chained(lines, start) else start
@@ -141,7 +141,7 @@ def _begins(lines: Sequence[str], number: int) -> bool:
 
 
 def last_exception(lines: Sequence[str]) -> str | None:
-    """The last line of the last Python traceback in a log: `ValueError: no such thing`."""
+    """Return the last line of the last Python traceback in a log: `ValueError: no such thing`."""
     start = last_traceback(lines)
     if start is None:
         return None

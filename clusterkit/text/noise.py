@@ -1,10 +1,10 @@
-"""TensorFlow's well-known noise: lines that are not about the job."""
+"""TensorFlow's well-known noise: log lines that are not about the job."""
 
 from __future__ import annotations
 
 import re
 
-# What TensorFlow's C++ code logs at level INFO, in absl's form and in the older one.
+# Log lines of TensorFlow's C++ code at level INFO, in absl's format and in the older format.
 _INFO = re.compile(r"I[01]\d{3} [\d:.]+ +\d+ [\w./]+:\d+\]|\d{4}-\d\d-\d\d [\d:.]+: I \w+/")
 
 _KNOWN = re.compile(
@@ -20,7 +20,7 @@ _KNOWN = re.compile(
     r"|Skipping registering GPU devices"
     r"|Input of GeneratorDatasetOp::Dataset will not be optimized"
     r"|Local rendezvous is aborting with status: (?:OUT_OF_RANGE|CANCELLED|ABORTED: (?:Cleanup|Step -?\d+ cancelled))"
-    # A peer's connection is gone: clusterkit says whose, and whether that matters.
+    # The connection to a peer is gone: clusterkit reports which peer, and whether the loss matters.
     r"|(?:Local rendezvous is aborting with status: |Aborting Ring\w+ with |StartAbort |Failed to register function "
     r"remotely due to )(?:UNAVAILABLE: |Collective ops is aborted by: )*(?:recvmsg:|Socket closed|"
     r"[Ff]ailed to connect|Failed to send RPC)"
@@ -32,17 +32,18 @@ _KNOWN = re.compile(
     r"|preemption_notifier\.cc:\d+\] SIGTERM caught at "
 )
 
-# Further lines of a message: hidden where its first line is, and shown where that is shown.
+# Further lines of a message, which are hidden or shown together with the first line.
 _CONTINUED = re.compile(
     r"/job:\w+/replica:\d+/task:\d+$|\t \[\[|Additional GRPC error information from remote target|:UNKNOWN:|:\{|$"
     r"|  self\.data_adapter = |The error could be from a previous operation\.|The tasks have crashed\."
 )
 
-_OPTIONS = "SessionOptions: "  # a protobuf in its text form follows, over many lines
+_OPTIONS = "SessionOptions: "  # followed by a protobuf in text form, over many lines
 _PROTO = re.compile(r"\s*(?:\w+ \{|\}|\w+: .*|)")
 
 
-# What every line of noise has in it, after a letter of it: a letter is looked for at ten times the speed of a word.
+# Each line of noise contains one of these clues, and each clue its letter: a search for a letter is ten times as fast
+# as a search for a word.
 _CLUES = (
     (b"I", (b": I ", b"cuInit", b"::InitializeLog", b"Input of Gen", b"Ignoring an error")),
     (b"D", (b"oneDNN", b"Device filters can")),
@@ -56,7 +57,7 @@ _CLUES = (
     (b"L", (b"Local rendezvous",)),
     (b"y", (b"computation placer already",)),
 )
-_INFO_CLUE = re.compile(rb"\nI[01]")  # faster than looking for either
+_INFO_CLUE = re.compile(rb"\nI[01]")  # one search is faster than two
 
 
 def is_info(line: str) -> bool:
@@ -65,14 +66,14 @@ def is_info(line: str) -> bool:
 
 
 class NoiseFilter:
-    """Finds noise in one attempt's output. It remembers whether it is inside a message of many lines."""
+    """Detects noise in one attempt's output, including messages of several lines."""
 
     def __init__(self) -> None:
         self._in_noise = False
         self._in_proto = False
 
     def is_noise(self, line: str) -> bool:
-        """Whether the console hides the line by default; the log file has it."""
+        """Whether the console hides the line by default; the log file contains every line."""
         if (self._in_proto and _PROTO.fullmatch(line)) or (self._in_noise and _CONTINUED.match(line)):
             return True
         info = is_info(line)
@@ -81,9 +82,9 @@ class NoiseFilter:
         return self._in_noise
 
     def may_hide(self, whole: bytes) -> bool:
-        """Whether lines with a newline before and after each may contain noise.
+        """Whether lines, each between two newlines, may contain noise.
 
-        If not, calling `is_noise` for them is unnecessary.
+        If not, `is_noise` need not be called for these lines.
         """
         return (
             self._in_noise

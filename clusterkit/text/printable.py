@@ -1,31 +1,31 @@
-"""Text that is safe to print, whatever a task, a file or a client wrote, and its width in a terminal."""
+"""Makes text safe to print, whatever a task, a file or a client wrote, and measures its width in a terminal."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 
-COLOR = r"\x1b\[[0-9;:]*m"  # colors and other styles, which change nothing that is on the screen already
+COLOR = r"\x1b\[[0-9;:]*m"  # colors and other styles; they do not change text that is already on the screen
 NO_STYLE = "\x1b[0m"
 
 _COLOR = re.compile(f"({COLOR})")
-# Control characters but for the tab; line ends that only Unicode knows; what changes the direction of the text around
-# it, so that it reads as what it is not; halves of characters, which can't be encoded.
+# Control characters except the tab; line ends that only Unicode knows; characters that change the direction of text,
+# which could disguise it; surrogates, which can't be encoded.
 _HIDDEN = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 ELLIPSIS = "…"
 
 
 def printable(line: str, color: bool = False) -> str:
-    """One line with pictures for control characters. Tabs stay; colors stay only with `color`."""
+    """Replace the control characters in a line by visible symbols. Tabs stay; colors stay only with `color`."""
     if line.isprintable() or not _HIDDEN.search(line):
         return line
-    parts = _COLOR.split(line)  # every second one is a color
+    parts = _COLOR.split(line)  # every second part is a color
     parts[::2] = [_HIDDEN.sub(_picture, part) for part in parts[::2]]
     return "".join(parts if color else parts[::2])
 
 
 def printable_lines(text: str, color: bool = False) -> str:
-    """`printable` for each line of a text. A hostile field inside it needs `printable` first."""
+    """Apply `printable` to each line of a text. A hostile part of a line has to be made printable beforehand."""
     if text.isprintable():
         return text
     return "\n".join(printable(line, color) for line in text.split("\n"))
@@ -37,26 +37,26 @@ def _picture(match: re.Match[str]) -> str:
 
 
 def columns(text: str) -> int:
-    """The columns of a text without control characters."""
+    """Return the width in columns of a text without control characters."""
     return len(text) if text.isascii() else sum(map(_of_character, text))
 
 
 def fitted(text: str, width: int) -> str:
-    """The text, cut at its end to at most so many columns."""
+    """Return the text, cut at its end to at most `width` columns."""
     if columns(text) <= width:
         return text
     return _cut(text, width - 1) + ELLIPSIS if width > 0 else ""
 
 
 def fitted_end(text: str, width: int) -> str:
-    """The text, cut at its beginning; for paths, whose ends matter."""
+    """Return the text, cut at its beginning to at most `width` columns; for paths, whose ends matter."""
     if columns(text) <= width:
         return text
     return ELLIPSIS + _cut(text[::-1], width - 1)[::-1] if width > 0 else ""
 
 
 def padded(text: str, width: int) -> str:
-    """The text with spaces after it, at least so many columns in all."""
+    """Return the text with spaces after it, at least `width` columns wide."""
     return text + " " * (width - columns(text))
 
 

@@ -1,4 +1,4 @@
-r"""Redrawn lines: progress bars write over themselves with `\r` and backspaces, and a terminal shows the result."""
+r"""Redrawn lines: progress bars overwrite themselves with `\r` and backspaces; a terminal shows the result."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from copy import deepcopy
 from clusterkit.text.lines import LineSplitter
 from clusterkit.text.printable import COLOR, NO_STYLE
 
-SHOW_EVERY = 10.0  # seconds until the state of a line that is still being redrawn is shown
+SHOW_EVERY = 10.0  # seconds between two displays of a line that is still being redrawn
 
 _LONGEST_STYLE = 64  # characters; no program needs more to choose its colors
 _PARTS = re.compile(rf"(\x08+|\x1b\[[02]?K|{COLOR})")
 _RESET = re.compile(r"\x1b\[0*(?:;|m)")
-_CUT = re.compile(r"\x1b(?:\[[0-9;:]*)?\Z")  # the beginning of a sequence
+_CUT = re.compile(r"\x1b(?:\[[0-9;:]*)?\Z")  # an incomplete sequence at the end of a text
 _OVERWRITES = re.compile(r"\x08|\x1b\[[02]?K")
 
 
 class OverwrittenLine:
-    r"""What a terminal shows of a line of which parts are written over.
+    r"""A line as a terminal shows it when parts of the line are overwritten.
 
     Backspaces and `\r` move to the left, `\x1b[K` erases to the right, `\x1b[2K` everything. Every character counts as
-    one column. The time that it takes grows with what is written alone.
+    one column. The time for writing depends only on the length of the written text.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class OverwrittenLine:
         self._style = ""
 
     def write(self, text: str) -> None:
-        """Write text without line ends at the present column."""
+        """Write text without line ends at the current column."""
         for number, part in enumerate(_PARTS.split(text)):
             if number % 2 == 0:
                 self._put(part)
@@ -40,7 +40,7 @@ class OverwrittenLine:
             elif part[-1] == "m":
                 self._style = style_after(self._style, part)
             else:
-                if "2" in part:  # everything; programs go to the first column then, and to stay would cost more
+                if "2" in part:  # all is erased; programs then return to column 0, and keeping the column costs more
                     self._at = 0
                 del self._characters[self._at :], self._styles[self._at :]
 
@@ -48,7 +48,7 @@ class OverwrittenLine:
         self._at = 0
 
     def text(self) -> str:
-        """The visible text, without trailing spaces, with which bars overwrite longer text."""
+        """Return the visible text without trailing spaces, which bars write over longer text."""
         parts, style = [], ""
         for character, wanted in zip(self._characters, self._styles, strict=True):
             if wanted != style:
@@ -69,29 +69,29 @@ class TerminalLines:
 
     def __init__(self) -> None:
         self._splitter = LineSplitter()
-        self._line: OverwrittenLine | None = None  # while a line is being redrawn
-        self._since: float | None = None  # when it was redrawn for the first time since its state was shown
-        self._shown: str | None = None  # its state then
+        self._line: OverwrittenLine | None = None  # set while a line is being redrawn
+        self._since: float | None = None  # when the line was first redrawn after its state was last shown
+        self._shown: str | None = None  # the state that was last shown
 
     @property
     def is_empty(self) -> bool:
-        """Whether every line, and every character, that was begun has been returned."""
+        """Whether no incomplete line or character is buffered."""
         return self._line is None and self._splitter.is_empty
 
     @property
     def due_at(self) -> float | None:
-        """When the state of the line that is being redrawn is due to be shown; None if it is unchanged."""
+        """When to show the state of the line that is being redrawn; None if the state is unchanged."""
         return None if self._since is None else self._since + SHOW_EVERY
 
     def feed(self, chunk: bytes, now: float) -> list[str]:
-        """Return the lines that `chunk` completed, each in its last state."""
+        """Return the lines that `chunk` completed, each in its final state."""
         lines = self._finished(self._splitter.feed(chunk))
         if self._since is None and (self._line is not None or "\b" in self._splitter.rest):
             self._since = now
         return lines
 
     def due(self, now: float) -> str | None:
-        """Return the state of a line that is being redrawn, if it is due and has changed."""
+        """Return the state of the line that is being redrawn, if it is due and has changed."""
         if self.due_at is None or now < self.due_at:
             return None
         self._since = None
@@ -102,7 +102,7 @@ class TerminalLines:
         return state
 
     def flush(self) -> list[str]:
-        """Return the rest at the end of the stream."""
+        """Return the buffered rest at the end of the stream."""
         lines = self._finished(self._splitter.flush())
         if self._line is not None and (last := self._end("")):
             lines.append(last)
@@ -120,7 +120,7 @@ class TerminalLines:
         return lines
 
     def _end(self, text: str) -> str | None:
-        """The line that ends with this text; None if that state was shown already."""
+        """Return the line that ends with this text; None if its final state was shown already."""
         shown, line = self._shown, self._line
         self._line = self._since = self._shown = None
         if line is None:
@@ -131,14 +131,13 @@ class TerminalLines:
         return None if (last := line.text()) == shown else last
 
     def _state(self) -> str:
-        """What a terminal shows of the line so far."""
         seen = deepcopy(self._line) or OverwrittenLine()
         seen.write(_CUT.sub("", self._splitter.rest))
         return seen.text()
 
 
 def style_after(style: str, by: str) -> str:
-    """The style after one more sequence; of too many the last one."""
+    """Return the style after one more sequence. If the combined style is too long, only the last sequence counts."""
     style = "" if _RESET.match(by) else style
     by = "" if _RESET.fullmatch(by) or len(by) > _LONGEST_STYLE else by
     return style + by if len(style) + len(by) <= _LONGEST_STYLE else by

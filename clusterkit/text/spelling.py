@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is spelled most like this one, if any is close."""
-    import difflib  # 5 ms, for those alone who misspelled something
+    """Return the known word that is spelled most like this one; None if no word is close."""
+    import difflib  # takes 5 ms, needed only after a misspelling
 
     return next(iter(difflib.get_close_matches(word, [*known], 1)), None)
 
 
 def listed(things: Iterable[object], most: int | None = None) -> str:
-    """`a`, `a and b`, or `a, b and c`; if there are more than `most`, `a, b and 3 more`."""
+    """Join texts in English: `a`, `a and b`, or `a, b and c`; if there are more than `most`, `a, b and 3 more`."""
     names = [*map(str, things)]
     if most is not None and len(names) > most:
         names[most:] = [f"{len(names) - most} more"]
@@ -21,7 +21,7 @@ def listed(things: Iterable[object], most: int | None = None) -> str:
 
 
 def did_you_mean(word: str, known: Iterable[str], these: str = "There are") -> str:
-    """The sentence after "there is no …": the closest word, or else all of them."""
+    """Return the sentence that follows "there is no …": the closest known word, or else all known words."""
     known = [*known]
     close = closest(word, known)
     return f"Did you mean {close}?" if close else f"{these} {', '.join(known)}."

@@ -1,7 +1,7 @@
 """The library for training programs: task information, strategies, progress, checkpoints, preemption, export.
 
-Outside clusterkit everything works the same: the program is a single task, and reports are discarded. Importing this
-package imports neither TensorFlow nor Keras; only the functions that need them do, on first use.
+Programs that use this library also run without clusterkit: they are then a single task, and reports are discarded.
+Importing this package imports neither TensorFlow nor Keras; functions that need them import them on first use.
 """
 
 from __future__ import annotations

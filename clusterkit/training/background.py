@@ -1,4 +1,4 @@
-"""Writes checkpoints in a thread, one at a time, and keeps a failure until the program waits for the checkpoint."""
+"""Writes checkpoints in a thread, one at a time, and stores an error until the program waits for the checkpoint."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from queue import SimpleQueue
 
 from clusterkit.training import progress, this_task
 
-PHASE = "checkpoint"  # reported to the supervisor while training waits, so that it does not count as a stall
-_NODE = re.compile(r"\{\{.*?\}\} ?")  # the graph node that TensorFlow names before a message
+PHASE = "checkpoint"  # the phase that is reported while training waits, so that the wait does not count as a stall
+_NODE = re.compile(r"\{\{.*?\}\} ?")  # a graph node, with which some of TensorFlow's messages begin
 FAILED = 1  # exit code of a program whose last checkpoint was not saved
 
 
@@ -32,7 +32,7 @@ class Background:
         self._step = 0
         self._error: BaseException | None = None
         self._process = os.getpid()
-        with suppress(RuntimeError):  # `start` works without a thread, too
+        with suppress(RuntimeError):  # without a thread, `start` writes the checkpoint itself
             _writer.begin()
 
     def start(self, step: int, write: Callable[[], None]) -> None:
@@ -55,7 +55,7 @@ class Background:
 
     def finish(self) -> None:
         """Wait until no checkpoint is in progress; keep a failure for `wait`."""
-        if self._process != os.getpid():  # a forked child has neither the thread nor its checkpoint
+        if self._process != os.getpid():  # a forked child has no thread, and no checkpoint in progress
             self._busy, self._error, self._process = threading.Lock(), None, os.getpid()
         with self._busy:
             pass
@@ -64,14 +64,14 @@ class Background:
         return self._busy.locked()
 
     def failure(self) -> CheckpointNotSaved | None:
-        """Return the failure that `wait` has not raised yet."""
+        """Return the last checkpoint's failure if `wait` has not raised it yet."""
         return None if self._error is None else not_saved(self._step, self._directory, self._error)
 
     def _run(self, write: Callable[[], None]) -> None:
         try:
             write()
-        except BaseException as error:  # `wait` raises it
-            self._error = error  # allocates nothing: the memory may be exhausted
+        except BaseException as error:  # `wait` raises the error later
+            self._error = error  # this statement needs no memory, which may be exhausted
         finally:
             self._busy.release()
 
@@ -79,8 +79,8 @@ class Background:
 class _Writer:
     """The thread that writes the checkpoints of this process, one after the other.
 
-    It starts before the first checkpoint, while memory is available: `Thread.start` blocks for ever if the new thread
-    finds no memory (https://github.com/python/cpython/issues/140746).
+    The thread starts before the first checkpoint, while memory is available: `Thread.start` blocks forever if the new
+    thread can't allocate memory (https://github.com/python/cpython/issues/140746).
     """
 
     def __init__(self) -> None:
@@ -94,18 +94,18 @@ class _Writer:
             raise RuntimeError("The program ends.")
         if self._process != os.getpid():
             self._jobs = SimpleQueue()
-            # A daemon: at exit Python would wait for any other thread without reporting to the supervisor why.
+            # A daemon thread, since Python's own wait for other threads at exit would not be reported as a phase.
             target, args = _run_all, (self._jobs,)
             threading.Thread(target=target, args=args, name="clusterkit checkpoints", daemon=True).start()
             self._process = os.getpid()
 
     def put(self, job: Callable[[], None]) -> None:
-        """Have the thread call `job`. Raises like `begin`."""
+        """Queue `job` for the thread. Raises RuntimeError like `begin`."""
         self.begin()
         self._jobs.put(job)
 
     def close(self) -> None:
-        """End the thread after its last job. Later jobs are refused: Python would exit before they are done."""
+        """End the thread after its last job. Later calls of `put` raise, since Python would not wait for their jobs."""
         self._closed = True
         self._jobs.put(None)
 
@@ -113,7 +113,7 @@ class _Writer:
 def _run_all(jobs: SimpleQueue[Callable[[], None] | None]) -> None:
     for job in iter(jobs.get, None):
         job()
-        del job  # and with it the copy of all variables
+        del job  # frees the job's copy of all variables
 
 
 def not_saved(step: int, directory: str, error: BaseException) -> CheckpointNotSaved:
@@ -125,18 +125,18 @@ def not_saved(step: int, directory: str, error: BaseException) -> CheckpointNotS
 
 
 _writer = _Writer()
-_used: set[Background] = set()  # of each `Checkpointer` that has saved
+_used: set[Background] = set()  # the Background of each `Checkpointer` that has saved
 
 
 def finish_all() -> None:
-    """Wait until no checkpoint of this process is in progress, so that its directory can be read or cleaned."""
+    """Wait until no checkpoint of this process is in progress, so that a directory can be read or cleaned."""
     for each in tuple(_used):
         each.finish()
 
 
 @atexit.register
 def _end() -> None:
-    """Wait for the last checkpoint. If it failed and `wait` was not called, print that and exit with an error."""
+    """Wait for the last checkpoint. If it failed and `wait` was not called, print the error and exit with code 1."""
     if any(each.is_busy() for each in _used):
         with progress.phase(PHASE):
             finish_all()

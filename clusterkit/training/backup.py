@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # not one of the strategy's
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # a local variable even in a strategy's scope
 
 from clusterkit.training import preemption as preempting
 from clusterkit.training import resumption, this_task
@@ -19,11 +19,11 @@ from clusterkit.training.keras_callback import ReportProgress
 
 
 class FitProgress(NamedTuple):
-    """The progress of `fit`: complete epochs, batches of the epoch after them, and 1 if a callback stopped it early."""
+    """The progress of `fit`."""
 
-    epochs: int
-    batches: int
-    stopped: int
+    epochs: int  # complete epochs
+    batches: int  # batches trained in the epoch after the complete ones
+    stopped: int  # 1 if a callback stopped `fit` early, otherwise 0
 
 
 class Backup(ReportProgress):
@@ -31,19 +31,19 @@ class Backup(ReportProgress):
 
         model.fit(dataset, epochs=10, callbacks=[..., training.Backup(every=100)])
 
-    It replaces Keras's BackupAndRestore, which does not work with more than one worker in Keras 3: all workers write
-    and delete the same file, and the batch that it saves is never restored. It also reports progress, as
-    `ReportProgress` does. Put it last in the list of callbacks, so that it saves changes that the others make at the
-    end of an epoch.
+    `Backup` replaces Keras's BackupAndRestore, which does not work with more than one worker in Keras 3: all workers
+    write and delete the same file, and the saved batch number is never restored. `Backup` also reports progress, as
+    `ReportProgress` does. Put it last in the list of callbacks, so that it saves changes that the other callbacks make
+    at the end of an epoch.
 
-    To resume within an epoch, it reads and skips the batches that were already trained, and restores the metrics. This
-    is exact if the data is not shuffled, or if a seed determines its order, as in the tasks of a multi-worker job. Data
-    that is read with ``steps_per_epoch`` restarts from its beginning. Other callbacks start afresh, such as
-    EarlyStopping with its patience; a `fit` that was stopped early stays stopped.
+    To resume within an epoch, `Backup` reads and skips the batches that were already trained, and restores the metrics.
+    This is exact if the data is not shuffled, or if a seed determines its order, as in the tasks of a multi-worker job.
+    Data that is read with ``steps_per_epoch`` restarts from its beginning. The state of other callbacks, such as the
+    patience of EarlyStopping, is not restored, but a `fit` that was stopped early stays stopped.
 
     Args:
-        every: ``epoch``, or the number of batches between two checkpoints; the end of `fit` is always saved. With
-            parameter servers only ``epoch`` is supported, since Keras reports no batches there.
+        every: ``epoch``, or the number of batches between two checkpoints. At the end of `fit`, a checkpoint is always
+            saved. With parameter servers only ``epoch`` is supported, since Keras reports no batches there.
         directory: see `Checkpointer`. A program that calls `fit` more than once needs a directory for each call.
         keep: the number of checkpoints to keep.
         report_every: report each batch whose number is a multiple of this.
@@ -51,8 +51,8 @@ class Backup(ReportProgress):
         preemption: on SIGTERM, save after the current batch and exit with code 42; see `on_preemption`.
 
     Raises:
-        ValueError: an invalid argument; or, in `fit`, a model that is not built and so has nothing to restore.
-        CheckpointMismatch: in `fit`: the checkpoint does not fit the model or its optimizer.
+        ValueError: an argument is invalid; or, in `fit`, the model is not built and so has no variables to restore.
+        CheckpointMismatch: in `fit`, the checkpoint does not fit the model or its optimizer.
     """
 
     def __init__(
@@ -76,10 +76,10 @@ class Backup(ReportProgress):
         self._preemptible = preemption
         self._handler: preempting.Preemption | None = None
         self._checkpointer: Checkpointer
-        self._logs: Mapping[str, Any] = {}  # of the last batch
+        self._logs: Mapping[str, Any] = {}  # the logs of the last batch
         self._order: resumption.DataOrder
-        self._saved_position: Any  # this and the next are variables, so that they are saved with the model
-        self._saved_results: Any
+        self._saved_position: Any  # a TensorFlow variable, so that it is saved with the model
+        self._saved_results: Any  # also a variable
 
     @property
     def step(self) -> int:
@@ -87,9 +87,9 @@ class Backup(ReportProgress):
         return self._checkpointer.step
 
     def save(self, step: int, *, wait: bool = False) -> str | None:
-        """Save a checkpoint now; `fit` calls this by itself. In a multi-worker job every worker must call it.
+        """Save a checkpoint now, in addition to those that `fit` saves by itself.
 
-        See `Checkpointer.save`.
+        In a multi-worker job every worker must call this. See `Checkpointer.save`.
         """
         self._saved_position.assign(self._position)
         self._saved_results.assign(json.dumps(self._results()))
@@ -106,14 +106,14 @@ class Backup(ReportProgress):
         self._position = FitProgress(0, 0, 0)
         self._order = resumption.DataOrder()
         self._order.begin()
-        self._unsaved = self._skipped = 0  # batches
+        self._unsaved = self._skipped = 0  # numbers of batches
         self._trained = False
         self._saved_position = ResourceVariable(self._position, dtype=tf.int64, trainable=False)
         self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False)
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
         named |= {resumption.RESULTS: self._saved_results, **resumption.own_optimizers(self.model)}
         self._checkpointer = Checkpointer(self._directory, keep=self._keep, background=self._in_background, **named)
-        # Partial: Keras creates a model's metrics in its first step, and resets them at the start of each epoch anyway.
+        # Partial, since Keras creates a model's metrics only in its first step (and resets them in each epoch anyway).
         self._checkpointer.restore(partial=True)
         if (restored := self._checkpointer.restored) is not None:
             self._done = restored.step
@@ -123,7 +123,7 @@ class Backup(ReportProgress):
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         super().on_epoch_begin(epoch, logs)
-        if epoch != self._position.epochs:  # `fit` was called with an initial_epoch
+        if epoch != self._position.epochs:  # `fit` was called with the argument `initial_epoch`
             self._position = FitProgress(epoch, 0, 0)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
@@ -132,7 +132,7 @@ class Backup(ReportProgress):
         super().on_train_batch_end(batch, logs)
         self._unsaved += batch + 1 - self._position.batches
         self._position, self._logs = self._position._replace(batches=batch + 1), logs or {}
-        if batch + 1 >= (self.params.get("steps") or math.inf):  # on_epoch_end saves, with the results of the epoch
+        if batch + 1 >= (self.params.get("steps") or math.inf):  # `on_epoch_end` saves, including the epoch's results
             return
         self._exit_if_preempted()
         if self._save_every and self._unsaved >= self._save_every:
@@ -153,7 +153,7 @@ class Backup(ReportProgress):
         self._order.end()
         if self._handler is not None:
             self._handler.close()
-        if self._trained:  # saves changes that other callbacks made at the end, such as restoring the best weights
+        if self._trained:  # saves changes that other callbacks made in `on_train_end`, such as restored best weights
             self._position = self._position._replace(stopped=int(self.model.stop_training))
             self.save(self._steps())
         self.wait()
@@ -181,7 +181,7 @@ class Backup(ReportProgress):
             resumption.skip_batches(self.model, batches, self._restore_results)
 
     def _results(self) -> dict[str, Any]:
-        """Return the number of iterators and, within an epoch, its logs and metrics so far, over all workers."""
+        """Return the number of data iterators and, within an epoch, the logs and metrics so far over all workers."""
         in_epoch = self._position.batches > 0
         iterators = {"iterators": self._order.before(in_epoch)}
         if not in_epoch:
@@ -197,7 +197,7 @@ class Backup(ReportProgress):
         return found
 
     def _restore_results(self) -> Mapping[str, Any]:
-        """Restore the metrics, and return the logs. The chief's first replica gets the counts of all replicas."""
+        """Restore the metrics, and return the logs. The chief's first replica gets the values of all replicas."""
         saved = {"logs": {}, "metrics": [], **self._restored_results()}
         variables, strategy = resumption.metric_variables(self.model), self.model.distribute_strategy
         if len(variables) == len(saved["metrics"]):

@@ -23,8 +23,8 @@ from typing import Final, NamedTuple, TypeVar
 
 MANIFEST: Final = "manifest.json"
 AGAIN_AFTER = (0.1, 0.2, 0.4, 0.8, 1.6)  # seconds before each further attempt to read a file
-MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # they mean damage
-LOOK_EVERY = 0.1  # seconds between two looks for a checkpoint that is not visible yet
+MISSING = (errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG)  # errors that mean damage
+LOOK_EVERY = 0.1  # seconds between two checks whether a checkpoint has become visible
 T = TypeVar("T")
 _COMPLETE = re.compile(r"ckpt-(0|[1-9][0-9]*)")
 _REPLACED = re.compile(r"\.replaced-ckpt-(0|[1-9][0-9]*)")
@@ -42,7 +42,7 @@ class Damaged(Exception):
 
 
 def as_step(step: int) -> int:
-    """Return the number of a step as an integer. Raises ValueError if it is negative or not an integer."""
+    """Return a step number as an `int`. Raises ValueError if it is negative or not an integer."""
     try:
         value = operator.index(step)
     except TypeError:
@@ -53,7 +53,7 @@ def as_step(step: int) -> int:
 
 
 class CheckpointUnreadable(Exception):
-    """A checkpoint can't be read at the moment. It may be intact, so it is neither skipped nor removed."""
+    """A checkpoint can't be read at the moment. Since it may be intact, it is neither skipped nor removed."""
 
 
 class CheckpointStore:
@@ -61,8 +61,8 @@ class CheckpointStore:
 
     Args:
         directory: absolute path; created on the first save.
-        owner: the task's name. It is part of the names of unfinished checkpoints, so that `clean` removes only the
-            task's own.
+        owner: the task's name. It is part of the names of unfinished checkpoints, so that `clean` removes only those
+            of this task.
     """
 
     def __init__(self, directory: str, owner: str) -> None:
@@ -70,14 +70,14 @@ class CheckpointStore:
         self._prefix = f".saving-{owner.replace(':', '-')}-"
 
     def path_of(self, step: int) -> Path:
-        """Return where the complete checkpoint of a step is, or would be."""
+        """Return the path that the complete checkpoint of a step has or would have."""
         return self.directory / f"ckpt-{step}"
 
     def stage(self) -> Path:
-        """Create a hidden directory to write a checkpoint into.
+        """Create a hidden directory into which a checkpoint can be written.
 
-        It is next to the complete checkpoints, so that the rename stays within one file system. Its name is new each
-        time: a parameter server may still be writing the checkpoint that a killed chief requested.
+        The directory is next to the complete checkpoints, so that the rename stays within one file system. Each call
+        uses a new name, since a parameter server may still be writing the checkpoint that a killed chief requested.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
         staged = self._unused()
@@ -90,8 +90,8 @@ class CheckpointStore:
         final = self.path_of(step)
         replaced = self.directory / f".replaced-{final.name}"
         if os.path.lexists(final):
-            # Why not exchange the two names at once: network file systems do not support it. Between the two renames
-            # `found` returns the old one under its hidden name.
+            # Why not exchange the two names in one step: network file systems do not support that. Between the two
+            # renames, `found` returns the old checkpoint under its hidden name.
             remove(replaced)
             final.rename(replaced)
         staged.rename(final)
@@ -100,9 +100,9 @@ class CheckpointStore:
         return str(final)
 
     def clean(self, finish: bool = True) -> None:
-        """Remove the leftovers of this task's interrupted saves; `finish` an interrupted replacement, too.
+        """Remove the leftovers of this task's interrupted saves and, if `finish`, complete interrupted replacements.
 
-        Only the task that publishes may finish one: to any other task it may still be in progress.
+        Only the task that publishes may use `finish`: in other tasks, a replacement may still be in progress.
         """
         for name in self._names():
             path = self.directory / name
@@ -117,8 +117,8 @@ class CheckpointStore:
     def found(self) -> list[Checkpoint]:
         """Return all checkpoints, newest first, without checking whether they are damaged."""
         steps: dict[int, str] = {}
-        # The complete names are listed twice, before and after the hidden ones, since `publish` may be replacing a
-        # checkpoint meanwhile: its name is the final one, then the hidden one, then the final one again.
+        # Complete names are listed twice, before and after the hidden names, since `publish` may be replacing a
+        # checkpoint at the same time: its name is first the final one, then hidden, then the final one again.
         for pattern in (_COMPLETE, _REPLACED, _COMPLETE):
             for name in self._names():
                 if match := pattern.fullmatch(name):
@@ -126,12 +126,12 @@ class CheckpointStore:
         return [Checkpoint(step, steps[step]) for step in sorted(steps, reverse=True)]
 
     def has(self, path: str, within: float) -> bool:
-        """Return whether a checkpoint that another host has saved, or a later one, appears within so many seconds.
+        """Wait up to `within` seconds for a checkpoint that another host has saved, or a later one; return success.
 
-        A network file system may show it late, half a minute on NFS.
+        A network file system may show new files late: after half a minute on NFS.
         """
         if Path(path).parent != self.directory or (named := _COMPLETE.fullmatch(Path(path).name)) is None:
-            return True  # it is not in this directory
+            return True  # `path` is not a checkpoint in this directory
         until = time.monotonic() + within
         while not any(found.step >= int(named[1]) for found in self.found()):
             if time.monotonic() >= until:
@@ -140,7 +140,7 @@ class CheckpointStore:
         return True
 
     def intact(self) -> Iterator[Checkpoint | tuple[Checkpoint, Damaged]]:
-        """Verify each checkpoint lazily, newest first; yield a damaged one together with the reason."""
+        """Verify the checkpoints lazily, newest first, and yield them; yield damaged ones together with the reason."""
         for found in self.found():
             try:
                 verify(found)
@@ -150,20 +150,20 @@ class CheckpointStore:
                 yield found
 
     def prune(self, newest: int, keep: int, damaged: Iterable[str] = ()) -> None:
-        """Keep the checkpoint of step `newest` and the `keep` - 1 before it; remove older and damaged ones.
+        """Keep the checkpoint of step `newest` and the `keep` - 1 before it; remove older and damaged checkpoints.
 
-        Checkpoints of later steps are kept: they belong to another run.
+        Checkpoints of steps after `newest` are kept, since they belong to another run.
         """
         doomed = {Path(path) for path in damaged if Path(path).name != f"ckpt-{newest}"}
         earlier = [Path(found.path) for found in self.found() if found.step <= newest]
         doomed |= set([path for path in earlier if path not in doomed][keep:])
         for path in doomed:
-            # Renamed first, so that no task reads a checkpoint that is half removed.
+            # Renamed first, so that no task reads a partly removed checkpoint.
             with contextlib.suppress(FileNotFoundError):
                 remove(path.rename(self._unused()))
 
     def _unused(self) -> Path:
-        # Random, not the pid: in a container a restarted task may have the same pid.
+        # Why not the pid instead of a random name: in a container a restarted task may have the same pid.
         return self.directory / f"{self._prefix}{secrets.token_hex(6)}"
 
     def _names(self) -> list[str]:
@@ -178,8 +178,8 @@ def verify(found: Checkpoint) -> None:
 
     Raises:
         Damaged: the manifest is missing or invalid, or a file is missing, cut short or changed.
-        CheckpointUnreadable: a file could not be read for any other reason, several times: too many open files, an I/O
-            error, a permission.
+        CheckpointUnreadable: several attempts to read a file have failed for another reason, such as an I/O error,
+            missing permissions or too many open files.
     """
     directory = Path(found.path)
     for name, (size, digest) in _manifest(directory, found.step).items():
@@ -196,7 +196,7 @@ def verify(found: Checkpoint) -> None:
 
 
 def is_intact(checkpoint: Checkpoint) -> bool:
-    """Whether no file of the checkpoint is damaged or missing."""
+    """Return whether no file of the checkpoint is damaged or missing. Raises CheckpointUnreadable."""
     try:
         verify(checkpoint)
     except Damaged:
@@ -217,7 +217,7 @@ def _manifest(directory: Path, step: int) -> dict[str, tuple[int, str]]:
 
 
 def _patiently(read: Callable[[Path], T], path: Path) -> T:
-    """Call `read`, again if it fails. Raises OSError if the file is missing, and otherwise CheckpointUnreadable."""
+    """Call `read`, and repeat it after errors. Raises OSError if the file is missing, else CheckpointUnreadable."""
     waits = iter(AGAIN_AFTER)
     while True:
         try:
@@ -234,7 +234,7 @@ def _patiently(read: Callable[[Path], T], path: Path) -> T:
 
 
 def _seal(directory: Path, step: int) -> None:
-    """Write the manifest, and sync everything to disk, so that the rename can't reach the disk first."""
+    """Write the manifest and sync the directory to disk, so that a later rename can't reach the disk first."""
     paths = sorted(path for path in directory.rglob("*") if path.is_file())
     files = {
         str(path.relative_to(directory)): {"bytes": path.stat().st_size, "sha256": _sha256(path)} for path in paths
@@ -250,7 +250,7 @@ def _sha256(path: Path) -> str:
 
 
 def sync(path: Path) -> None:
-    """Have a file, or a directory with everything in it, written to the disk. Raises OSError."""
+    """Sync a file, or a directory with all its contents, to the disk. Raises OSError."""
     for one in (*path.rglob("*"), path):
         if one.is_file() or one.is_dir():
             _sync(one)
@@ -274,11 +274,12 @@ def remove(path: Path) -> None:
 def follow_chief(key: str, choose: Callable[[], Checkpoint | None], is_chief: bool) -> Checkpoint | None:
     """Return the chief's choice in every worker.
 
-    The chief publishes its choice through TensorFlow's coordination service, and the other workers wait for it there;
+    The chief publishes its choice through TensorFlow's coordination service, where the other workers wait for it;
     TensorFlow raises an error in them if the chief dies. Before a strategy is created, the service does not exist, and
-    each worker chooses for itself: all read the same directory, and none writes to it before all have restored.
+    each worker chooses independently. The choices agree, since all workers read the same directory and none writes to
+    it before all have restored.
 
-    Why not a collective operation: its tensors would need the strategy, and a replica context to run in.
+    Why not a collective operation: it would need the strategy and a replica context.
 
     Args:
         key: the name of this choice in the coordination service; the same in all workers, and new for each choice.

@@ -1,4 +1,4 @@
-"""Checkpoints that survive a kill: the right task saves them, and all tasks resume from the same one."""
+"""Checkpoints that survive a kill: the right task saves them, and all tasks resume from the same checkpoint."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from clusterkit.training.checkpoint_store import (
 from clusterkit.training.snapshot import Snapshots
 from clusterkit.training.trackables import Directory, arranged
 
-PREFIX = "state"  # of TensorFlow's files in a checkpoint's directory
-SOON = 1.0  # seconds to wait for a checkpoint before a message is printed
-VISIBLE_WITHIN = 60.0  # seconds within which a file system shows files that another host has saved
-_restores = itertools.count(1)  # numbers the calls of `restore`, in the same way in all workers
+PREFIX = "state"  # the beginning of the names of TensorFlow's files in a checkpoint's directory
+SOON = 1.0  # seconds; the wait for a checkpoint before a message is printed
+VISIBLE_WITHIN = 60.0  # seconds; the time in which a shared file system shows files that another host has saved
+_restores = itertools.count(1)  # numbers the calls of `restore`; the numbers are the same in all workers
 
 
 class CheckpointMismatch(ValueError):
@@ -52,16 +52,17 @@ class Checkpointer:
     The end of the block, or of the program, waits for the last one.
 
     Args:
-        given: the directory and, without names, a model, an optimizer or the objects in a tf.train.Checkpoint.
+        given: positional arguments: the directory, a model, an optimizer, or a tf.train.Checkpoint, which stands for
+            the objects in it.
         directory: by default the run's checkpoint directory; outside clusterkit ``./checkpoints``. All tasks of a job
-            must share it, parameter servers too: each writes its own variables.
+            must share it, including parameter servers, since each writes its own variables.
         keep: the number of checkpoints to keep, at least 1.
         background: whether `save` returns before the checkpoint is on disk. This takes memory for a second copy of all
-            values; with parameter servers in the coordinator, so above 1 GiB each of them writes its own values, and
-            training waits for that.
+            values. With parameter servers, the coordinator needs that memory; if it is more than 1 GiB, each parameter
+            server writes its own values instead, and training waits.
         trackables: the objects to save, by name: models, optimizers, variables. Build them first
-            (``model.build(shape)``, ``optimizer.build(model.trainable_variables)``), or `restore` finds values that
-            have no variable.
+            (``model.build(shape)``, ``optimizer.build(model.trainable_variables)``); otherwise `restore` finds saved
+            values for which no variables exist.
 
     Raises:
         ValueError, TypeError: there is nothing to save, or an argument is invalid.
@@ -86,8 +87,8 @@ class Checkpointer:
         self._background = Background(path)
         self._state = {**trackables, **resumption.random_states(trackables)}
         self._checkpoint = tf.train.Checkpoint(**self._state)
-        # Traced once: otherwise TensorFlow traces its saver for each save and sends it to every worker, and waits even
-        # for a worker that it can't reach.
+        # Traced only once: otherwise TensorFlow would trace its saver for each save and send it to every worker, and
+        # would even wait for a worker that it can't reach.
         self._save = tf.function(self._checkpoint.write) if this_task.has_ps() else self._checkpoint.write
         self._snapshots = Snapshots(self._checkpoint)
         self._damaged: list[str] = []
@@ -112,22 +113,22 @@ class Checkpointer:
 
     @property
     def step(self) -> int:
-        """The step that this object last saved or restored; 0 before that."""
+        """The step that this object last saved or restored; 0 before the first."""
         return self._step
 
     @property
     def restored(self) -> Checkpoint | None:
-        """The checkpoint that `restore` last restored; None if it found none."""
+        """The checkpoint that the last call of `restore` restored; None if there was no checkpoint."""
         return self._restored
 
     def save(self, step: int, *, wait: bool = False) -> str | None:
-        """Save the state after `step` steps, atomically: if killed meanwhile, the earlier checkpoints stay intact.
+        """Save the state after `step` steps, atomically: if the program is killed, earlier checkpoints stay intact.
 
-        It waits until the previous checkpoint is on disk, and returns once the values are copied, so later changes of
-        the variables do not matter. A checkpoint counts only when it is complete on disk.
+        `save` waits until the previous checkpoint is on disk, and returns as soon as the values are copied, so the
+        variables may then change. A checkpoint is used only if it is complete on disk.
 
         Every worker of a MultiWorkerMirroredStrategy job must call this at the same step, since saving may need a
-        collective operation. Only the chief's checkpoint is kept. It replaces a checkpoint of the same step.
+        collective operation. Only the chief's checkpoint is kept. It replaces any checkpoint of the same step.
 
         Args:
             step: the number of steps done, from 0.
@@ -164,8 +165,8 @@ class Checkpointer:
         call this, after creating its strategy.
 
         Args:
-            checkpoint: restore this one, as yielded by `new_checkpoints`. If it is damaged or removed, the newest
-                intact one is restored instead.
+            checkpoint: the checkpoint to restore, as yielded by `new_checkpoints`. If it is damaged or has been
+                removed, the newest intact one is restored instead.
             partial: ignore saved values for which the program has no variable. Always on in the evaluator, where
                 ``Checkpointer(model=model)`` restores checkpoints that also hold an optimizer.
 
@@ -186,7 +187,7 @@ class Checkpointer:
             elif found is None:
                 found = self._choose()
             while found is not None and not self._read(found, partial or this_task.is_evaluator()):
-                found = self._choose()  # another task has removed the first choice meanwhile
+                found = self._choose()  # another task has removed the first choice in the meantime
         self._step, self._restored = (found.step if found else 0), found
         if not this_task.is_evaluator():  # an evaluator restores checkpoints, but does not resume training
             progress.channel().send("resumed", step=self._step, path=found.path if found else None)
@@ -201,9 +202,9 @@ class Checkpointer:
             _warn(f"did not see {named} within {VISIBLE_WITHIN:g} s. Do all hosts share {self.directory}?")
 
     def _begin(self, step: int, wait: bool) -> None:
-        """Copy the values, or write them here if copying is not possible; the background does the rest."""
-        # Of workers in step, all write a checkpoint that they wait for. Otherwise they would return before the chief,
-        # and exit after a preemption, which leaves the chief only the grace period.
+        """Copy the values, or write them now if they can't be copied; the background thread does the rest."""
+        # If workers in step wait for a checkpoint, all of them write it. Otherwise the others would return before the
+        # chief and, after a preemption, exit, which would leave the chief only the grace period.
         snapshot = self._snapshots.take() if self._in_background and not (wait and this_task.is_in_step()) else None
         if snapshot is not None:
             if this_task.is_chief():
@@ -219,7 +220,7 @@ class Checkpointer:
             remove(staged)
 
     def _staged(self, write: Callable[[str], object]) -> Path:
-        """Create a hidden directory, and call `write` with the prefix of the files to write there."""
+        """Create a hidden directory, call `write` with the path prefix for files in it, and return the directory."""
         staged = self._store.stage()
         try:
             write(str(staged / PREFIX))
@@ -245,12 +246,12 @@ class Checkpointer:
             if os.path.lexists(found.path):
                 _warn(f"skipped the checkpoint {found.path}: {damage}. Trying the next older one.")
                 self._damaged.append(found.path)
-            else:  # the chief has removed it meanwhile, and so has saved newer ones
+            else:  # the chief has removed the checkpoint in the meantime, so there are newer ones
                 return self._choose()
         return None
 
     def _read(self, found: Checkpoint, partial: bool) -> bool:
-        """Restore the values; return False if the checkpoint is gone. Workers in step, which agreed on it, raise."""
+        """Restore the values; return False if the checkpoint no longer exists. Workers in step raise instead."""
         try:
             prefix = str(Path(found.path, PREFIX))
             state = resumption.restorable(self._state, tf.train.list_variables(prefix))
@@ -282,7 +283,7 @@ def _mismatch(found: Checkpoint, error: Exception) -> CheckpointMismatch:
 
 
 def _is_not_retracing(record: logging.LogRecord) -> bool:
-    # TensorFlow traces its sharded saver again for each save, and warns as if the program retraced too often.
+    # TensorFlow traces its sharded saver for each save, and then warns as if the program itself retraced too often.
     return "MultiDeviceSaver" not in record.getMessage()
 
 

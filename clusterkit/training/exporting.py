@@ -18,14 +18,14 @@ from clusterkit.training.checkpoint_store import remove, sync
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 PHASE: Final = "export"
-DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # in the run's directory `export`
+DEFAULTS: Final = {"keras": "model.keras", "saved_model": "model"}  # default names in the run's directory `export`
 
 
 def export(model: Any, path: str | os.PathLike[str] | None = None, format: str = "keras") -> str | None:
-    """Export a trained model atomically: after a kill or a power failure, either the old or the new export is there.
+    """Export a trained model atomically: after a kill or a power failure, either the old or the new export exists.
 
-    Some network file systems can't exchange two directories in one step. There a kill may leave the old SavedModel
-    under a hidden name, and the next export to the same path restores it.
+    Exception: some network file systems can't exchange two directories in one step. There a kill may leave the old
+    SavedModel under a hidden name, and the next export to the same path restores it.
 
     Every worker of a multi-worker job must call this, since reading some variables, such as Keras 2's moving averages,
     involves all workers. Only the chief's export is kept. In other jobs this does nothing except in the chief.
@@ -58,7 +58,7 @@ def _export(write: Callable[[Path], None], target: Path) -> str | None:
     if this_task.is_chief():
         recover(target)
     prefix = f".exporting-{this_task.task().replace(':', '-')}-"
-    for leftover in target.parent.glob(f"{prefix}*"):  # of an interrupted export of this task
+    for leftover in target.parent.glob(f"{prefix}*"):  # files of an interrupted export by this task
         remove(leftover)
     staged = target.parent / f"{prefix}{secrets.token_hex(6)}{target.suffix}"
     try:
@@ -66,7 +66,7 @@ def _export(write: Callable[[Path], None], target: Path) -> str | None:
             write(staged)
         if not this_task.is_chief():
             return None
-        sync(staged)  # so that its name can't reach the disk first
+        sync(staged)  # so that the new name can't reach the disk before the contents
         replace(target, staged)
         return str(target)
     finally:
@@ -76,8 +76,8 @@ def _export(write: Callable[[Path], None], target: Path) -> str | None:
 def _write_saved_model(model: Any, path: str) -> None:
     import tensorflow as tf
 
-    if hasattr(model, "export"):  # a Keras model: its `export` omits what only training needs
-        # Keras 3 prints a long message about what it has written, with the temporary name.
+    if hasattr(model, "export"):  # a Keras model, whose `export` omits objects that only training needs
+        # By default, Keras 3 prints a long message that contains the temporary name.
         quiet = {"verbose": False} if "verbose" in signature(model.export).parameters else {}
         model.export(path, **quiet)
     else:
@@ -104,7 +104,7 @@ def recover(path: Path) -> None:
 
 
 def _replace_in_two_steps(old: Path, new: Path) -> None:
-    """Replace on file systems that can't exchange two names. `recover` finishes it if it is interrupted."""
+    """Do the work of `replace` without an exchange of names. If this is interrupted, `recover` finishes it."""
     aside = _aside(old)
     remove(aside)
     old.rename(aside)
@@ -117,7 +117,7 @@ def _replace_in_two_steps(old: Path, new: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchange two names in one step. Returns False where the C library or the file system does not support it."""
+    """Exchange two names in one step. Returns False if the C library or the file system does not support this."""
     rename = getattr(ctypes.CDLL(None), "renameat2", None)
     if rename is None:  # an old C library
         return False

@@ -1,4 +1,4 @@
-"""A Keras callback that reports progress. It derives from ``tf.keras``, so it follows TF_USE_LEGACY_KERAS."""
+"""A Keras callback that reports progress. Its base class is in ``tf.keras``, so TF_USE_LEGACY_KERAS applies."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from clusterkit.training import progress, this_task
 
-RESERVED = frozenset({"step", "total"})  # keywords of `report`
+RESERVED = frozenset({"step", "total"})  # parameters of `report`, which can't be names of metrics
 EVALUATION = "evaluation"
 
 
@@ -26,8 +26,8 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
 
         model.fit(dataset, epochs=10, callbacks=[training.ReportProgress()])
 
-    The step is the number of batches trained in all calls of `fit` in this process, plus those before a restored
-    checkpoint: the `iterations` of the model's optimizer when it is first used. With parameter servers, where Keras
+    The step is the number of batches trained in all calls of `fit` in this process, plus the steps before a restored
+    checkpoint (the `iterations` of the model's optimizer when `fit` first uses it). With parameter servers, where Keras
     reports no batches, the step is the optimizer's `iterations`. Evaluations are reported as a phase, so that they do
     not count as a stall.
 
@@ -44,17 +44,17 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         if every < 1:
             raise ValueError(f"ReportProgress(every={every}) is invalid: every must be at least 1.")
         self._every = every
-        self._total: int | None = None  # steps at the end of `fit`
-        self._skipped = 0  # batches of the epoch that were trained before a restart
-        self._done = 0  # steps
-        self._counted = 0  # batches of the epoch that are counted in `_done`
+        self._total: int | None = None  # the step at the end of `fit`, if it is known
+        self._skipped = 0  # the number of batches of the epoch that were trained before a restart
+        self._done = 0  # the number of steps done
+        self._counted = 0  # the number of batches of the epoch that `_done` includes
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
         self._done = _Fits.done + (0 if self.model.optimizer in _Fits.optimizers else self._iterations())
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
         self._counted = self._skipped
-        steps = self.params.get("steps")  # None: Keras does not know it before the end of the first epoch
+        steps = self.params.get("steps")  # None if Keras does not know the number before the end of the first epoch
         left = None if steps is None else (self.params["epochs"] - epoch) * steps - self._skipped
         self._total = None if left is None else self._steps() + left
 
@@ -85,9 +85,9 @@ class ReportProgress(tf.keras.callbacks.Callback):  # type: ignore[misc]  # tens
         progress.report(self._steps(), total=self._total, **metrics)
 
     def _steps(self) -> int:
-        """Return the number of steps, including those before a restart."""
+        """Return the number of steps done, including those before a restart."""
         return self._iterations() if this_task.has_ps() else self._done
 
     def _iterations(self) -> int:
-        iterations = getattr(self.model.optimizer, "iterations", None)  # None: a model without an optimizer
+        iterations = getattr(self.model.optimizer, "iterations", None)  # None if the model has no optimizer
         return 0 if iterations is None else int(iterations.numpy())

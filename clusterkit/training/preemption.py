@@ -1,4 +1,4 @@
-"""Preemption: on SIGTERM, save a checkpoint and exit with code 42, which asks for a restart."""
+"""Preemption: on SIGTERM, save a checkpoint and exit with code 42, which requests a restart."""
 
 from __future__ import annotations
 
@@ -30,27 +30,28 @@ class Saver(Protocol):
 def on_preemption(checkpointer: Saver) -> Preemption:
     """Install a SIGTERM handler that finishes the current step, saves with `checkpointer` and exits with code 42.
 
-    Call it in every training task, after `restore`, and then call either ``run`` or ``step`` of the returned handler
-    for each step, since the program exits there:
+    Call this in every training task, after `restore`, and then call either ``run`` or ``step`` of the returned handler
+    for each step. The program exits in these calls:
 
         handler = training.on_preemption(checkpointer)
         while step < 1000:
             loss = handler.run(train_step, batch)
             step += 1
 
-    In a multi-worker job it uses TensorFlow's `PreemptionCheckpointHandler`: whichever worker receives SIGTERM, all
-    agree on the step after which they save and exit. In a single process, and in the coordinator of a
-    parameter-server job, which TensorFlow's handler does not support, the program saves and exits at the next step.
+    In a multi-worker job the handler uses TensorFlow's `PreemptionCheckpointHandler`: whichever worker receives
+    SIGTERM, all workers agree on the step after which they save and exit. In a single process, and in the coordinator
+    of a parameter-server job, which TensorFlow's handler does not support, the program saves and exits at the next
+    step.
 
     Args:
-        checkpointer: the `Checkpointer` to save with. Its `step` is where counting starts.
+        checkpointer: the `Checkpointer` to save with. Steps are counted from its `step`.
 
     Returns:
         The handler; its `close` restores the previous SIGTERM handler.
 
     Raises:
-        RuntimeError: the task does not save (an evaluator, or a worker or ps of a parameter-server job), or this is
-            not the main thread, the only one that can handle signals.
+        RuntimeError: the task does not save checkpoints (an evaluator, or a worker or ps of a parameter-server job), or
+            the caller is not the main thread, which alone can handle signals.
     """
     if this_task.is_evaluator() or (this_task.has_ps() and not this_task.is_coordinator()):
         raise RuntimeError(f"{this_task.task()} called on_preemption, but only tasks that save checkpoints can use it.")
@@ -73,7 +74,7 @@ class Preemption:
         self._done = checkpointer.step
 
     def run(self, step_fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """Call `step_fn` and count one step; if preempted, save and exit first. Returns the result of `step_fn`."""
+        """If preempted, save and exit; otherwise call `step_fn`, count one step and return the result of `step_fn`."""
         raise NotImplementedError
 
     def step(self, done: int) -> None:
@@ -85,7 +86,7 @@ class Preemption:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
 
     def _save(self) -> None:
-        wait = {"wait": True} if hasattr(self._checkpointer, "wait") else {}  # not the program's own saver
+        wait = {"wait": True} if hasattr(self._checkpointer, "wait") else {}  # the program's own Saver may lack `wait`
         self._checkpointer.save(self._done, **wait)
 
     def _exit(self) -> None:
@@ -118,7 +119,7 @@ class _SingleTask(Preemption):
         self._exit_if_preempted()
 
     def _on_sigterm(self, signum: int, frame: FrameType | None) -> None:
-        # Does not save: the signal may have arrived during a save.
+        # Why not save here: the signal may have arrived during a save.
         self._is_preempted = True
 
     def _exit_if_preempted(self) -> None:
@@ -128,7 +129,7 @@ class _SingleTask(Preemption):
 
 
 class _MultiWorker(Preemption):
-    """Uses TensorFlow's handler, but saves with our checkpointer."""
+    """Uses TensorFlow's handler to agree on a step, but saves with `checkpointer`."""
 
     def __init__(self, checkpointer: Saver, before: Any) -> None:
         super().__init__(checkpointer, before)
@@ -154,7 +155,7 @@ _current: _MultiWorker | None = None  # the object whose methods TensorFlow's ha
 def _tensorflow_handler() -> tuple[Any, Any]:
     """Return TensorFlow's `PreemptionCheckpointHandler` and the SIGTERM handler that it installs.
 
-    There is one per process, since the keys under which the workers agree can be set only once.
+    Only one is created per process, since the keys under which the workers agree can be set only once.
     """
     import tensorflow as tf
 
@@ -166,15 +167,15 @@ def _tensorflow_handler() -> tuple[Any, Any]:
         assert _current is not None
         _current._exit()
 
-    # The handler reads a deprecated property of its own, and warns about it.
+    # The handler itself reads a deprecated property, which logs a warning.
     tf.get_logger().addFilter(lambda record: "total_run_calls" not in record.getMessage())
     experimental = tf.distribute.experimental
-    # The handler needs a CheckpointManager, to restore its newest checkpoint and to count in it. This one stays empty.
+    # The handler requires a CheckpointManager, whose newest checkpoint it restores. This manager stays empty.
     nowhere = str(Path(this_task.checkpoint_dir()) / ".none")
     empty = tf.train.CheckpointManager(tf.train.Checkpoint(), nowhere, max_to_keep=1)
     config = experimental.TerminationConfig(exit_fn=leave, save_fn=save)
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     handler = experimental.PreemptionCheckpointHandler(resolver, empty, termination_config=config)
-    # At interpreter exit Python would call __del__, which waits for a thread that no longer runs.
+    # Called before the interpreter shuts down, since `__del__` waits for a thread that then no longer runs.
     atexit.register(handler.__del__)
     return handler, signal.getsignal(signal.SIGTERM)

@@ -1,4 +1,4 @@
-"""Profiles this task while it trains, when the supervisor requests it: with TensorFlow's profiler, for TensorBoard."""
+"""Profiles this task during training, on request of the supervisor, with TensorFlow's profiler for TensorBoard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _READ_SIZE = 1 << 12  # bytes
 
 
 class Profile:
-    """One profile: of `steps` steps from the next progress report on, or of everything from now on without `steps`.
+    """A profile of `steps` steps from the next progress report on or, without `steps`, of the time until `end`.
 
     The thread that reads requests calls `begin` and `end`. With `steps`, the profiler starts and stops in the thread
     that reports progress, between two steps.
@@ -27,7 +27,7 @@ class Profile:
     Args:
         request: the number of the request, which the answer repeats.
         steps: the number of steps to profile; None to profile until `end`.
-        seconds: the time limit, after which the profile ends with the steps so far.
+        seconds: the time limit, after which the profile ends with the steps recorded so far.
     """
 
     def __init__(self, request: int, steps: int | None, seconds: float) -> None:
@@ -35,15 +35,15 @@ class Profile:
         self.seconds = seconds
         self.until = time.monotonic() + seconds
         self._steps = steps
-        self._first: int | None = None  # the step at which it started
+        self._first: int | None = None  # the step at which the profile started
         self._newest = 0
         self._is_running = self._is_over = False
         self._process = os.getpid()
-        self._lock = threading.RLock()  # reentrant: a signal handler may report too
+        self._lock = threading.RLock()  # reentrant, since a signal handler may report progress too
 
     def begin(self) -> None:
         """Start profiling now or, with `steps`, at the next report."""
-        atexit.register(self.end)  # a program that ends meanwhile still gets its profile
+        atexit.register(self.end)  # writes the profile even if the program ends during it
         with self._lock:
             if self._steps is None:
                 self._start()
@@ -51,7 +51,7 @@ class Profile:
                 progress.on_report(self._on_report)
 
     def end(self, why: str = "the program ended before its next report") -> None:
-        """Stop and write the profile; if it has not started, report `why`. Does nothing if the profile is over."""
+        """Stop and write the profile; if it has not started, report `why`. Does nothing if it has already ended."""
         with self._lock:
             if self._is_running:
                 self._stop()
@@ -69,7 +69,7 @@ class Profile:
                 self._first = step
                 self._start()
             elif self._is_running and self._steps is not None and step >= self._first + self._steps:
-                with progress.phase("profile"):  # writing thousands of operations takes seconds
+                with progress.phase("profile"):  # it takes seconds to write thousands of operations
                     self._stop()
 
     def _start(self) -> None:
@@ -81,7 +81,7 @@ class Profile:
         try:
             tf.profiler.experimental.start(this_task.tensorboard_dir())
             self._is_running = True
-        except Exception as error:  # the program may be taking a profile itself, and must not be disturbed
+        except Exception as error:  # the program itself may be running the profiler, and must not be disturbed
             self._answer(why=_first_line(error))
 
     def _stop(self) -> None:
@@ -108,11 +108,11 @@ def _first_line(error: Exception) -> str:
 
 
 def listen(progress: str) -> None:
-    """Start a thread that reads requests from the FIFO `requests` beside the FIFO `progress`, if it exists."""
+    """Start a thread that reads requests from the FIFO `requests` next to the FIFO `progress`, if it exists."""
     try:
-        # Opened for writing too, so that reads never meet the end of file.
+        # Opened for writing too, so that reads never return end of file.
         pipe = os.open(Path(progress).with_name("requests"), os.O_RDWR | os.O_CLOEXEC)
-    except OSError:  # this supervisor sends no requests
+    except OSError:  # without this FIFO, the supervisor sends no requests
         return
     threading.Thread(target=_serve, args=(pipe,), name="clusterkit requests", daemon=True).start()
 
@@ -125,14 +125,14 @@ def _serve(pipe: int) -> None:
         if not ready and profile is not None:
             profile.end(f"it reported no step within {profile.seconds:g} s")
             profile = None
-        # Reads return whole lines: each is written in one call, and is shorter than PIPE_BUF.
+        # Reads return complete lines, since each line is written in one call and is shorter than PIPE_BUF.
         for line in os.read(pipe, _READ_SIZE).splitlines() if ready else ():
-            with suppress(ValueError, KeyError, TypeError):  # a request that this version does not know
+            with suppress(ValueError, KeyError, TypeError):  # ignores requests that this version does not support
                 profile = _handle(json.loads(line), profile)
 
 
 def _handle(request: dict[str, Any], profile: Profile | None) -> Profile | None:
-    """Carry out a request. Returns the profile that is running afterwards, if any."""
+    """Carry out a request. Returns the current profile after the request, if any."""
     number = int(request["request"])
     if request["do"] == "profile":
         if profile is not None:

@@ -16,11 +16,11 @@ from clusterkit.training import this_task
 # A write of at most PIPE_BUF bytes is atomic, so threads and forks can share the descriptor without a lock.
 LINE_LIMIT: Final = 4096
 STEP_LIMIT: Final = 2**63
-Number = SupportsFloat  # a Python number, a NumPy or TensorFlow scalar
+Number = SupportsFloat  # a Python number, or a NumPy or TensorFlow scalar
 
 
 class ProgressChannel:
-    """Writes reports into the supervisor's FIFO; discards them outside clusterkit, where `fd` is None."""
+    """Writes reports into the supervisor's FIFO; discards them if `fd` is None, as it is outside clusterkit."""
 
     def __init__(self, fd: int | None, attempt: int) -> None:
         self._fd = fd
@@ -29,18 +29,18 @@ class ProgressChannel:
         self._unsent: deque[bytes] = deque(maxlen=32)
 
     def progress(self, step: int, total: int | None = None) -> None:
-        """Report a step without metrics: the fast path."""
+        """Report a step without metrics. This is the fast path."""
         if self._fd is not None:
             self._write(b"%b%d%b}\n" % (self._progress, step, b"" if total is None else b',"total":%d' % total))
 
     def progress_with(self, step: int, metrics: Mapping[str, Number], total: int | None = None) -> None:
-        """Report a step with metrics; metrics that do not fit into a line are left out."""
+        """Report a step with metrics. Metrics that do not fit into a line are omitted."""
         if self._fd is not None:
             of = b"" if total is None else b',"total":%d' % total
             self._write(self._progress + b'%d%b,"metrics":{%b}}\n' % (step, of, _encode(metrics, LINE_LIMIT - 160)))
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send a message that must not be lost: if the FIFO is full, send it before the next message."""
+        """Send a message that must not be lost: if the FIFO is full, the message is sent before the next one."""
         if self._fd is None:
             return
         line = json.dumps({"kind": kind, "attempt": self._attempt, **fields}, separators=(",", ":")).encode() + b"\n"
@@ -54,14 +54,14 @@ class ProgressChannel:
                 self._send_first_unsent(self._fd)
             os.write(self._fd, line)
         except OSError:
-            # The FIFO is full (EAGAIN), or the supervisor is gone (EPIPE). Training must not wait: drop the report.
+            # The FIFO is full (EAGAIN), or the supervisor is gone (EPIPE). Drop the report: training must not wait.
             return False
         return True
 
     def _send_first_unsent(self, fd: int) -> None:
         try:
             line = self._unsent.popleft()
-        except IndexError:  # another thread has sent it
+        except IndexError:  # another thread has sent the message
             return
         try:
             os.write(fd, line)
@@ -90,23 +90,23 @@ class ObservedChannel(ProgressChannel):
 
 
 _channel: ProgressChannel | None = None
-reported = False  # whether the program reports steps by itself; then task/patches/steps.py does not report them
+reported = False  # True once the program itself has reported a step; task/patches/steps.py then stops reporting
 
 
 def channel() -> ProgressChannel:
-    """Return this process's channel, opened on first use; a forked child keeps using its parent's."""
+    """Return this process's channel, which the first call opens; a forked child continues to use its parent's."""
     global _channel
     if _channel is None:
         _channel = _open()
         if path := os.environ.get("CLUSTERKIT_PROGRESS"):
-            from clusterkit.training.profiler import listen  # here, since it imports this module
+            from clusterkit.training.profiler import listen  # not at the top, since profiler.py imports this module
 
             listen(path)
     return _channel
 
 
 def on_report(call: Callable[[int], None] | None) -> None:
-    """Call `call` with the step of each report from now on; None removes the callback, and its cost."""
+    """Call `call` with the step of each report from now on; None removes the callback."""
     global _channel
     opened = channel()
     plain = opened.plain if isinstance(opened, ObservedChannel) else opened
@@ -118,14 +118,14 @@ def report(step: int, *, total: Number | None = None, **metrics: Number) -> None
 
         training.report(step, total=1000, loss=loss)
 
-    It takes a few microseconds and never blocks. Outside clusterkit it does nothing.
+    A call takes a few microseconds and never blocks. Outside clusterkit it does nothing.
 
     Args:
         step: the number of global steps done, from 0 to 2**63 - 1.
-        total: the number of global steps at the end of the training, if it is known: for the progress bar.
-        metrics: scalars, such as ``loss=0.3``: anything that float() accepts. A TensorFlow scalar on a device is
+        total: the number of global steps at the end of the training, if known, for the progress bar.
+        metrics: scalars, such as ``loss=0.3``; any value that float() accepts. A TensorFlow scalar on a device is
             fetched, which waits for its computation. NaN and infinities are sent as null; values that are not numbers
-            or do not fit into the message are left out.
+            or do not fit into the message are omitted.
 
     Raises:
         ValueError: `step` or `total` is negative, too large or not an integer.
@@ -143,24 +143,23 @@ def report(step: int, *, total: Number | None = None, **metrics: Number) -> None
 
 
 def begin_phase(name: str) -> None:
-    """Report the start of a phase without steps, where a `with phase(name)` block is not possible."""
+    """Report the start of a phase without steps. Use this only where a `with phase(name)` block is not possible."""
     channel().send("phase", phase=name, begun=True)
 
 
 def end_phase(name: str) -> None:
-    """Report the end of a phase."""
     channel().send("phase", phase=name, begun=False)
 
 
 @contextmanager
 def phase(name: str) -> Iterator[None]:
-    """A context manager for long work without steps, so that it does not count as a stall.
+    """Return a context manager for long work without steps, which then does not count as a stall.
 
         with training.phase("evaluation"):
             model.evaluate(dataset)
 
-    `Checkpointer` and `ReportProgress` use it for checkpoints and evaluations. A phase longer than ten minutes still
-    counts as a stall. Outside clusterkit it does nothing.
+    `Checkpointer` and `ReportProgress` do this for checkpoints and evaluations. A phase longer than ten minutes still
+    counts as a stall. Outside clusterkit a phase has no effect.
 
     Args:
         name: the kind of work, for messages.
@@ -175,14 +174,14 @@ def phase(name: str) -> Iterator[None]:
 def _open() -> ProgressChannel:
     fd = None
     if path := os.environ.get("CLUSTERKIT_PROGRESS"):
-        with suppress(OSError):  # no FIFO, or no reader: the program must run without a supervisor too
+        with suppress(OSError):  # the FIFO or its reader is gone, but the program must run without a supervisor too
             fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     return ProgressChannel(fd, this_task.attempt())
 
 
 def _as_step(number: object, name: str) -> int:
     try:
-        value = operator.index(number)  # type: ignore[arg-type]  # it raises TypeError for anything else
+        value = operator.index(number)  # type: ignore[arg-type]  # raises TypeError for values that are not integers
     except TypeError:
         value = -1
     if not 0 <= value < STEP_LIMIT:
@@ -191,7 +190,7 @@ def _as_step(number: object, name: str) -> int:
 
 
 def _encode(metrics: Mapping[str, Number], room: int) -> bytes:
-    """Encode the members of a JSON object in at most `room` bytes; leave out metrics that do not fit."""
+    """Encode the metrics as members of a JSON object in at most `room` bytes; omit metrics that do not fit."""
     parts: list[bytes] = []
     for name, value in metrics.items():
         number = _as_json(value)

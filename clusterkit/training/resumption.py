@@ -1,4 +1,4 @@
-"""Makes Keras's `fit` resume at an epoch and a batch, with the data in the same order. For Keras 2 and Keras 3."""
+"""Makes the `fit` of Keras 2 and 3 resume at an epoch and a batch, with the data in the same order."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ def is_keras_2(model: Any) -> bool:
 
 
 def build(optimizer: Any, variables: list[Any]) -> None:
-    """Create the optimizer's variables if they do not exist yet. Supports Keras 2's legacy optimizers."""
+    """Create the optimizer's variables if they do not exist yet. Supports Keras 2's legacy optimizers too."""
     if hasattr(optimizer, "_create_all_weights"):
         optimizer._create_all_weights(variables)
     elif not (getattr(optimizer, "built", False) or getattr(optimizer, "_built", False)):
         optimizer.build(variables)
 
 
-LAYER, OPTIMIZER = "keras.src.layers.layer", "keras.src.optimizers.base_optimizer"  # modules of base classes
+LAYER, OPTIMIZER = "keras.src.layers.layer", "keras.src.optimizers.base_optimizer"  # the modules of the base classes
 OWN = "own_"  # the prefix of the names under which Backup saves a model's own optimizers
 
 
 def own_optimizers(model: Any) -> dict[str, Any]:
-    """Return a Keras 3 model's optimizers besides that of `compile`, such as a GAN's, by their names for Backup.
+    """Return a Keras 3 model's optimizers other than that of `compile`, such as a GAN's, by their names for Backup.
 
-    TensorFlow finds those that are attributes, but none in a list. An optimizer without variables is restored when it
-    creates them.
+    TensorFlow's checkpoints include optimizers that are attributes, but none in lists. An optimizer without variables
+    is restored when it creates them.
     """
     found: dict[str, Any] = {}
-    attributes = {name: value for name, value in vars(model).items() if not name.startswith("_self_")}  # TensorFlow's
+    # TensorFlow stores its own attributes under names with `_self_`.
+    attributes = {name: value for name, value in vars(model).items() if not name.startswith("_self_")}
     for name, value in attributes.items():
         several = (
             value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
@@ -46,18 +47,18 @@ def _is_of_keras_3(value: Any, module: str) -> bool:
 
 
 class _Counters:
-    """Stands in for `model._training_state`, from which Keras 2's `fit` gets its first epoch after `on_train_begin`."""
+    """Replaces `model._training_state`, from which Keras 2's `fit` reads its first epoch after `on_train_begin`."""
 
     def __init__(self, epoch: int) -> None:
         self._epoch = epoch
 
     def maybe_load_initial_counters_from_ckpt(self, steps: int, initial_epoch: int, mode: str) -> tuple[int, int]:
-        """Return the first epoch, and 0 as its first step: a larger number would not skip any data."""
+        """Return the first epoch, and 0 as its first step, since a larger number would not skip any data."""
         return self._epoch, 0
 
 
 def start_at(model: Any, epoch: int | None) -> None:
-    """Make `fit` start at this epoch, as Keras's BackupAndRestore does in `on_train_begin`; None undoes it."""
+    """Make `fit` start at this epoch, as Keras's BackupAndRestore does in `on_train_begin`. None resets this."""
     if is_keras_2(model):
         model._training_state = None if epoch is None else _Counters(epoch)
     else:
@@ -65,10 +66,10 @@ def start_at(model: Any, epoch: int | None) -> None:
 
 
 def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, Any]]) -> None:
-    """Make `fit` read the first batches without training on them. Call it in `on_train_begin`.
+    """Make `fit` read the first batches without training on them. Call this in `on_train_begin`.
 
-    `fit` counts them as usual, and callbacks see their numbers. After them, `restore` is called: it restores the
-    metrics, and returns the logs that `fit` uses as those of the last batch.
+    `fit` counts the skipped batches as usual, and calls the callbacks for them. After the last skipped batch, `restore`
+    is called, which restores the metrics and returns the logs for that batch.
     """
     train: Callable[[Any], Any] = model.train_function
     left = batches
@@ -88,7 +89,7 @@ def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, An
 
 
 def build_metrics(model: Any, batch: Any) -> None:
-    """Create the metrics of a Keras 3 model, as `fit` does in its first step or, with a strategy, before."""
+    """Create the metrics of a Keras 3 model, as `fit` does in its first step or, with a strategy, before that step."""
     metrics = None if is_keras_2(model) else getattr(model, "_compile_metrics", None)
     if metrics is not None and not metrics.built:
         model._symbolic_build(data_batch=batch)
@@ -112,7 +113,7 @@ SEEDS = "_seeds"  # the suffix of the names under which Checkpointer saves rando
 
 
 def random_states(objects: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the random states of Keras 3 layers, such as Dropout, by name: TensorFlow does not save them."""
+    """Return the random states of Keras 3 layers such as Dropout, by name, since TensorFlow does not save them."""
     found = {f"{name}{SEEDS}": _seeds(each) for name, each in objects.items() if _is_of_keras_3(each, LAYER)}
     return {name: states for name, states in found.items() if states}
 
@@ -123,7 +124,10 @@ def _seeds(layer: Any) -> list[Any]:
 
 
 def restorable(objects: Mapping[str, Any], entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the objects that a checkpoint with these entries can have, by name: earlier versions saved fewer."""
+    """Return the objects that can be restored from a checkpoint with these entries, by name.
+
+    Checkpoints of earlier versions do not contain results, random states and a model's own optimizers.
+    """
     saved = {key.partition("/")[0] for key, _ in entries}
     return {
         name: each
@@ -133,20 +137,21 @@ def restorable(objects: Mapping[str, Any], entries: Iterable[tuple[str, Any]]) -
 
 
 class DataOrder:
-    """Keeps the order of the data that Keras 3's `fit` reads the same after a restart.
+    """Makes Keras 3's `fit` read the data in the same order after a restart.
 
-    A dataset's shuffle draws from its seed for each new iterator, even if nothing reads it, and Keras creates one or
-    two per epoch. So this counts them, and a resumed `fit` first creates as many as were created before its epoch.
+    A dataset's shuffle draws from its seed for each new iterator, even if the iterator is not read, and Keras creates
+    one or two iterators per epoch. This class counts them, and makes a resumed `fit` first create as many iterators as
+    were created before the epoch at which it resumes.
     """
 
     def __init__(self) -> None:
         self._made = 0
         self._due = 0
         self._epochs = 0
-        self._data: Any = None  # Keras's iterator over the epochs of this `fit`
+        self._data: Any = None  # the TFEpochIterator of this `fit`
 
     def begin(self) -> None:
-        """Count from now on. Call it in `on_train_begin`; `end` stops it."""
+        """Start to count iterators, until `end`. Call this in `on_train_begin`."""
         if (kind := _iterators()) is None:
             return
         plain = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
@@ -162,11 +167,11 @@ class DataOrder:
         kind._get_iterator = _get_iterator
 
     def resume(self, iterators: int, epochs: int) -> None:
-        """Continue after this many iterators and epochs of the earlier attempt. Call it in `on_train_begin`."""
+        """Continue after this many iterators and epochs of the earlier attempt. Call this in `on_train_begin`."""
         self._due, self._epochs = iterators, epochs
 
     def before(self, in_epoch: bool) -> int:
-        """Return how many iterators were created before the current epoch or, between two epochs, the next one."""
+        """Return how many iterators were created before the current epoch or, between epochs, before the next one."""
         return self._made - in_epoch
 
     def end(self) -> None:
@@ -174,7 +179,7 @@ class DataOrder:
             kind._get_iterator = getattr(kind._get_iterator, "__wrapped__", kind._get_iterator)
 
     def _catch_up(self, data: Any, dataset: Any) -> None:
-        permutations = getattr(data.data_adapter, "permutations", None)  # of arrays: see task/patches/order.py
+        permutations = getattr(data.data_adapter, "permutations", None)  # a counter of task/patches/order.py for arrays
         if permutations is not None and self._epochs:
             permutations.assign_add(self._epochs)
         for _ in range(self._due):

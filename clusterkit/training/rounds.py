@@ -1,4 +1,4 @@
-"""Rounds of steps on the workers of a parameter-server job, which continue when a worker is lost."""
+"""Runs rounds of steps on the workers of a parameter-server job, which continue if a worker is lost."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import tensorflow as tf
 
 from clusterkit.training import this_task
 
-PATIENCE, LOST_PATIENCE = 1.0, 0.25  # seconds to wait for a round; the latter while a worker is lost
+PATIENCE, LOST_PATIENCE = 1.0, 0.25  # seconds; the longest wait for a round normally, and while a worker is lost
 POLL_EVERY = 0.002  # seconds
 
 
 class Rounds:
-    """Runs steps in rounds: on the workers of a parameter-server job, or in this process without parameter servers.
+    """Runs steps in rounds, on the workers of a parameter-server job or, without parameter servers, in this process.
 
         rounds = training.Rounds(strategy, make_batches, step, tally)
         for done, loss in rounds.until(1000, size=20, stop_at=100):
             training.report(done, loss=loss)
 
-    If a worker dies, another worker repeats its step. If a worker can't be reached, its step stays with it while the
-    others continue; a `ClusterCoordinator.join()` after each round would block until the worker is back.
+    If a worker dies, another worker repeats its step. If a worker can't be reached, its step stays assigned to it while
+    the others continue; a `ClusterCoordinator.join()` after each round would block until the worker is back.
 
     Args:
         strategy: the strategy in whose scope the variables were created.
         make_batches: returns the infinite `tf.data.Dataset` of a worker; called in each worker.
-        step: takes an iterator over such a dataset, does one step, and adds `[1, loss]` to `tally`. It must return
-            nothing: when each step returns a value, the whole coordinator sometimes hangs while a worker is
+        step: a function that takes an iterator over such a dataset, does one step, and adds `[1, loss]` to `tally`. It
+            must return None: if steps return values, the whole coordinator sometimes hangs while a worker is
             unreachable (TensorFlow 2.21).
         tally: a float64 variable of shape [2]: the number of steps applied, and the sum of their losses.
     """
 
     def __init__(self, strategy: Any, make_batches: Callable[[], tf.data.Dataset], step: Any, tally: Any) -> None:
-        # No autograph: there is no control flow on tensors to convert, and looking for it takes half a second.
+        # Without AutoGraph: steps have no control flow on tensors, and AutoGraph's search for it takes half a second.
         self._step = tf.function(step, autograph=False)
         self._tally = tally
         self._scheduled = int(tally.numpy()[0])
@@ -57,16 +57,16 @@ class Rounds:
             last: the number of steps in all, counted from the first start of the job.
             size: the number of steps in a round.
             stop_at: end a round early at each multiple of this, such as the interval between checkpoints.
-            step_time: how long a step takes at least, in seconds.
+            step_time: the minimum duration of a step, in seconds.
 
         Yields:
-            After each round the number of steps done, and the mean loss of the steps since the round before. When the
-            last round is yielded, every step has been applied.
+            After each round, the number of steps done and the mean loss of the steps since the previous round. When
+            the last round is yielded, every step has been applied.
         """
         done, slack = self._scheduled, this_task.num_workers()
         patience = math.inf  # the first round includes compilation
         while done < last:
-            # All scheduled steps are done by now, except those of a lost worker.
+            # All scheduled steps are done at this point, except those of a lost worker.
             room = done + size + slack - self._scheduled
             count = min(size, room, stop_at - self._scheduled % stop_at, last - self._scheduled)
             self._schedule(count)

@@ -11,8 +11,8 @@ from clusterkit.training import this_task
 def replicas(strategy: Any = None) -> int:
     """Return the number of replicas whose gradients are combined in one step.
 
-    It is `num_replicas_in_sync` of `strategy`, or else of the current strategy; or else the number of workers in
-    TF_CONFIG, which counts as 1 with parameter servers, since they apply each worker's step separately.
+    This is the `num_replicas_in_sync` of `strategy` or, by default, of the current strategy. Without any strategy, it
+    is the number of workers in TF_CONFIG, or 1 with parameter servers, which apply each worker's step separately.
     """
     if strategy is None and (tf := sys.modules.get("tensorflow")) is not None and tf.distribute.has_strategy():
         strategy = tf.distribute.get_strategy()
@@ -30,7 +30,8 @@ def per_replica_batch(global_batch: int, strategy: Any = None) -> int:
 
     Args:
         global_batch: the number of examples in one step of all replicas together.
-        strategy: the strategy whose replicas count; by default the current one, or else TF_CONFIG's workers.
+        strategy: the strategy whose replicas are counted; by default the current one or, without one, the workers in
+            TF_CONFIG.
 
     Raises:
         ValueError: the global batch is not divisible by the number of replicas. Unequal parts would weight examples
@@ -49,15 +50,16 @@ def per_replica_batch(global_batch: int, strategy: Any = None) -> int:
 def scaled(base: float, step: int, warmup_steps: int, scale: float | None = None) -> float:
     """Return the learning rate of a step: linear scaling with gradual warm-up.
 
-    With k replicas a step sees k times the examples, so the learning rate can be k times as large, except at the very
-    beginning, when the weights change fast. It therefore grows linearly from `base` to k times `base` during the
-    warm-up (Goyal et al. 2017, arXiv:1706.02677). `learning_rate` is the same as a Keras schedule.
+    With k replicas a step processes k times as many examples, so the learning rate can be k times as large, except at
+    the very beginning, when the weights change fast. It therefore grows linearly from `base` to k times `base` during
+    the warm-up (Goyal et al. 2017, arXiv:1706.02677). `learning_rate` returns the same function as a Keras schedule.
 
     Args:
         base: the learning rate for one replica.
         step: the number of steps done, from 0.
         warmup_steps: the length of the warm-up; 0 for none.
-        scale: k; by default the number of replicas of the current strategy, or else of TF_CONFIG's workers.
+        scale: the factor k; by default the number of replicas of the current strategy or, without one, of the workers
+            in TF_CONFIG.
     """
     k = replicas() if scale is None else scale
     share = min(1.0, step / warmup_steps) if warmup_steps > 0 else 1.0

@@ -1,4 +1,4 @@
-"""A Keras learning-rate schedule that scales with the number of replicas. It derives from ``tf.keras``'s."""
+"""A Keras learning-rate schedule that scales with the number of replicas. Its base class is in ``tf.keras``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.training import scaling
 
 @tf.keras.utils.register_keras_serializable(package="clusterkit")
 class GradualWarmup(tf.keras.optimizers.schedules.LearningRateSchedule):  # type: ignore[misc]  # it ships no types
-    """Grows from `base` to `scale * base` in `warmup_steps` steps; then stays there, or follows `scale * after`."""
+    """A rate that grows from `base` to `scale * base` in `warmup_steps`, and then is constant or `scale * after`."""
 
     def __init__(self, base: float, scale: float, warmup_steps: int = 0, after: Any = None) -> None:
         super().__init__()
@@ -46,15 +46,15 @@ def learning_rate(base: float, *, scale: float | None = None, warmup_steps: int 
         rate = training.learning_rate(0.1, warmup_steps=500)
         optimizer = tf.keras.optimizers.SGD(rate)
 
-    `scaled` is the same as a function of the step.
+    `scaled` computes the same rate as a function of the step.
 
     Args:
         base: the learning rate for one replica.
-        scale: the factor after the warm-up; by default the number of replicas of the current strategy, or else of
-            TF_CONFIG's workers. It is read once, here, and saved with the schedule.
+        scale: the factor after the warm-up; by default the number of replicas of the current strategy or, without one,
+            of the workers in TF_CONFIG. The default is determined in this call and saved with the schedule.
         warmup_steps: the length of the warm-up; 0 for none.
-        after: a schedule for one replica, for the steps after the warm-up. It counts steps from there, is multiplied
-            by `scale`, and normally starts at `base`.
+        after: a schedule for one replica that applies after the warm-up. Its steps are counted from the end of the
+            warm-up, and its rate is multiplied by `scale`. It normally starts at `base`.
 
     Returns:
         A `tf.keras.optimizers.schedules.LearningRateSchedule`.

@@ -14,17 +14,18 @@ def serve() -> None:
         training.serve()
         strategy = training.strategy()
 
-    A worker or ps serves until it is killed: the call never returns. In the chief of such a job it also makes sure
-    that the program can exit when it is done, whatever state its workers are in. Other tasks return at once.
+    A worker or ps serves until it is killed: the call never returns. In the chief of such a job, the call makes sure
+    that the program can exit at its end, whatever the state of its workers is, and returns. In other tasks the call
+    has no effect.
 
-    Call it first, before loading data or building a model: a server needs neither, and a restarted one should be back
-    at its address as soon as possible.
+    Call it first, before loading data or building a model: a server needs neither, and a restarted server should be
+    available at its address as soon as possible.
     """
     if this_task.is_coordinator():
         atexit.register(_skip_coordinator_shutdown)
     if not (this_task.has_ps() and this_task.task_type() in ("worker", "ps")):
         return
-    import tensorflow as tf  # not at the top: tasks that do not serve may configure TensorFlow first
+    import tensorflow as tf  # not at the top, since tasks that do not serve may configure TensorFlow first
 
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     server = tf.distribute.Server(
@@ -41,8 +42,8 @@ def serve() -> None:
 def _skip_coordinator_shutdown() -> None:
     """Disable `ClusterCoordinator.__del__`, which can hang at interpreter exit.
 
-    It waits for a lock that the thread watching for lost workers may hold. That thread no longer runs at interpreter
-    exit, so the program would never end (TensorFlow 2.21). The process ends anyway.
+    That method waits for a lock that the thread which watches for lost workers may hold. The thread no longer runs at
+    interpreter exit, so the program would never end (TensorFlow 2.21). Skipping the method is safe: the process ends.
     """
     if (tf := sys.modules.get("tensorflow")) is not None:  # otherwise there is no coordinator
         tf.distribute.coordinator.ClusterCoordinator.__del__ = lambda self: None

@@ -1,4 +1,4 @@
-"""New checkpoints for an evaluator that runs alongside the training. Standard library only."""
+"""Finds new checkpoints for an evaluator that runs during training. Standard library only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from types import FrameType
 from clusterkit.training import progress, this_task
 from clusterkit.training.checkpoint_store import Checkpoint, CheckpointStore
 
-# Path, inode and time of change: a restarted program may have replaced a checkpoint by another one of the same step.
+# Path, inode and mtime, since a restarted program may have replaced a checkpoint by another one of the same step.
 _Identity = tuple[str, int, int]
 
 
@@ -27,10 +27,10 @@ def new_checkpoints(
             ...
             training.report(checkpoint.step, accuracy=accuracy)
 
-    Checkpoints that appear during an evaluation are skipped, except for the newest. The iteration ends on SIGTERM,
+    Of several checkpoints that appear during an evaluation, only the newest is yielded. The iteration ends on SIGTERM,
     after the current evaluation. clusterkit sends SIGTERM to the evaluator when training is over and the newest
     checkpoint has been evaluated, or 30 seconds after the end of training, and SIGKILL after the grace period. In the
-    evaluator, asking for the next checkpoint reports the previous one as evaluated.
+    evaluator, each iteration reports the previous checkpoint as evaluated.
 
     Args:
         poll: how often to check for a new checkpoint, in seconds.
@@ -46,7 +46,7 @@ def new_checkpoints(
     with _sigterm_event() as ended:
         while not ended.is_set():
             found = store.found()
-            newest = _identity(found[0]) if found else None  # not verified, which would take too long at each poll
+            newest = _identity(found[0]) if found else None  # not verified, since that takes too long for each poll
             if newest is None or newest == seen:
                 ended.wait(poll)
                 continue
@@ -63,7 +63,7 @@ def new_checkpoints(
 def _identity(checkpoint: Checkpoint) -> _Identity | None:
     try:
         status = Path(checkpoint.path).stat()
-    except FileNotFoundError:  # removed meanwhile
+    except FileNotFoundError:  # the checkpoint has been removed in the meantime
         return None
     return checkpoint.path, status.st_ino, status.st_mtime_ns
 

@@ -9,11 +9,11 @@ import tensorflow as tf
 from clusterkit.training import this_task
 
 OBJECT_GRAPH: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"  # the entry of a checkpoint that describes its objects
-MOST_FETCHED = 1 << 30  # bytes that a coordinator fetches; parameter servers write larger models themselves
+MOST_FETCHED = 1 << 30  # bytes; a coordinator fetches smaller models, and parameter servers write larger ones
 
 
 class TensorEntry(NamedTuple):
-    """A tensor of a checkpoint: its key there, its slice, and the tensor or a function that reads it."""
+    """A tensor of a checkpoint: its key in the checkpoint, its slice, and the tensor or an object that reads it."""
 
     key: str
     slice_spec: str
@@ -21,7 +21,7 @@ class TensorEntry(NamedTuple):
 
 
 class NotCopyable(Exception):
-    """The state holds something that only TensorFlow's own saver can write."""
+    """The state can't be copied, or is too large, so TensorFlow's own saver has to write it."""
 
 
 class Snapshot(NamedTuple):
@@ -31,7 +31,7 @@ class Snapshot(NamedTuple):
 
     def write(self, prefix: str) -> None:
         """Write the files of a checkpoint, as `tf.train.Checkpoint.write` does. Raises tf.errors.OpError."""
-        with tf.device("CPU:0"):  # in a thread without the strategy's devices
+        with tf.device("CPU:0"):  # the writing thread is outside the strategy's device scopes
             tf.raw_ops.SaveV2(
                 prefix=prefix,
                 tensor_names=[entry.key for entry in self.entries],
@@ -44,18 +44,18 @@ class Snapshots:
     """Takes snapshots of the objects in a `tf.train.Checkpoint`.
 
     Why not TensorFlow's `CheckpointOptions(enable_async=True)` (2.21): with a Keras 3 model and its optimizer, the
-    second save raises ValueError, since it creates variables then; objects that it cannot copy are skipped with a
-    warning in the log; and with parameter servers it traces its saver anew for each save, 0.1 s and more of the
-    coordinator's time.
+    second save raises ValueError, since it creates variables then. Objects that it can't copy are skipped with only a
+    warning in the log. With parameter servers it traces its saver again for each save, which takes the coordinator
+    0.1 s or more.
 
-    The names of the values come from the checkpoint's own saver, which has no public interface for them. `take` returns
-    None where that interface is missing, and the caller saves through the public one.
+    The names of the values come from a private method of the checkpoint's saver. If TensorFlow lacks the method, `take`
+    returns None, and the caller saves with the public interface.
     """
 
     def __init__(self, checkpoint: tf.train.Checkpoint) -> None:
         self._checkpoint = checkpoint
         self._fetch: Any = None
-        self._names: list[TensorEntry] = []  # the entries that `_fetch` returns, without values
+        self._names: list[TensorEntry] = []  # the entries, without values, of the tensors that `_fetch` returns
         self._edges: list[tuple[str, Any]] = []
         self._entries: list[TensorEntry] | None = None
 
@@ -77,7 +77,7 @@ class Snapshots:
         return [entry._replace(value=_copy(value)) for entry, value in zip(self._names, values, strict=True)]
 
     def _traced(self) -> Any:
-        # Traced once: TensorFlow sends a function to every worker, and waits even for one that it can't reach.
+        # Traced only once: TensorFlow sends a traced function to every worker, even waiting for unreachable ones.
         here = f"/job:{this_task.task_type()}/task:{this_task.task_index()}/device:CPU:0"
 
         @tf.function(autograph=False)  # type: ignore[untyped-decorator]  # tensorflow ships no types
@@ -95,10 +95,10 @@ class Snapshots:
         entries, edges = self._entries, _edges(self._checkpoint)
         known = [
             (name, id(child)) for name, child in self._edges
-        ]  # compared by identity: variables have an == of their own
+        ]  # compared by identity, since variables define their own ==
         if entries is None or [(name, id(child)) for name, child in edges] != known:
             entries = _gather(self._checkpoint)
-            # Valid while all entries are functions that read values anew, and no object makes hidden variables later.
+            # The entries can be reused if all of them read the current values, and no object creates hidden variables.
             stay = all(callable(getattr(e.value, "_tensor", None)) or e.key == OBJECT_GRAPH for e in entries)
             stay &= not any(hasattr(type(child), "get_slot_names") for _, child in edges)
             self._entries, self._edges = (entries if stay else None), edges
@@ -110,7 +110,7 @@ def _gather(checkpoint: tf.train.Checkpoint) -> list[TensorEntry]:
     """Return the entries that the checkpoint's saver would write. Raises NotCopyable."""
     try:
         by_object, _, special_savers, _ = checkpoint._saver._gather_serialized_tensors()
-    except (AttributeError, TypeError, ValueError):  # another TensorFlow, or an error that the saver will raise again
+    except (AttributeError, TypeError, ValueError):  # an unknown TensorFlow, or an error that the saver raises again
         raise NotCopyable from None
     if special_savers:
         raise NotCopyable
@@ -123,7 +123,7 @@ def _gather(checkpoint: tf.train.Checkpoint) -> list[TensorEntry]:
 
 
 def _read(entry: TensorEntry) -> Any:
-    """Return the tensor; None for a variable that has no value yet."""
+    """Return the entry's tensor; None for a variable that has no value yet."""
     value = entry.value
     return value.tensor if hasattr(value, "slice_spec") else value
 
@@ -134,7 +134,7 @@ def _copy(tensor: Any) -> Any:
 
 
 def _edges(root: Any) -> list[tuple[str, Any]]:
-    """Return all objects that `root` tracks with their names, in a fixed order."""
+    """Return all objects that `root` tracks, directly or indirectly, with their names and in a fixed order."""
     found: list[tuple[str, Any]] = []
     seen, waiting = {id(root)}, [root]
     for parent in waiting:

@@ -1,4 +1,4 @@
-"""The `tf.distribute` strategy for this task, by name or from TF_CONFIG, and how it shards a dataset."""
+"""Creates the `tf.distribute` strategy for this task, by name or from TF_CONFIG, and sets how it shards a dataset."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POLICIES: Final = ("file", "data", "off")
 
 
 class StrategyUnavailable(RuntimeError):
-    """The requested strategy is not available in this task; the message says why and what to do."""
+    """The requested strategy is not available in this task. The message gives the reason and a remedy."""
 
 
 class NoTPU(StrategyUnavailable):
@@ -41,12 +41,12 @@ def strategy(
         name: ``default``, ``one-device``, ``mirrored``, ``multi-worker``, ``parameter-server``, ``central-storage`` or
             ``tpu``. None chooses by TF_CONFIG: ``parameter-server`` with parameter servers, ``multi-worker`` with
             several training tasks, otherwise ``mirrored`` with more than one GPU, else ``default``. The evaluator is
-            not a member of the cluster: there None, ``multi-worker`` and ``parameter-server`` all mean ``default``.
+            not a member of the cluster, so there None, ``multi-worker`` and ``parameter-server`` all mean ``default``.
         devices: for ``mirrored`` and ``central-storage``: the number of GPUs to use or, without a GPU, the number of
-            logical devices to split the CPU into. By default all GPUs, or the CPU as one device.
+            logical devices into which the CPU is split. By default all GPUs, or the CPU as one device.
         partitioner: for ``parameter-server``: None, one of `tf.distribute.experimental.partitioners`, or
-            ``min-size`` (shards of at least 256 KiB), ``max-size`` (of at most 64 MiB) or ``fixed`` (as many shards as
-            parameter servers). A number of bytes or shards can follow: ``min-size:4096``.
+            ``min-size`` (shards of at least 256 KiB), ``max-size`` (shards of at most 64 MiB) or ``fixed`` (as many
+            shards as parameter servers). A number of bytes or shards may follow the name: ``min-size:4096``.
         communication: for ``multi-worker``: ``auto``, ``ring`` or ``nccl``.
         fallback: if ``tpu`` has no TPU or ``parameter-server`` no parameter server, print a message and create the
             strategy for `name` None instead.
@@ -106,7 +106,6 @@ def _check(name: str | None, devices: int | None, communication: str) -> None:
 
 
 def _default_name() -> str:
-    """Choose a strategy by TF_CONFIG and the visible GPUs."""
     if this_task.is_evaluator():
         return "default"
     if this_task.has_ps():
@@ -141,7 +140,7 @@ def partition(text: str) -> Any:
 
 
 def _tpu() -> Any:
-    """Connect to the TPU that TPU_NAME names, or else to this machine's, and initialize it as TensorFlow documents."""
+    """Connect to the TPU in TPU_NAME, or else to this machine's, and initialize it as TensorFlow's guide describes."""
     name = os.environ.get("TPU_NAME") or ("local" if Path("/dev/accel0").exists() else None)
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(name)
@@ -158,10 +157,10 @@ def gpus() -> list[Any]:
 
 
 def device_names(count: int | None) -> list[str] | None:
-    """Return the names of `count` GPUs or, without any GPU, of `count` logical CPU devices, which it creates.
+    """Return the names of `count` GPUs. Without any GPU, create `count` logical CPU devices and return their names.
 
     Returns:
-        Names such as ``/gpu:0``; None for a `count` of None: TensorFlow then chooses the devices itself.
+        Names such as ``/gpu:0``; None if `count` is None, so that TensorFlow chooses the devices itself.
 
     Raises:
         StrategyUnavailable: there are fewer GPUs, or TensorFlow is already initialized with fewer CPU devices.
@@ -178,7 +177,7 @@ def device_names(count: int | None) -> list[str] | None:
 
 
 def split_cpu(count: int) -> None:
-    """Split the CPU into `count` logical devices. They share its cores: useful to try a strategy, but no faster."""
+    """Split the CPU into `count` logical devices, which share its cores: good for tests, but not faster."""
     (first, *_) = tf.config.list_physical_devices("CPU")
     try:
         tf.config.set_logical_device_configuration(first, [tf.config.LogicalDeviceConfiguration()] * count)
@@ -196,20 +195,21 @@ def sharded(dataset: Any, policy: str | None = None) -> Any:
 
         model.fit(training.sharded(dataset), epochs=10)
 
-    ``data``: each worker reads everything and keeps every n-th element. It works for any dataset that has the same
-    order in all workers: give `shuffle` a seed, or shuffle after distributing.
-    ``file``: each worker reads every n-th file, and so only its own part, in any order. There must be at least as many
-    files as workers, of about the same size; otherwise workers end at different steps and the job stops.
-    ``off``: each worker reads the whole dataset. Each should then use a different order, and an epoch covers the data
-    as many times as there are workers.
+    ``data``: each worker reads the whole dataset and keeps every n-th element. This works for any dataset that has the
+    same order in all workers: give `shuffle` a seed, or shuffle after distributing.
+    ``file``: each worker reads only every n-th file, in any order. There must be at least as many files as workers, of
+    about the same size; otherwise workers end at different steps and the job stops.
+    ``off``: each worker reads the whole dataset. Each worker should then use a different order, and an epoch covers the
+    data as many times as there are workers.
 
-    TensorFlow's default, AUTO, uses ``file`` for every dataset that reads files, even too few of them.
+    TensorFlow's default, AUTO, uses ``file`` for every dataset that reads files, even if there are too few files.
 
     Args:
         dataset: a `tf.data.Dataset`.
-        policy: ``data``, ``file`` or ``off``. None is ``data`` under MultiWorkerMirroredStrategy (the current strategy
-            or, outside a scope, the one that TF_CONFIG implies) and ``off`` otherwise: in a single process the replicas
-            get parts of each batch, and with parameter servers each worker makes its own dataset, with its own seed.
+        policy: ``data``, ``file`` or ``off``. None means ``data`` under MultiWorkerMirroredStrategy (the current
+            strategy or, outside a scope, the one that TF_CONFIG implies) and ``off`` otherwise: in a single process the
+            replicas get parts of each batch, and with parameter servers each worker creates its own dataset with its
+            own seed.
 
     Returns:
         The dataset with this option set.

@@ -1,4 +1,4 @@
-"""What this task is in its cluster, read from TF_CONFIG and the environment. Standard library only."""
+"""Describes this task and its cluster, as read from TF_CONFIG and the environment. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-DEFAULT_TYPE = "worker"  # outside a cluster the program counts as worker:0
+DEFAULT_TYPE = "worker"  # the task type outside a cluster, where the program counts as worker:0
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def do_not_convert(function: F) -> F:
-    """Keep autograph from converting a function, as `tf.autograph.experimental.do_not_convert` does.
+    """Prevent AutoGraph from converting a function, as `tf.autograph.experimental.do_not_convert` does.
 
-    Programs call the functions below inside `tf.function` and dataset functions. Converting them and their callees
-    takes autograph more than a second, for nothing. This sets an attribute only, so it does not need TensorFlow.
+    Programs call this module's functions inside `tf.function` and dataset functions. AutoGraph would need more than a
+    second to convert them and their callees, without any benefit. This decorator works without TensorFlow.
     """
     function.autograph_info__ = None  # type: ignore[attr-defined]
     return function
@@ -53,7 +53,8 @@ def task_index() -> int:
 def in_cluster() -> bool:
     """Return whether this task is one of several that train together.
 
-    It is False in the evaluator, which is not a member of the cluster and should not create a distributed strategy.
+    The result is False in the evaluator, which is not a member of the cluster and should not create a distributed
+    strategy.
     """
     config = _task_config()
     return config.task_type != "evaluator" and sum(config.sizes.values()) - config.sizes.get("evaluator", 0) > 1
@@ -61,7 +62,7 @@ def in_cluster() -> bool:
 
 @do_not_convert
 def is_in_step() -> bool:
-    """Return whether this is one of several workers that train in step: those of MultiWorkerMirroredStrategy."""
+    """Return whether this is one of several workers that train in step, as with MultiWorkerMirroredStrategy."""
     return in_cluster() and not has_ps()
 
 
@@ -93,8 +94,8 @@ def is_evaluator() -> bool:
 def is_chief() -> bool:
     """Return whether this task is the one that writes shared files, such as exports.
 
-    It is the chief; ``worker:0`` in a cluster with neither chief nor parameter servers (TensorFlow's rule); and a
-    program outside a cluster. Every job has exactly one.
+    That task is the chief or, in a cluster with neither chief nor parameter servers, ``worker:0`` (TensorFlow's rule).
+    A program outside a cluster is such a task, too. Every job has exactly one.
     """
     config = _task_config()
     if config.task_type == "chief":
@@ -132,22 +133,22 @@ def run_id() -> str:
 
 @do_not_convert
 def restart_reason() -> str:
-    """Return why this attempt was started, such as ``failure``, ``preempted`` or ``resume``; empty on the first."""
+    """Return why this attempt was started, such as ``failure``, ``preempted`` or ``resume``; "" in the first one."""
     return os.environ.get("CLUSTERKIT_RESTART_REASON", "")
 
 
 @do_not_convert
 def checkpoint_dir(default: str = "checkpoints") -> str:
-    """Return the absolute path of the job's checkpoint directory; outside clusterkit that of `default`.
+    """Return the absolute path of the job's checkpoint directory; outside clusterkit, the absolute path of `default`.
 
-    It is absolute because parameter servers write their own shards and may have another working directory.
+    The path is absolute because parameter servers write their own shards and may have another working directory.
     """
     return str(Path(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR") or default).absolute())
 
 
 @do_not_convert
 def run_directory(default: str = ".") -> Path:
-    """Return the absolute path of the run directory; outside clusterkit that of `default`."""
+    """Return the absolute path of the run directory; outside clusterkit, the absolute path of `default`."""
     return Path(os.environ.get("CLUSTERKIT_RUN_DIR") or default).absolute()
 
 
@@ -155,8 +156,8 @@ def run_directory(default: str = ".") -> Path:
 def tensorboard_dir() -> str:
     """Return the absolute path of the directory for this task's TensorBoard files.
 
-    It is the run directory's ``tensorboard/worker:1``, say; outside clusterkit ``tensorboard/worker:0`` in the working
-    directory.
+    For ``worker:1``, it is ``tensorboard/worker:1`` in the run directory. Outside clusterkit, it is
+    ``tensorboard/worker:0`` in the working directory.
     """
     return str(run_directory() / "tensorboard" / task())
 

@@ -1,4 +1,4 @@
-"""The positional arguments of a Checkpointer: its directory, and objects whose kind gives them their name."""
+"""Interprets a Checkpointer's positional arguments: its directory, and objects such as a model or an optimizer."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Directory = str | os.PathLike[str] | None
 
 
 def arranged(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Directory, dict[str, Any]]:
-    """Return the directory, and what to save by name: all that is named, and the rest under the usual names.
+    """Return the directory, and the objects to save by name: those in `named`, and those in `given` under usual names.
 
-    A tf.train.Checkpoint stands for the objects in it. Raises TypeError for an object without a usual name and for a
-    second one of the same name, and ValueError if there is nothing to save.
+    The usual names are `model` and `optimizer`. A tf.train.Checkpoint stands for the objects in it. Raises TypeError
+    for an object without a usual name or with a name that is used twice, and ValueError if there is nothing to save.
     """
     directory: Directory = None
     found = dict(named)
@@ -35,7 +35,7 @@ def arranged(given: Sequence[Any], named: Mapping[str, Any]) -> tuple[Directory,
 
 
 def _named(one: Any) -> dict[str, Any]:
-    """Return an object by its usual name, or the objects in a checkpoint by theirs."""
+    """Return an object with its usual name, or the objects in a checkpoint with their names."""
     if isinstance(one, tf.train.Checkpoint):
         return {name: each for name, each in vars(one).items() if not name.startswith("_")} or {"checkpoint": one}
     usual = {"model": "trainable_variables", "optimizer": "apply_gradients"}

@@ -1,4 +1,4 @@
-"""The program that `clusterkit doctor --deep` runs: its workers compute a sum together, and check it."""
+"""The program that `clusterkit doctor --deep` runs: two workers compute a sum together and check the result."""
 
 from __future__ import annotations
 

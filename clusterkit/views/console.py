@@ -15,7 +15,7 @@ from clusterkit.text.printable import printable_lines
 from clusterkit.views.gathering import Gathering, gathers
 from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.prefixed import Chunk, Prefixer, encoded
-from clusterkit.views.repeats import Repeats, Told
+from clusterkit.views.repeats import Repeats, ShownTraceback
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
 from clusterkit.views.twins import Twins
@@ -63,7 +63,7 @@ class Console:
         self._width = max([len(SELF), *(len(str(task)) for task in tasks)])
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
-        self._tracebacks: dict[tuple[str, ...], Told] = {}
+        self._tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
         # On a terminal alone: programs that read the output look for each task's lines.
         is_terminal = show.group is not None and not show.noise
         self._twins = Twins(_prefix("worker:*", self._width, 0 if show.color else None)) if is_terminal else None
@@ -227,8 +227,9 @@ class Console:
     def _hidden_lines(self) -> str:
         hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
         self._hidden -= hidden
-        logs = "" if self._gathering else ", and the logs have them"  # a line on a terminal of 80 columns
-        where = f"are hidden; --all-output shows them{logs}."
+        are, them, logs = ("is", "it", "log has") if hidden == 1 else ("are", "them", "logs have")
+        files = "" if self._gathering else f", and the {logs} {them}"  # left out in a terminal of 80 columns
+        where = f"{are} hidden; --all-output shows {them}{files}."
         return f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
 
     def _of_task(self, task: Task, attempt: int, chunk: bytes) -> list[Chunk]:

@@ -43,6 +43,8 @@ def detail(event: ev.Event) -> str | None:
             return _of_training(event)
         case ev.PhaseReached(task, _, phase, number):
             return f"{task} reaches the phase {phase}{f' ({number} times)' if number > 1 else ''}."
+        case ev.StepsUnreported(task, _, seconds):
+            return f"{task} has trained for {seconds} s without a report of a step."
         case ev.ProgramEnds(task, _, begun):
             return f"{task} {'has finished its program' if begun else 'continues its program'}."
         case ev.SigtermHandled(task, _, handled):

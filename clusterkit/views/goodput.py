@@ -33,8 +33,8 @@ def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
     head = "goodput unknown: no task reported a step" if goodput.share is None else f"goodput {_percent(goodput)}"
     lines = [_shares(_INDENT + head, goodput, width)]
     if goodput.most:
-        hint = " (clusterkit show --startup splits it up)" if goodput.costliest == "startup" else ""
-        most = printable(f"{_INDENT}cost most: {goodput.most}{hint}.")
+        hint = " (details: clusterkit show --startup)" if goodput.costliest == "startup" else ""
+        most = printable(f"{_INDENT}largest cost: {goodput.most}{hint}")
         lines += wrap(most, width, subsequent_indent=2 * _INDENT)
     return lines
 

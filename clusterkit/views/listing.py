@@ -30,11 +30,12 @@ def run_state(live: bool, phase: RunPhase, result: RunResult | None) -> str:
     return "lost" if result is None else result.word
 
 
-def run_row(run_id: str, state: str, age: float, job: JobSpec | None, status: RunStatus) -> dict[str, Any]:
-    """The row of a run in `ls`."""
+def run_row(run_id: str, state: tuple[str, str], age: float, job: JobSpec | None, status: RunStatus) -> dict[str, Any]:
+    """The row of a run in `ls`; `state` is its state, and its situation in a word."""
     return {
         "run_id": run_id,
-        "state": state,
+        "state": state[0],
+        "now": state[1],
         "age": round(age, 3),
         "shape": job.shape.value if job else None,
         "tasks": {str(kind): count for kind, count in job.counts.items() if count} if job else {},
@@ -65,7 +66,7 @@ def runs_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> s
 def _run_cells(row: Mapping[str, Any]) -> tuple[str, ...]:
     counts = ", ".join(number_of(kind, count) for kind, count in row["tasks"].items())
     return (
-        row["run_id"], row["state"], age(row["age"]), row["shape"] or "-", counts or "-", row["program"] or "-",
+        row["run_id"], row["now"], age(row["age"]), row["shape"] or "-", counts or "-", row["program"] or "-",
         str(row["attempts"]), number(row["step"]),
     )  # fmt: skip
 

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
+from clusterkit.words.account import Death
 from clusterkit.words.outcome import Failure
 
 MOST, SHOWN = 32, 8  # of more names than that, so many are shown
+LONGEST = 300  # characters of an exception's line
 
 
 def named(items: Sequence[object]) -> str:
@@ -41,6 +43,12 @@ def number(value: float | None) -> str:
 def failed(failure: Failure) -> str:
     """`worker:1 was killed by SIGKILL (attempt 2)`."""
     return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
+
+
+def died(death: Death) -> str:
+    """`worker:1 was killed by SIGKILL`, or the line of its exception: `worker:1 failed: ValueError: bad`."""
+    how = str(death.exit) if death.exception is None else f"failed: {death.exception}"
+    return f"{death.task} {printable(how)[:LONGEST]}"
 
 
 def all_failed(failures: Sequence[Failure]) -> list[str]:

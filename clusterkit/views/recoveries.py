@@ -22,6 +22,7 @@ _WIDEST = {"what": 24, "restarted": 9, "from": 14}  # cells with more have more 
 _NARROWEST = 14  # columns of `what`
 _GAP = "  "
 _NONE = "—"
+KEEPS = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
 _TIED = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line; a space is printed
 
 
@@ -74,15 +75,17 @@ def same_each_time(report: RecoveryReport) -> str | None:
     return deaths.pop() if len(deaths) == 1 and len(report.recoveries) > 1 else None
 
 
+def repeated_steps(report: RecoveryReport) -> int:
+    """How many steps were trained again since no checkpoint was resumed from."""
+    return sum(one.lost for one in report.recoveries if one.lost and one.lost >= (one.last_step or 0))
+
+
 def repeated_steps_lines(report: RecoveryReport, width: int = USUAL) -> list[str]:
-    """How many steps were trained again since no checkpoint was resumed from, and what keeps them; empty if none."""
-    anew = [one.lost for one in report.recoveries if one.lost and one.lost >= (one.last_step or 0)]
-    if not anew:
+    """The same as a sentence, with what keeps them; empty if there are none."""
+    if not (count := repeated_steps(report)):
         return []
-    count = sum(anew)
     lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again for want of a checkpoint"
-    keeps = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
-    return at_words(f"  {lost}: {keeps}.", width, "    ").split("\n")
+    return at_words(f"  {lost}: {KEEPS}.", width, "    ").split("\n")
 
 
 def _texts(report: RecoveryReport) -> dict[int, str]:

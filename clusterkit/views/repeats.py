@@ -26,7 +26,7 @@ _OWN = "clusterkit: "  # what the runtime of a task says in its log
 
 
 @dataclass(slots=True)
-class Told:
+class ShownTraceback:
     """A traceback that was shown: of which attempt, and the lines that came after it."""
 
     stream: object
@@ -36,10 +36,10 @@ class Told:
 class Repeats:
     """Folds the tracebacks and warnings in one attempt's output; `known` is what all attempts have shown of them."""
 
-    def __init__(self, known: dict[tuple[str, ...], Told]) -> None:
+    def __init__(self, known: dict[tuple[str, ...], ShownTraceback]) -> None:
         self._known = known
         self._held: list[str] = []  # a traceback whose end has not come
-        self._own: Told | None = None  # the last one that was shown here
+        self._own: ShownTraceback | None = None  # the last one that was shown here
         self._same: list[str] | None = None  # what may still come of one that was not
         self._owners: list[str] = []  # of frames that have not been shown
         self._gone = False  # whether what comes may belong to the error of a peer's end
@@ -106,7 +106,7 @@ class Repeats:
         if (line,) in self._known:
             return []
         if len(self._known) < MOST:
-            self._known[line,] = Told(self)
+            self._known[line,] = ShownTraceback(self)
         return [line if library is None else f"{library[1]}{line[library.end() :]}"]
 
     def _ended(self) -> list[str]:
@@ -119,7 +119,7 @@ class Repeats:
         told = self._known.get(key)
         if told is None:
             if len(self._known) < MOST:
-                self._own = self._known[key] = Told(self)
+                self._own = self._known[key] = ShownTraceback(self)
             return without_frames(held)
         if told.stream is self:
             return without_frames(held)

@@ -32,6 +32,8 @@ _REMOTE = re.compile(r"Additional GRPC error information from remote target /job
 TRANSPORT = re.compile(
     r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.|\*\*\* Check failure stack trace: |    @ +0x"
 )
+_PLACE = re.compile(r"(\S+:\d+)(?: in |$)")
+_SENTENCES = 2  # lines of what an error says
 _MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
 
 
@@ -57,6 +59,23 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
     told = [own[start], *(line for line in own[start + 1 :] if line.strip() and not _LOGGED.match(line))]
     told = [line for line in told if not TRANSPORT.match(line)]
     return _fewer(_once(_shown(_of_chain(list(_pieces(told))), width)), (MOST // 2, MOST // 2 - 1), "line")
+
+
+def error_place(tail: Sequence[str]) -> tuple[str, str]:
+    """The program's line at which the error at the end of a log arose, and what the error says; empty if unknown."""
+    noise = NoiseFilter()
+    own = [line for line in tail if not noise.is_noise(line)]
+    start = traceback_start(own)
+    if start is None:
+        return "", ""
+    told = [line for line in own[start:] if line.strip() and not _LOGGED.match(line) and not TRANSPORT.match(line)]
+    pieces = list(_pieces(told))
+    calls = [number for number, piece in enumerate(pieces) if piece.kind == "call" and _PLACE.match(piece.text)]
+    if not calls:
+        return "", ""
+    place = _PLACE.match(pieces[calls[-1]].text)
+    said = islice((piece.text.strip() for piece in pieces[calls[-1] :] if piece.kind == "said"), _SENTENCES)
+    return "" if place is None else place[1], " ".join(said)
 
 
 def without_frames(traceback: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ FEW = 1 << 12  # bytes; lines in larger chunks are not compared
 _TIMES = re.compile(r"\d+(?:\.\d+)?(?:ms|us|µs|s|m|h)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?|\x1b\[[0-9;]*m")
 
 
-class Stream(Protocol):
+class LinePrefix(Protocol):
     """One attempt's output."""
 
     def line(self, text: str, prefix: str = "") -> str:
@@ -39,20 +39,20 @@ class Twins:
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix  # of a line that all have
-        self._queues: dict[Stream, _Queue] = {}
+        self._queues: dict[LinePrefix, _Queue] = {}
 
     @property
     def due_at(self) -> float | None:
         """When `settle` has to be called at the latest; None if no line is held."""
         return min((queue.lines[0].at + WITHIN for queue in self._queues.values() if queue.lines), default=None)
 
-    def feed(self, stream: Stream, lines: Iterable[str], now: float) -> list[str]:
+    def feed(self, stream: LinePrefix, lines: Iterable[str], now: float) -> list[str]:
         """Take lines of a stream; return what is to be shown now."""
         queue = self._queues.setdefault(stream, _Queue())
         queue.lines.extend(_Held(line, without_times(line), now) for line in lines)
         return self.settle(now)
 
-    def end(self, stream: Stream) -> None:
+    def end(self, stream: LinePrefix) -> None:
         """Take no more lines of a stream. What it still holds is not forgotten."""
         if (queue := self._queues.get(stream)) is not None:
             queue.is_open = False
@@ -81,7 +81,7 @@ class Twins:
         """Return everything that is held."""
         return self.settle(float("inf"))
 
-    def _is_elsewhere(self, stream: Stream, key: str) -> bool:
+    def _is_elsewhere(self, stream: LinePrefix, key: str) -> bool:
         others = (queue for one, queue in self._queues.items() if one is not stream)
         return any(held.key == key for queue in others for held in queue.lines)
 

@@ -1,4 +1,4 @@
-"""Chooses how a run starts: warm, with which fork server or from which warm server, or cold."""
+"""Chooses how a run's tasks start: from a fork server or a warm server with suitable imports, or cold."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSessi
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
-OTHERS_IDLE = 20.0  # seconds without a run after which a session's servers other than the first exit
+OTHERS_IDLE = 20.0  # seconds without a run after which a session's second and later servers exit
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
-# In a pickle, a short string follows its opcode and its length, of one byte each.
+# In a pickle, a short string is preceded by its opcode and its length, each one byte long.
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
 
 
 def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
-    """Return the fork server that suits most tasks; None, or the reason, if all tasks start cold.
+    """Return the launch of the fork server that suits most tasks. If all tasks start cold, return a reason or None.
 
-    A command is forked from a server that imports nothing. That costs less than the fresh interpreter with which a
-    cold start ties the command to the supervisor.
+    A command is forked from a server that imports nothing. Such a fork is faster than a cold start, which needs a fresh
+    interpreter to tie the command to the supervisor.
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
@@ -71,7 +71,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """Return the variables by which an orphaned server of the run is found, as orphaned tasks are."""
+    """Return environment variables for a run's server by which it can be found, like tasks, if it is orphaned."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),
@@ -80,14 +80,14 @@ def marks(paths: RunPaths) -> dict[str, str]:
 
 
 def launch_to_share(preload: Sequence[str]) -> Launch:
-    """Return the warm server for all runs with this interpreter and environment. Its log is beside its socket."""
+    """Return the launch of a warm server for all runs with this environment. SharedServer chooses its log file."""
     env = {**os.environ, "PYTHONUNBUFFERED": "1"}
     env.pop("TF_CONFIG", None)
     return Launch(sys.executable, env, Preload(tensorflow=True, modules=tuple(preload)), "")
 
 
 def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
-    """Whether a warm server could serve a run with this launch."""
+    """Return whether a warm server could serve a run with this launch."""
     return isinstance(launch, Launch) and launch.preload.tensorflow and launch.python == sys.executable
 
 
@@ -96,7 +96,7 @@ def warm_places(
 ) -> Iterator[SharedServer | str]:
     """Yield the warm servers from which a run with this launch can start: the user's, the kept one, the session's.
 
-    Starts the latter two if necessary; if that fails, yields a sentence. `lifeline` is a pipe to the session.
+    Starts the latter two if necessary; yields an error message if that fails. `lifeline` is a pipe to the session.
     """
     if not can_share(launch):
         return
@@ -117,8 +117,8 @@ def warm_places(
 def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedServer | str:
     try:
         session.make_directory()
-        own = launch.preload.path if launch.preload.modules else None
-        place = SharedServer(session.directory, _without_marks(launch), own)
+        path = launch.preload.path if launch.preload.modules else None
+        place = SharedServer(session.directory, _without_marks(launch), path)
         first = all(path == place.socket for path in session.directory.glob("*.sock"))
         place.start(None if first else OTHERS_IDLE, ended, clears=True)
     except WarmServerError as error:

@@ -1,7 +1,7 @@
-"""Compares the attributes that a run inherits and a warm server can't adopt from its client.
+"""Compares the process attributes of a client and a warm server that the server can't adopt from the client.
 
-A run that a warm server forks is the server's descendant, so nothing that confines the client or gives it more rights
-would reach the tasks. These attributes have to be equal. Loaded by path: standard library only.
+A run that a warm server forks inherits the server's confinement and privileges, not those of the client. So the server
+serves only clients with the same attributes. Loaded by path: standard library only.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ STATUS = {
     "THP_enabled": "another setting of transparent huge pages",
     "Mems_allowed_list": "other memory nodes",
 }
-# The kernel does not show a process's seccomp filters or Landlock rules. They are surely equal only if all processes
-# have inherited them from the first one.
+# The kernel does not show a process's seccomp filters or Landlock rules. They are certainly equal only if both
+# processes have inherited them from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
-# By operation of prctl(2): attributes that a process can query only for itself.
+# Attributes that a process can query only for itself, keyed by the operation of prctl(2).
 CONTROLS = {
     27: "other securebits",
     30: "another timer slack",
@@ -54,7 +54,7 @@ MEMORY, DISK, KEYS = "another memory policy", "another I/O priority", "another s
 
 
 def own_attributes() -> dict[str, Any]:
-    """Return the attributes that this process has to send to the server, which can't query them."""
+    """Return the attributes that a client has to send to the server because only the process itself can query them."""
     libc = ctypes.CDLL(None)
     libc.syscall.restype = ctypes.c_long
     found = {str(number): libc.prctl(number, 0, 0, 0, 0) for number in CONTROLS}
@@ -70,7 +70,10 @@ def own_attributes() -> dict[str, Any]:
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return the first difference from a process with these `own_attributes`, as `another ...`, or None."""
+    """Return the first difference from the client, such as "another cgroup namespace"; None if there is none.
+
+    `of_client` has the `own_attributes` that the client has sent.
+    """
     return next(_differences(pid, of_client if isinstance(of_client, Mapping) else {}), None)
 
 

@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 _NAMES = ("environ", "environb")
-_LOW_LEVEL = ("putenv", "unsetenv")  # these change the C library's environment and not os.environ
+_LOW_LEVEL = ("putenv", "unsetenv")  # functions that change the C library's environment but not os.environ
 
 
 class Write(NamedTuple):
-    """One variable that is set, or deleted if `value` is None."""
+    """A write that sets a variable, or deletes the variable if `value` is None."""
 
-    name: str | None  # None if the code does not show it
+    name: str | None  # None if the code computes the name
     value: str | None = None
-    is_known: bool = False  # whether the code shows the value
-    is_default: bool = False  # takes effect only if the variable is not set
+    is_known: bool = False  # True if `value` is a constant in the code, or the write is a deletion
+    is_default: bool = False  # True if the write takes effect only if the variable is not set
 
 
 def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
-    """Yield the nodes of an expression or a simple statement, each with whether it is certain to be executed."""
+    """Yield `root` and its descendants, each with True if it is certainly executed (for `root`, that is `sure`)."""
     yield root, sure
     always: list[ast.AST]
     maybe: list[ast.AST]
@@ -41,7 +41,7 @@ def executed(root: ast.AST, sure: bool) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
-    """Whether the node is `os.environ`, under any name."""
+    """Return whether the node is `os.environ` or one of its aliases."""
     match node:
         case ast.Attribute(attr=name):
             return name in _NAMES
@@ -51,7 +51,7 @@ def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
 
 
 def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
-    """Yield what this node writes, including the targets of an assignment but not other children."""
+    """Yield the writes of this node itself and of its assignment targets, but not those of its other children."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

@@ -1,4 +1,4 @@
-"""The client of a run's fork server: starts it, watches it, and has it fork attempts."""
+"""The client of a run's fork server: starts and watches the server, and requests forks for attempts."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from clusterkit.task.entry import ENTRY
 from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
-PATIENCE = 5.0  # seconds for a fork; a server that takes longer is killed
-TRIES = 3  # servers in a row that may end without having forked a task
-UP_WITHIN = 120.0  # seconds for the imports
-KILLED_WITHIN = 1.0  # seconds for a server to end after SIGKILL
+PATIENCE = 5.0  # seconds; a server that takes longer for a fork is killed
+TRIES = 3  # servers in a row that may end without having forked a task; after them, tasks start cold
+UP_WITHIN = 120.0  # seconds; the time limit for a server's imports
+KILLED_WITHIN = 1.0  # seconds; the time that a server has to end after SIGKILL
 Post = Callable[[Noted | Crashed], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """How a fork server or warm server starts."""
+    """The interpreter, environment, imports and log file with which a fork server or warm server starts."""
 
     python: str
     env: Mapping[str, str]
@@ -45,15 +45,15 @@ class Launch:
         return {name: value for name, value in {**self.env, **self.own}.items() if value is not None}
 
 
-class Inherited(NamedTuple):
-    """A started fork server: its pid, and the descriptors to reach it. This process or a warm server is its parent."""
+class StartedServer(NamedTuple):
+    """A fork server that this process or a warm server has started: its pid, and the descriptors to reach it."""
 
     pid: int
     channel: int
     lifeline: int
 
 
-def begin(launch: Launch) -> Inherited:
+def begin(launch: Launch) -> StartedServer:
     """Start a fork server as a child of this thread, without waiting for its imports. Raises OSError."""
     with ExitStack() as ours, ExitStack() as theirs:
         channel, other = socket.socketpair()
@@ -75,9 +75,9 @@ def begin(launch: Launch) -> Inherited:
             start_new_session=True,
             pass_fds=(other.fileno(), held),
         )
-        process.returncode = 0  # stop() waits for the pid; Popen must not, when it is garbage-collected
+        process.returncode = 0  # keeps Popen from reaping the pid when garbage-collected; stop() reaps the process
         ours.pop_all()
-        return Inherited(process.pid, channel.detach(), lifeline)
+        return StartedServer(process.pid, channel.detach(), lifeline)
 
 
 class NoForkServer(Exception):
@@ -85,37 +85,37 @@ class NoForkServer(Exception):
 
 
 class PendingFork(NamedTuple):
-    """A requested fork, and by when the server has to answer (monotonic seconds)."""
+    """A requested fork. `until` is the deadline for the server's answer, in monotonic seconds."""
 
     start: Start
     until: float
-    opened: int  # a pipe from which the task reads a byte before it starts; it exits if that closes without one
+    opened: int  # write end of a pipe: the task starts once it reads a byte, and exits if the pipe closes without one
 
 
 class ForkServer:
-    """A fork server. A thread waits until it is ready and then until it ends, and posts both.
+    """A fork server. A thread waits until the server is ready, then until the server ends, and posts both as events.
 
-    Why not a Poller: one wait follows the other, which is simpler as a sequence.
+    Why not a Poller: the two waits follow each other, which is simpler to write as a sequence in a thread.
     """
 
-    def __init__(self, inherited: Inherited, post: Post, tries: int = TRIES) -> None:
-        self.modules: Mapping[str, str] = {}  # its imported modules, each with its directory
+    def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
+        self.modules: Mapping[str, str] = {}  # from each top-level module that the server has imported to its directory
         self.ready = self.gone = False
-        self.tries = tries  # servers to start, including this one, until one has forked a task
+        self.tries = tries  # the servers, including this one, that may still be started in a row without a fork
         self._forked = False
-        self._why = ""  # why it was given up or retired
+        self._why = ""  # the reason why this process abandoned or retired the server
         self._retired = False
         self._post = post
         self._pid, channel, self._lifeline = inherited
         HELPERS.add(self._pid)
         self._channel = socket.socket(fileno=channel)
-        self._received = bytearray()  # answers, and parts of them
+        self._received = bytearray()  # received answers that `fork` has not parsed yet; the last may be incomplete
         self._pidfd = os.pidfd_open(self._pid)
         self._bell = Bell()
         self._thread = start_thread("fork server", self._attend, post)
 
     def ask(self, start: Start) -> PendingFork:
-        """Request a fork. Several can be requested before `fork`. Raises NoForkServer, or OSError like Popen."""
+        """Request a fork; several may be pending until `fork` is called. Raises NoForkServer, or OSError like Popen."""
         if not self.ready or self.gone:
             raise NoForkServer
         with ExitStack() as stack:
@@ -134,7 +134,7 @@ class ForkServer:
                 raise self._given_up(error) from None
 
     def fork(self, asked: PendingFork) -> int:
-        """Return the pid of the oldest requested fork, now a child here. Raises NoForkServer, or OSError like Popen."""
+        """Return the pid of the oldest pending fork, now this process's child. Raises like `ask`."""
         try:
             if self.gone:
                 raise NoForkServer
@@ -147,7 +147,7 @@ class ForkServer:
                 raise OSError(number, os.strerror(number), asked.start.plan.python)
             if not isinstance(pid, int) or not _is_child(pid):
                 raise self._given_up(BadAnswer())
-            with suppress(BrokenPipeError):  # the task has been killed already, as its exit will show
+            with suppress(BrokenPipeError):  # the task has already been killed; its exit is reported like any other
                 os.write(asked.opened, b"!")
             self._forked = True
             return pid
@@ -155,12 +155,12 @@ class ForkServer:
             os.close(asked.opened)
 
     def retire(self, why: str) -> None:
-        """Stop the server, which another one replaces; `why` is a clause for the user."""
+        """Stop the server because another one replaces it. `why` is a clause for the user."""
         self._why, self._retired = why, True
         self.stop()
 
     def stop(self) -> None:
-        """Kill the server, which has no state to save. If SIGKILL does not end it, the end of the run tries again."""
+        """Kill the server, which has no state to save. If it survives, it is killed again at the end of the run."""
         self.gone = True
         self._kill()
         first_readable((self._pidfd,), KILLED_WITHIN)
@@ -203,7 +203,7 @@ class ForkServer:
         self._post(lost_event(why, self.tries > 0))
 
     def _read_report(self) -> Any:
-        """Wait for the server's report after its imports; None if it ends or is stopped before, or for no JSON."""
+        """Wait for the server's report on its imports; return None if the server ends first or sends no valid JSON."""
         until, line = time.monotonic() + UP_WITHIN, b""
         while not line.endswith(b"\n") and len(line) < MAX_ANSWER:
             if first_readable((self._bell.fileno(), self._lifeline), until - time.monotonic()) != self._lifeline:
@@ -215,7 +215,7 @@ class ForkServer:
 
 
 def lost_event(why: str, again: bool) -> Noted:
-    """Return the message that a fork server has ended; `again`: another one is started."""
+    """Return the message that a fork server has ended. `again` is True if another one is being started."""
     then = "another one starts in the background" if again else "tasks start cold from now on"
     return Noted(f"The fork server is gone ({why}); {then}.")
 

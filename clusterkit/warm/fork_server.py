@@ -1,6 +1,6 @@
-"""The fork server: imports once what all tasks import, then forks a task for each request.
+"""The fork server: imports the modules that all tasks need, then forks a task for each request.
 
-It runs inside entry.py, with the tasks' interpreter: standard library only. It has one thread and serves one socket. A
+The server runs inside entry.py, with the tasks' interpreter: standard library only. It has one thread and one socket. A
 request consists of a length in four bytes, with descriptors attached, and JSON of that length; an answer is a line of
 JSON.
 """
@@ -22,32 +22,32 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple
 
-CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the system call's number
+CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # number of the system call
 CLONE_PARENT = 0x8000
-AT_ONCE = 8  # requests that may be unanswered at the same time
+AT_ONCE = 8  # the largest number of unanswered requests
 
 
-class Begun(NamedTuple):
-    """The pipe for a fork's pid, the process in between, if any, and the errno of a fork that has failed."""
+class PendingAnswer(NamedTuple):
+    """A fork that has begun, or has failed with the errno `error`."""
 
-    reader: int
-    middle: int | None
+    reader: int  # the pipe from which the pid is read
+    middle: int | None  # the pid of the intermediate process, if there is one
     error: int | None = None
 
 
-class Forked(NamedTuple):
-    """The program that a fork has to run, and the descriptor for its stack dumps."""
+class ForkedProgram(NamedTuple):
+    """The program that a fork has to run, and the descriptor to which its stack dumps are written."""
 
     how: str
     target: str
     stacks: int
 
 
-def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
+def serve(entry: ModuleType, descriptor: int, options_json: str) -> ForkedProgram:
     """Import modules, report the result on the descriptor `lifeline`, and answer requests. Returns only in forks.
 
-    `descriptor` is the socket. The options are `lifeline`, `tensorflow` (whether to import it and Keras), `preload`
-    (other modules) and `path` (the program's directory).
+    `descriptor` is the socket. The options are `lifeline`, `tensorflow` (True to import TensorFlow and Keras),
+    `preload` (other modules) and `path` (the program's directory).
     """
     options = json.loads(options_json)
     lifeline = options["lifeline"]
@@ -61,22 +61,22 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Forked:
     return answer_requests(entry, descriptor, lifeline)
 
 
-def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> Forked:
+def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> ForkedProgram:
     """Answer requests until the socket closes. Returns only in forks."""
-    entry.load("task/join")  # once, and not in each fork that needs it
+    entry.load("task/join")  # here, so that forks need not load the file again
     with socket.socket(fileno=descriptor) as channel:
         if forked := Server(entry, channel).work():
             os.close(lifeline)
             return forked
-    # Why not sys.exit: exit handlers of imported modules are meant for the forks.
+    # Why not sys.exit: it would run exit handlers that imported modules have registered for the tasks.
     os._exit(0)
 
 
 def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[str, Any], list[int]] | None:
-    """Read a request and its descriptors; None if the peer has closed the socket.
+    """Read a request and its descriptors; return None if the peer has closed the socket.
 
-    Raises TimeoutError after `within` seconds, and ValueError for invalid JSON. Unless it returns a request, it closes
-    the descriptors.
+    Raises TimeoutError after `within` seconds, and ValueError for invalid JSON. Closes the received descriptors unless
+    it returns a request.
     """
     began = time.monotonic()
     channel.settimeout(within)
@@ -102,16 +102,16 @@ def receive(channel: socket.socket, within: float | None = None) -> tuple[dict[s
 
 
 class Server:
-    """Forks a task for each request on a socket. It takes further requests while another core makes a task."""
+    """Forks a task for each request on a socket. Reads further requests while earlier forks proceed on other cores."""
 
     def __init__(self, entry: ModuleType, channel: socket.socket) -> None:
         self.entry = entry
         self.channel = channel
-        self.begun: list[Begun] = []  # in the order of the requests
-        # Found once, since going through all signals takes half the time of a fork.
+        self.begun: list[PendingAnswer] = []  # the unanswered forks, in the order of the requests
+        # Computed once, since a loop over all signals takes half as long as a fork.
         self.handled = [one for one in signal.valid_signals() if signal.getsignal(one) not in (signal.SIG_DFL, None)]
 
-    def work(self) -> Forked | None:
+    def work(self) -> ForkedProgram | None:
         """Answer requests until the socket closes. Returns the program in each fork, and None at the end."""
         while True:
             if self.begun and (len(self.begun) == AT_ONCE or not self.has_request()):
@@ -126,7 +126,7 @@ class Server:
         poll.register(self.channel, select.POLLIN)
         return bool(poll.poll(0))
 
-    def fork(self, request: dict[str, Any], descriptors: list[int]) -> Forked | None:
+    def fork(self, request: dict[str, Any], descriptors: list[int]) -> ForkedProgram | None:
         """Begin to fork a task. Returns None in the server, and the program in the task."""
         is_direct = request["how"] == "command" and CLONE is not None and not sys.modules.get("threading")
         try:
@@ -138,20 +138,20 @@ class Server:
                 os.close(writer)
                 raise
         except OSError as error:
-            self.begun.append(Begun(-1, None, error.errno))
+            self.begun.append(PendingAnswer(-1, None, error.errno))
         else:
             if pid == 0:
                 return self.continue_as_task(is_direct, request, descriptors, reader, writer)
             os.close(writer)
-            self.begun.append(Begun(reader, None if is_direct else pid))
+            self.begun.append(PendingAnswer(reader, None if is_direct else pid))
         for descriptor in descriptors:
             os.close(descriptor)
         return None
 
     def continue_as_task(
         self, is_direct: bool, request: Mapping[str, Any], descriptors: list[int], reader: int, writer: int
-    ) -> Forked:
-        """Turn a fork into the task; on an error, exit, so that the fork does not continue as a second server."""
+    ) -> ForkedProgram:
+        """Turn a fork into the task; on an error, exit the process so that it does not continue as a second server."""
         try:
             if not is_direct:
                 fork_again(writer)
@@ -165,9 +165,9 @@ class Server:
             os._exit(1)
 
     def announce(self, how: str, writer: int) -> None:
-        """Lead a new process group with default signal handling, then report the pid to the server."""
+        """Start a session and process group with default signal handling, then report the pid to the server."""
         os.setsid()
-        if how == "command":  # with a Python handler, a signal between here and exec would be lost
+        if how == "command":  # a signal that a Python handler received before exec would be lost
             for number in self.handled:
                 signal.signal(number, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -178,7 +178,7 @@ class Server:
 
 
 def fork_again(writer: int) -> None:
-    """Fork and end this process; return in the child, which the supervisor, a subreaper, inherits."""
+    """Fork, and end this process; return in the child. The supervisor, a subreaper, becomes the child's parent."""
     try:
         pid = quiet_fork()
     except OSError as error:
@@ -189,10 +189,10 @@ def fork_again(writer: int) -> None:
 
 
 def fork_sibling() -> int:
-    """Fork a child of the supervisor, in half the time of two forks; return 0 in the child. Raises OSError.
+    """Fork a child of the supervisor, in half the time that `fork_again` takes; return 0 in the child. Raises OSError.
 
-    Python and the C library do not notice such a fork, and release no locks in it. So it is only for commands, which
-    exec at once, and only if no imported module can have threads that hold a lock.
+    Python and the C library do not notice such a fork, and do not release locks in the child. So it is used only for
+    commands, which exec at once, and only if no imported module can have threads that hold a lock.
     """
     libc = ctypes.PyDLL(None, use_errno=True)
     pid = int(libc.syscall(CLONE, CLONE_PARENT | signal.SIGCHLD, 0, 0, 0, 0))
@@ -201,15 +201,15 @@ def fork_sibling() -> int:
     return pid
 
 
-def answer(channel: socket.socket, begun: Begun) -> None:
-    """Send the pid of a task, which the supervisor has inherited by then, or the error number of a failed fork."""
+def answer(channel: socket.socket, begun: PendingAnswer) -> None:
+    """Send the pid of a task once it is a child of the supervisor, or the errno of a failed fork."""
     try:
         if begun.error is not None:
             raise OSError(begun.error, "fork")
         if begun.middle is not None:
             os.waitpid(begun.middle, 0)
         with os.fdopen(begun.reader, "rb") as reader:
-            pid = int(reader.read() or 0)  # what `announce` has written, or a negative error number
+            pid = int(reader.read() or 0)  # the pid from `announce`, or a negative errno from `fork_again`
         if pid <= 0:
             raise OSError(-pid or errno.EAGAIN, "fork")
         result = {"pid": pid}
@@ -228,8 +228,8 @@ def quiet_fork() -> int:
 
 def become(
     entry: ModuleType, request: Mapping[str, Any], gate: int, output: int, stacks: int, cwd: int, *namespaces: int
-) -> Forked:
-    """Give this fork the state of a fresh interpreter that starts the task's program; execute a command here."""
+) -> ForkedProgram:
+    """Give this fork the state of a fresh interpreter that starts the task's program; if it is a command, exec it."""
     os.dup2(output, 1)
     os.dup2(output, 2)
     os.fchdir(cwd)
@@ -239,9 +239,9 @@ def become(
     is_command = request["how"] == "command"
     if not is_command:
         fresh.show_as(argv, env)
-    # The supervisor opens the gate once this process is its child and it knows the pid.
+    # The supervisor opens the gate once this process is its child and the pid is known.
     if not os.read(gate, 1):
-        os._exit(1)  # the supervisor has given up on this fork
+        os._exit(1)  # the supervisor has abandoned this fork
     os.close(gate)
     if namespaces:
         entry.load("task/join").join_or_end(namespaces)
@@ -254,4 +254,4 @@ def become(
     sys.argv[:] = request["argv"]
     fresh.refresh_streams()
     fresh.refresh_modules()
-    return Forked(request["how"], request["argv"][0], stacks)
+    return ForkedProgram(request["how"], request["argv"][0], stacks)

@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_MM, PR_SET_MM_MAP = 35, 14
-_KEPT: list[mmap.mmap] = []  # memory that /proc reads, which must not be freed
+_KEPT: list[mmap.mmap] = []  # memory that must not be freed because /proc reads from it
 
 
 def prepare(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Import what the options ask for; return the report: `problem` or None, `seconds`, `modules`."""
+    """Import the modules that the options name; return the report: `problem` (or None), `seconds` and `modules`."""
     began = time.monotonic()
     problem = import_all(options["tensorflow"], options["preload"], options["path"])
     return {"problem": problem, "seconds": time.monotonic() - began, "modules": imported_modules()}
@@ -34,10 +34,10 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
     has_first_path = not getattr(sys.flags, "safe_path", False)
     if has_first_path:
         del sys.path[0]  # this file's directory
-    gc.disable()  # its passes over ever more objects would find no garbage
+    gc.disable()  # imports create many objects and hardly any garbage, so collections would only take time
     try:
         if tensorflow:
-            importlib.import_module("tensorflow")  # with the Keras that TF_USE_LEGACY_KERAS selects
+            importlib.import_module("tensorflow")  # also imports Keras 2 or 3, as TF_USE_LEGACY_KERAS selects
         if has_first_path:
             sys.path.insert(0, path or "")  # the program's directory, for its modules
         for name in preload:
@@ -46,17 +46,17 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
         return f"the import failed: {type(error).__name__}: {error}"
     sys.stdout.flush()
     sys.stderr.flush()
-    ctypes.CDLL(None).fflush(None)  # else every fork would print what C code has buffered
+    ctypes.CDLL(None).fflush(None)  # otherwise every fork would print the output that C code has buffered
     if problem := why_unsafe():
         return problem
-    # So that the forks' garbage collectors do not write to shared pages, which would copy them. Why not collect first:
-    # that takes a tenth of the imports' time, and finds few objects.
+    # Keeps garbage collection in the forks from writing to shared pages, which would copy them. Why not collect first:
+    # a collection takes a tenth of the imports' time, and frees few objects.
     gc.freeze()
     return None
 
 
 def imported_modules() -> dict[str, str]:
-    """Return the imported top-level modules except `__main__`, each with its directory, or ""."""
+    """Return the directory of each imported top-level module except `__main__`; "" if a module has no file."""
     places = {}
     for name, module in list(sys.modules.items()):
         if "." not in name and name != "__main__":
@@ -66,7 +66,7 @@ def imported_modules() -> dict[str, str]:
 
 
 def why_unsafe() -> str | None:
-    """Return why a fork of this process might not work, as a clause; None if it will."""
+    """Return why a fork of this process might not work, as a clause; None if nothing prevents it."""
     threading = sys.modules.get("threading")
     if threading is not None and threading.active_count() > 1:
         names = ", ".join(t.name for t in threading.enumerate()[1:])
@@ -90,7 +90,7 @@ def replace_environment(env: Mapping[str, str]) -> None:
 
 
 def refresh_streams() -> None:
-    """Reopen stdout and stderr on their new descriptors. The objects stay the same, since a logger may hold them."""
+    """Reopen stdout and stderr on their new descriptors. Reuses the stream objects, to which loggers may refer."""
     for descriptor, stream in ((1, sys.__stdout__), (2, sys.__stderr__)):
         assert stream is not None
         binary: Any = open(descriptor, "wb", 0 if stream.write_through else -1, closefd=False)  # noqa: SIM115
@@ -100,9 +100,9 @@ def refresh_streams() -> None:
 
 
 def refresh_modules() -> None:
-    """Reset what modules have stored at import and each process needs for itself: seeds, ids, keys, times."""
+    """Reset values that modules stored at import but that must differ between processes: seeds, ids, keys, times."""
     importlib.invalidate_caches()
-    if numpy_random := sys.modules.get("numpy.random"):  # Python's own generator does this by itself
+    if numpy_random := sys.modules.get("numpy.random"):  # `random` reseeds itself after a fork
         numpy_random.seed()
     if tempfile := sys.modules.get("tempfile"):
         vars(tempfile)["tempdir"] = None
@@ -111,7 +111,7 @@ def refresh_modules() -> None:
     if process := sys.modules.get("multiprocessing.process"):
         vars(process)["ORIGINAL_DIR"] = os.getcwd()
         process.current_process().authkey = os.urandom(32)
-    if logging := sys.modules.get("logging"):  # the origin of its records' relativeCreated
+    if logging := sys.modules.get("logging"):  # the time to which `relativeCreated` of log records refers
         vars(logging)["_startTime"] = time.time_ns() if sys.version_info >= (3, 13) else time.time()
     gc.enable()
 
@@ -119,19 +119,19 @@ def refresh_modules() -> None:
 def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
     """Make /proc, and so `ps` and the search for orphans, show this command line and environment.
 
-    The kernel reads them from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). A
-    kernel without that option shows those of the fork server.
+    The kernel reads both from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). A
+    kernel without that option continues to show the fork server's.
     """
     arguments = b"".join(os.fsencode(arg) + b"\0" for arg in argv)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())
-    # Private, since /proc does not read them from shared memory (FOLL_ANON in the kernel).
+    # A private mapping, since /proc does not read arguments from shared memory (FOLL_ANON in the kernel).
     memory = mmap.mmap(-1, len(arguments) + len(variables) + 1, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.write(arguments + variables)
     _KEPT.append(memory)
     at = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
 
-    def field(number: int) -> int:  # as proc(5) numbers them
+    def field(number: int) -> int:  # takes a field's number in proc(5)
         return int(fields[number - 3])
 
     libc = ctypes.CDLL(None)

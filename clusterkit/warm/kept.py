@@ -1,8 +1,8 @@
-"""The kept server: the user's warm server of the last run, which `clusterkit warm auto` asks for.
+"""The kept server: a warm server that stays after a run if the user has enabled `clusterkit warm auto`.
 
-It exits after some time without a run, and with the session leader of its terminal: the shell, which ends when the
-window closes or the login ends. Why not ask logind: containers and other systems have none, and its session
-(the control group) already decides which runs a server serves.
+The server exits after some time without a run, or when the session leader of its terminal exits. The leader is the
+shell, which ends when the window closes or the user logs out. Why not use logind: containers and some systems lack it,
+and its session (the control group) already decides which runs a server serves.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.warm_client import SharedServer, WarmServerError, all_servers, stop, warm_dir
 from clusterkit.words.errors import ClusterkitError
 
-AUTO = "auto"  # a file in the directory of the user's warm servers: `up` keeps one
-SUGGESTED = "suggested"  # a file there, as old as the last suggestion
-IDLE = 15 * 60.0  # seconds
+AUTO = "auto"  # name of a file in the directory of the user's warm servers; if the file exists, `up` keeps a server
+SUGGESTED = "suggested"  # name of a file in the same directory; its mtime is the time of the last suggestion
+IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
 A_DAY = 24 * 3600.0
 
 
 def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
-    """Start the kept server for runs of the terminal of this process, unless it is up. Other idle ones are stopped.
+    """Start the kept server for the terminal of `process`, unless it runs already; stop other idle kept servers.
 
-    Returns None if none is to be kept, and a sentence if it can't be started. `launch` is without a run's marks.
+    Returns None if no server is to be kept, and an error message on failure. `launch` must not contain a run's marks.
     """
     if not (directory / AUTO).exists() or not _serves_itself() or (leader := _session_leader(process)) is None:
         return None
-    place = SharedServer(directory, launch, "\n".join([launch.preload.path or "", *_session()]))
+    program = launch.preload.path if launch.preload.modules else None  # the directory of the program
+    place = SharedServer(directory, launch, program, _session())
     try:
         for path, server in all_servers(directory):
             if path != place.socket and server.get("kept") and not server["runs"]:
@@ -48,9 +49,9 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
 
 
 def suggestion(launch: Launch) -> str | None:
-    """Return a line on `clusterkit warm auto` for a run that started without a warm server; None if it was said today.
+    """Return a hint about `clusterkit warm auto` after a run without a warm server; None if it was given today.
 
-    `launch` is one that a warm server could serve.
+    `launch` must be one that a warm server could serve.
     """
     directory, now = warm_dir(), time.time()
     told = directory / SUGGESTED
@@ -65,12 +66,12 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _serves_itself() -> bool:
-    """Whether a server that this process starts could serve it. A seccomp filter, for example, can't be compared."""
+    """Return whether a server that this process starts could serve it: not if it has, say, a seccomp filter."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 
 def _session() -> list[str]:
-    """Return what differs between logins, and no server can adopt: one login's server is not asked by another."""
+    """Return the attributes that identify a login, so that each login uses only servers of its own."""
     found = []
     for name in ("cgroup", "sessionid"):
         with suppress(OSError):
@@ -79,9 +80,10 @@ def _session() -> list[str]:
 
 
 def _session_leader(process: int) -> int | None:
-    """Open a pidfd of the leader of a process's session; of its parent's, if it leads one itself, as `up -d` does.
+    """Open a pidfd of the session leader of a process; return None if the leader has ended.
 
-    None if there is none any more. As long as the session exists, the kernel does not use the leader's id again.
+    If the process itself is the leader, as with `up -d`, the session of its parent is used. The leader's pid can't have
+    been reused: the kernel does not reuse it as long as the session exists.
     """
     with suppress(OSError):
         leader, parent = os.getsid(process), procfs.parent(process)

@@ -1,4 +1,4 @@
-"""Finds the variables that a program sets before it imports TensorFlow, in its syntax trees, in execution order."""
+"""Finds the environment variables that a program sets before it imports TensorFlow, by reading its syntax trees."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from clusterkit.warm.environ_writes import Write, executed, is_environ, writes
 from clusterkit.warm.servable import for_itself, tensorflows
 
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|(?:tf_)?keras(?:_\w+)?")
-_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that do not read these variables
+_HARMLESS = {*sys.stdlib_module_names, "clusterkit"}  # modules that do not read the variables of TensorFlow and NumPy
 File = tuple[str, bytes]  # path and text
-Find = Callable[[str, str], Iterable[File]]  # from an imported name and the importer's path to the executed files
+Find = Callable[[str, str], Iterable[File]]  # (imported name, importer's path) -> the files that the import executes
 
 
 @dataclass(frozen=True, slots=True)
 class OwnVariables:
-    """The variables that a program sets, or deletes (None), before TensorFlow is imported."""
+    """The variables that a program sets before TensorFlow is imported, with None for variables that it deletes."""
 
     values: Mapping[str, str | None]
-    defaults: frozenset[str] = frozenset()  # the names that it sets only if they are not set
-    unclear: str | None = None  # a clause that names a line with an effect that the code does not show
+    defaults: frozenset[str] = frozenset()  # the variables that the program sets only if they are not set yet
+    unclear: str | None = None  # a clause about the first line whose effect on the variables can't be determined
 
     def given(self, env: Mapping[str, str]) -> dict[str, str | None]:
         return {name: v for name, v in self.values.items() if name not in self.defaults or name not in env}
 
 
 def own_variables(program: Sequence[File], find: Find) -> OwnVariables:
-    """Read these files, which are executed in this order, the last as `__main__`, and the files that they import."""
+    """Return the variables set by these files, given in execution order with `__main__` last, and by their imports."""
     reader = _Reader(find)
     try:
         any(reader.file(file, file is program[-1], True) for file in program)
@@ -48,18 +48,21 @@ class _Here(NamedTuple):
 
 
 class _Reader:
-    """Reads code up to the import of TensorFlow. Methods return whether that is certain; `sure`: the code runs."""
+    """Reads code up to the import of TensorFlow.
+
+    Methods return True if the code they read certainly imports it. `sure` is True if the code is certainly executed.
+    """
 
     def __init__(self, find: Find) -> None:
         self.find = find
         self.values: dict[str, str | None] = {}
         self.defaults: set[str] = set()
         self.unclear: str | None = None
-        self.aliases: set[str] = set()  # of os.environ
+        self.aliases: set[str] = set()  # names to which the program has bound os.environ
         self.seen: set[str] = set()
         self.functions: defaultdict[str, list[tuple[Sequence[ast.stmt], _Here]]] = defaultdict(list)
-        self.maybe_imported = False  # whether TensorFlow may have been imported
-        self.others_imported = False  # whether another installed module, such as NumPy, has been imported
+        self.maybe_imported = False  # True once TensorFlow may have been imported
+        self.others_imported = False  # True once another installed module, such as NumPy, may have been imported
 
     def file(self, file: File, is_main: bool, sure: bool) -> bool:
         path, text = file
@@ -69,7 +72,7 @@ class _Reader:
         here = _Here(path, is_main)
         try:
             tree = ast.parse(text)
-        except (SyntaxError, ValueError, MemoryError):  # another Python may be able to read it
+        except (SyntaxError, ValueError, MemoryError):  # the task's Python version may be able to parse the file
             if b"environ" in text or b"putenv" in text:
                 self.doubt(None, here, 1)
             return False
@@ -79,7 +82,7 @@ class _Reader:
         return any(self.statement(statement, here, sure) for statement in statements)
 
     def either(self, here: _Here, *blocks: Iterable[ast.stmt]) -> bool:
-        """Read blocks of which one is executed."""
+        """Read alternative blocks, exactly one of which is executed."""
         imports = [self.block(block, here, False) for block in blocks]
         self.maybe_imported |= any(imports)
         return all(imports)
@@ -110,7 +113,7 @@ class _Reader:
         return self.expression(node, here, sure)
 
     def definition(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, here: _Here, sure: bool) -> bool:
-        """Store the body for code that names it, and so may call the function, or the special methods of the class."""
+        """Store the body of a function, or of a class's special methods, to be read where its name is used."""
         if any(self.expression(decorator, here, sure) for decorator in node.decorator_list):
             return True
         if not isinstance(node, ast.ClassDef):
@@ -161,7 +164,7 @@ class _Reader:
         return False
 
     def named(self, name: str) -> bool:
-        """Read the functions with this name, since one of them may be called."""
+        """Read the functions with this name, since a use of the name may call one of them."""
         imports = [self.block(body, here, False) for body, here in self.functions.pop(name, ())]
         self.maybe_imported |= any(imports)
         return bool(imports) and all(imports)
@@ -195,7 +198,7 @@ def _module_named(function: ast.expr, arguments: Sequence[ast.expr]) -> str | No
 
 
 def _chosen(node: ast.If, is_main: bool) -> Sequence[ast.stmt] | None:
-    """Return the branch that is taken, for tests of `__name__` and TYPE_CHECKING; None for others."""
+    """Return the branch that is executed if the test is on `__name__` or TYPE_CHECKING; None for other tests."""
     match node.test:
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]):
             return node.body if is_main else node.orelse

@@ -1,4 +1,4 @@
-"""Decides which tasks a fork server can serve: those with the same variables and modules at import."""
+"""Decides which tasks a fork server can serve: tasks whose imports read the same variables and the same modules."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from clusterkit.job.keras import LEGACY, YES
 
 # Variables that are read while the interpreter starts, or while TensorFlow, Keras, NumPy and their dependencies are
-# imported, as a trace of every getenv() has shown. All others, such as CUDA_VISIBLE_DEVICES, TF_CONFIG, XLA_FLAGS and
-# GRPC_*, are read later, when a fork has its own.
+# imported (found by tracing every getenv()). All others, such as CUDA_VISIBLE_DEVICES, TF_CONFIG, XLA_FLAGS and GRPC_*,
+# are read only after the fork, when each task has its own values.
 _AT_IMPORT = re.compile(
     r"TF_(?!CONFIG$|NUM_INTRAOP_THREADS$|NUM_INTEROP_THREADS$|GRPC_|FLAG_|XLA_FLAGS$|DETERMINISTIC_"
     r"|FORCE_GPU_ALLOW_GROWTH$).*"
@@ -19,43 +19,43 @@ _AT_IMPORT = re.compile(
     r"|LD_.*|MALLOC_.*|GLIBC_TUNABLES|PYTHON.*|KERAS_.*|PROTOCOL_BUFFERS_.*|ABSL_.*|GLOG_.*|HDF5_.*|GCS_.*"
     r"|HOME|LANG|LANGUAGE|LC_.*|SCIPY_.*|SKLEARN_.*|JOBLIB_.*|LOKY_.*|MPL.*|MATPLOTLIBRC|PILLOW_.*|PSUTIL_.*|WRAPT_.*"
 )
-# Variables that are read before a program's first line runs, so it can't set them for its own imports.
+# Variables that are read before a program's first line runs, so a program can't set them for its own imports.
 _NOT_FOR_ITSELF = re.compile(r"LD_.*|MALLOC_.*|GLIBC_.*|PYTHON.*|HOME|LANG|LANGUAGE|LC_.*")
 _TENSORFLOWS = re.compile(r"TF_.*|TF2_.*|XLA_.*|KERAS_.*|CUDA_.*|NVIDIA_.*|ROCM_.*|HIP_.*|GCS_.*")
 
 
 def for_itself(name: str) -> bool:
-    """Whether this variable has an effect if a program sets it before it imports TensorFlow."""
+    """Return whether a variable has an effect if a program sets the variable before it imports TensorFlow."""
     return _AT_IMPORT.fullmatch(name) is not None and not _NOT_FOR_ITSELF.fullmatch(name)
 
 
 def tensorflows(name: str) -> bool:
-    """Whether only TensorFlow and Keras read this variable, and not NumPy or another dependency."""
+    """Return whether a variable is read only by TensorFlow and Keras, and not by NumPy or another dependency."""
     return _TENSORFLOWS.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Preload:
-    """What a fork server imports: TensorFlow with Keras, and modules by name, those of the program from `path`."""
+    """The modules that a fork server imports."""
 
-    tensorflow: bool
-    modules: tuple[str, ...] = ()
-    path: str | None = None
+    tensorflow: bool  # True for TensorFlow and Keras
+    modules: tuple[str, ...] = ()  # the names of other modules
+    path: str | None = None  # the program's directory, from which the other modules can be imported
 
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that are read at import. The one that selects Keras 2 is normalized, or omitted if off."""
+    """Return the variables that are read at import. TF_USE_LEGACY_KERAS is normalized, or omitted if it is off."""
     counts = {name: value for name, value in env.items() if _AT_IMPORT.fullmatch(name)}
     legacy = {LEGACY: YES[0]} if counts.pop(LEGACY, None) in YES else {}
     return {**counts, **legacy}
 
 
 def differing(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
-    """Return the names of the variables that are read at import and differ between two environments."""
+    """Return the names of the variables that are read at import and have different values in two environments."""
     ours, theirs = at_import(server), at_import(task)
     return sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Return the modules `names` of `directory` that a server has `imported` from another directory."""
+    """Return which of the modules `names` in `directory` a server has `imported` from another directory instead."""
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

@@ -1,4 +1,4 @@
-"""Decides for each attempt whether a fork server forks it, now or once it is ready, or it starts cold."""
+"""Decides whether an attempt is forked by the fork server, waits until that server is ready, or starts cold."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.check.imports import program_of
 from clusterkit.job.plan import BUILTIN_SERVER, TaskPlan
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.fork_client import TRIES, ForkServer, Inherited, Launch, begin, lost_event
+from clusterkit.warm.fork_client import TRIES, ForkServer, Launch, StartedServer, begin, lost_event
 from clusterkit.warm.servable import differing, shadowed
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.job import JobSpec
@@ -22,21 +22,21 @@ from clusterkit.words.model import ProgramKind
 Post = Callable[[Noted | Crashed], None]
 
 
-class Warmth(NamedTuple):
-    """How a run's fork servers start; without `launch` it has none. `inherited` is the first, if it already runs."""
+class ForkServerSettings(NamedTuple):
+    """The settings with which a run starts its fork servers."""
 
-    launch: Launch | None = None
-    inherited: Inherited | None = None
+    launch: Launch | None = None  # None if the run has no fork servers
+    inherited: StartedServer | None = None  # the first fork server, if it already runs
 
 
 class WarmStarter:
-    """A run's fork servers, of which one is alive at a time.
+    """Manages a run's fork servers, only one of which is alive at a time.
 
     `changed` is called, in any thread, when a server is ready or lost. The thread that starts tasks then has to call
     `replace_lost`.
     """
 
-    def __init__(self, warmth: Warmth, post: Post, changed: Callable[[], None]) -> None:
+    def __init__(self, warmth: ForkServerSettings, post: Post, changed: Callable[[], None]) -> None:
         self._launch, inherited = warmth
         self._post = post
         self._changed = changed
@@ -48,15 +48,15 @@ class WarmStarter:
             self._start_server(TRIES)
 
     def has_to_wait(self, plan: TaskPlan, env: Mapping[str, str]) -> bool:
-        """Whether the attempt should wait for the first server. No attempt waits for later ones."""
+        """Return whether the attempt should wait for the first server; no attempt waits for later servers."""
         server = self._server
         waits = self._first and server is not None and not server.ready and not server.gone
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
-        """Return the server that can fork the attempt now, or None, and why the attempt has to start cold, if known.
+        """Return the server that can fork the attempt now, or None, and a reason for a cold start, or None.
 
-        Raises FileNotFoundError if the attempt is to start in the current directory, and that has been deleted.
+        Raises FileNotFoundError if the attempt is to start in the current directory, but that has been deleted.
         """
         server = self._server
         if server is None or server.gone:
@@ -65,7 +65,7 @@ class WarmStarter:
         return (server if server.ready and not why_cold else None), why_cold
 
     def replace_lost(self) -> None:
-        """If the server is lost, start another one, unless its tries are used up."""
+        """If the server is lost, start another one unless too many servers in a row have failed."""
         server = self._server
         if server is None or not server.gone:
             return
@@ -76,10 +76,9 @@ class WarmStarter:
             self._start_server(server.tries)
 
     def renew(self, job: JobSpec, paths: RunPaths, files: Sequence[str]) -> None:
-        """Use the program's new version, of which these files have changed. Call it when none of its tasks runs.
+        """Replace the fork server if it has imported one of the program's changed files or no longer suits the program.
 
-        A server that has imported one of them, or that no longer suits the program, is replaced, and attempts wait for
-        the new one.
+        Call this while no task of the program runs. Attempts then wait for the new server.
         """
         changed = [program_of(job)[1] / name for name in files]
         for file in changed:
@@ -129,7 +128,7 @@ class WarmStarter:
     def _shadows(self, plan: TaskPlan) -> str | None:
         """Return why the program's directory prevents a fork. Not cached, since files may appear between attempts."""
         assert self._server is not None
-        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # imports nothing from its directory
+        if plan.kind is ProgramKind.COMMAND or plan.target == BUILTIN_SERVER:  # neither imports from the directory
             return None
         cwd = _directory(plan)
         directory = cwd if plan.kind is ProgramKind.MODULE else Path(os.path.realpath(cwd / plan.target)).parent
@@ -145,7 +144,7 @@ def _directory(plan: TaskPlan) -> Path:
 
 
 def _why_renewed(old: Launch | None, new: Launch | None) -> str:
-    """Return why a server with the old launch does not suit a program that needs the new one; "" if it does."""
+    """Return why a server with the old launch does not suit a program that needs the new launch; "" if it does."""
     if old is None or new is None:
         return "" if old is new else "the changed program starts in another way"
     same = (old.python, old.preload, old.own) == (new.python, new.preload, new.own)
@@ -153,7 +152,7 @@ def _why_renewed(old: Launch | None, new: Launch | None) -> str:
 
 
 def _imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None) -> str:
-    """Return why the server has an old version of one of these files; "" if it has none of them."""
+    """Return a reason if the server has, or may have, imported one of the changed files; otherwise ""."""
     if not server.ready and launch is not None and launch.preload.modules:
         return "what it preloads may have changed"
     for file in changed:
@@ -164,14 +163,14 @@ def _imported(server: ForkServer, changed: Sequence[Path], launch: Launch | None
 
 
 def _remove_bytecode(file: Path) -> None:
-    """Remove a module's cached bytecode, which Python uses if a changed file has the same size and the same second."""
+    """Remove a module's cached bytecode, which Python would use if the source's size and mtime in seconds are equal."""
     for cached in glob.glob(f"{glob.escape(file.stem)}.*.pyc", root_dir=file.parent / "__pycache__"):
         with suppress(OSError):
             (file.parent / "__pycache__" / cached).unlink()
 
 
 def _modules_in(directory: Path) -> list[str]:
-    """Return the modules in a directory, without namespace packages, which `import` tries last."""
+    """Return the modules in a directory except namespace packages, which `import` tries last."""
     try:
         with os.scandir(directory) as entries:
             return [

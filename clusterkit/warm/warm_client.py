@@ -1,4 +1,4 @@
-"""The client of warm servers: starts, queries and stops the user's, and those of one Python process, its session."""
+"""The client of warm servers: starts, queries and stops the user's servers and those of one Python process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Any, NamedTuple
 
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.store import control
 from clusterkit.store.control import LONGEST, temporary_for
 from clusterkit.store.store import state_dir
@@ -28,9 +28,9 @@ from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
 ANSWER_WITHIN = 10.0  # seconds
-IMPORTED_WITHIN = 30.0  # seconds for the imports of a server that another process has started
+IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
-FILE_NAME = 24  # bytes of the longest file name in the directory, with its slash
+FILE_NAME = 24  # bytes; the length of the longest file name in a session's directory, including the slash before it
 
 
 class WarmServerError(ClusterkitError):
@@ -42,23 +42,27 @@ def warm_dir() -> Path:
 
 
 class SharedServer:
-    """A warm server, maybe not running yet, for an interpreter, environment and imports, also those from `own`."""
+    """A warm server for an interpreter, an environment and imports. It may not be running yet.
 
-    def __init__(self, directory: Path, launch: Launch, own: str | None = None) -> None:
+    `path` is an additional directory to import from; `login` are attributes of the only login that the server serves.
+    """
+
+    def __init__(self, directory: Path, launch: Launch, path: str | None = None, login: Sequence[str] = ()) -> None:
         counts = [launch.python, sorted(at_import(launch.whole_env).items()), launch.preload.modules, ENTRY]
-        counts += [] if own is None else [own]
+        counts += [] if path is None else [path]
+        counts += login
         self.key = hashlib.blake2b(json.dumps(counts).encode(), digest_size=8).hexdigest()
         self.socket = directory / f"{self.key}.sock"
         self.log = directory / f"{self.key}.log"
         self._launch = launch
-        self._own = own
+        self._path = path
 
     def start(self, idle: float | None, owner: int | None = None, clears: bool = False) -> dict[str, Any]:
         """Start the server, unless it runs already, and wait for its imports; return its status.
 
-        It exits after `idle` seconds without a run. `owner` is a pidfd of the process to which the server belongs, if
-        any: once that has ended, the server exits, and first clears its directory if `clears`. If a server with an
-        owner has failed to start, that is not tried again. Raises WarmServerError.
+        The server exits after `idle` seconds without a run. `owner` is a pidfd of the process to which the server
+        belongs, if any. When the owner ends, the server exits; if `clears` is True, it first removes its directory. A
+        server with an owner that has failed to start is not started again. Raises WarmServerError.
         """
         if len(os.fsencode(self.socket)) > LONGEST:
             raise WarmServerError(f"{self.socket} is too long for a socket. Set CLUSTERKIT_HOME to a shorter path.")
@@ -98,12 +102,12 @@ class SharedServer:
         return True
 
     def _start(self, idle: float | None, owner: int | None, clears: bool) -> None:
-        self.socket.unlink(missing_ok=True)  # a killed server has left it
+        self.socket.unlink(missing_ok=True)  # a killed server does not remove its socket
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as listener:
             listener.bind(str(self.socket))
             self.socket.chmod(0o600)
             listener.listen(128)
-            imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._own}
+            imports = {"tensorflow": True, "preload": self._launch.preload.modules, "path": self._path}
             options = {**imports, "socket": str(self.socket), "idle": idle, "owner": owner, "clears": clears}
             kept = (listener.fileno(), *(() if owner is None else (owner,)))
             with self.log.open("ab") as log:
@@ -117,13 +121,13 @@ class SharedServer:
                     start_new_session=True,
                     pass_fds=kept,
                 )
-            process.wait()  # the server is an orphaned fork of that process
+            process.wait()  # `process` exits at once: the server is a fork of it
 
 
 def ask(
     path: Path, message: Mapping[str, Any], descriptors: Sequence[int] = (), timeout: float = ANSWER_WITHIN
 ) -> dict[str, Any]:
-    """Send a request to the server at `path`. Raises OSError if none listens or it ends without an answer."""
+    """Send a request to the server at `path`; return the answer. Raises OSError if no server answers."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as client:
         client.settimeout(timeout)
         client.connect(str(path))
@@ -131,7 +135,7 @@ def ask(
 
 
 def handed_over(run_id: str, home: Path) -> dict[str, int]:
-    """Return the pids of the living ones of `guardian` and `supervisor` of a run that a warm server has started."""
+    """Return the pids of a run that a warm server has started, by role (`guardian`, `supervisor`), if still alive."""
     found = dict[str, int]()
     for pid in procfs.all_pids():
         argv = procfs.argv_of(pid)
@@ -141,13 +145,13 @@ def handed_over(run_id: str, home: Path) -> dict[str, int]:
 
 
 def stop(path: Path) -> bool:
-    """Stop the server that listens at `path`, if any; return whether it has ended within ANSWER_WITHIN."""
+    """Stop the server that listens at `path`, if any; return whether it ended within ANSWER_WITHIN."""
     try:
         pidfd = os.pidfd_open(ask(path, {"do": "status"})["pid"])
     except OSError as error:
         return not isinstance(error, TimeoutError)
     try:
-        with suppress(OSError):  # it may have ended by itself
+        with suppress(OSError):  # the server may have ended by itself
             ask(path, {"do": "stop"})
         return first_readable((pidfd,), ANSWER_WITHIN) is not None
     finally:
@@ -155,7 +159,7 @@ def stop(path: Path) -> bool:
 
 
 def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield each warm server's socket and status, removing sockets of dead ones. Raises RunDirectoryError."""
+    """Yield the socket and status of each warm server; remove sockets of dead servers. Raises RunDirectoryError."""
     directory = directory or warm_dir()
     if why := why_not_reached(directory):
         raise RunDirectoryError(f"{directory} can't be used: {why}.")
@@ -169,7 +173,7 @@ def all_servers(directory: Path | None = None) -> Iterator[tuple[Path, dict[str,
 
 
 def described(server: Mapping[str, Any]) -> str:
-    """Say what a server's status means: its process, imports and memory, and how long it stays."""
+    """Return a server's status as text: its process, imports and memory, and how long it stays."""
     if server["problem"]:
         return str(server["problem"])
     left = "while runs are live" if server["left"] is None else f"for another {server['left'] / 60:.0f} min"
@@ -208,7 +212,7 @@ class WarmSession:
         return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the directory, and check that it is private: `ps` shows its name. Raises WarmServerError."""
+        """Create the directory, whose name `ps` shows to others; raise WarmServerError unless it is private."""
         try:
             is_ours = control.make_private(self.directory)
         except OSError as error:
@@ -217,7 +221,7 @@ class WarmSession:
             raise WarmServerError(f"{self.directory} is not private to this user, so no warm server can listen there.")
 
     def remove_directory(self) -> None:
-        """Remove the directory when the process ends. Its servers, which notice that, do the same."""
+        """Remove the directory at the end of the process. The session's servers also remove it when they exit."""
         with suppress(OSError):
             for path in self.directory.iterdir():
                 path.unlink(missing_ok=True)
@@ -225,11 +229,11 @@ class WarmSession:
 
     @contextmanager
     def watched(self, lifeline: int) -> Iterator[int | None]:
-        """Open a pidfd of the process, readable once it has ended; None if it has ended already.
+        """Open a pidfd of the session's process, readable once it has ended; yield None if it has ended already.
 
-        `lifeline`, a pipe to the process, shows that the pid has not been reused.
-        Why not use the pipe: each run has its own, and a server outlives the run. A pipe for the server would have to
-        stay open for the whole life of the process, and be closed in each of its forks.
+        `lifeline`, a pipe to the process, shows that the pid has not been reused. Why not watch the pipe itself: each
+        run has its own pipe, and a server outlives the run. A pipe for the server would have to stay open as long as
+        the process lives, and be closed in each of its forks.
         """
         try:
             pidfd = os.pidfd_open(self.pid)
@@ -243,8 +247,8 @@ class WarmSession:
 
 
 class ApiRequest(NamedTuple):
-    """A job that a Python process runs. `lifeline` is a pipe to the process, which the run must not outlive."""
+    """A job that a Python process runs. `lifeline` is a pipe to that process; the run must not outlive the process."""
 
-    job: Gathered
+    job: GivenOptions
     lifeline: int
     session: WarmSession

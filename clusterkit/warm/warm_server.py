@@ -1,8 +1,8 @@
-"""The warm server: imports once for many runs. For each run it forks a guardian, a supervisor and a fork server.
+"""The warm server: imports modules once for many runs. Each run gets a forked guardian, supervisor and fork server.
 
-It runs inside entry.py as the fork server does: standard library only. A run's fork server has to be a fork of this
-process and a descendant of the run's supervisor. So this process forks all three, each as the child of the one before,
-and then the guardian and the supervisor exec. From then on the run does not depend on this process.
+Like the fork server, it runs inside entry.py: standard library only. A run's fork server has to be a fork of this
+process and a descendant of the run's supervisor. So this process forks the guardian, the guardian forks the supervisor,
+and the supervisor forks the fork server; then guardian and supervisor exec, and the run no longer needs this process.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NoReturn
 
-Continuation = Callable[[], Any]  # what a fork has to call
+Continuation = Callable[[], Any]  # the function that a fork has to call
 FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # ENDING of system/process.py, which can't be imported here
 PR_SET_CHILD_SUBREAPER = 36
-REQUEST_WITHIN = 5.0  # seconds for a connected client to begin its request
-READ_WITHIN = 1.0  # seconds for the rest of the request, while other clients wait
+REQUEST_WITHIN = 5.0  # seconds; the time in which a connected client has to begin its request
+READ_WITHIN = 1.0  # seconds; the time limit for reading a request, during which other clients wait
 
 
 class WarmServer:
@@ -42,9 +42,9 @@ class WarmServer:
         self.problem: str | None = self.report["problem"]
         self.imported_files = module_files()
         self.last_used = time.monotonic()
-        self.runs: dict[int, int] = {}  # from pidfd to pid of each run's guardian
+        self.runs: dict[int, int] = {}  # from the pidfd of each run's guardian to its pid
         self.made = 0
-        self.clients: dict[int, tuple[socket.socket, float]] = {}  # by descriptor, with the deadline of the request
+        self.clients: dict[int, tuple[socket.socket, float]] = {}  # from descriptor to socket and request deadline
 
     def work(self) -> Continuation:
         """Answer clients until the server exits. Returns only in forks."""
@@ -75,13 +75,13 @@ class WarmServer:
         return self.exit()
 
     def timeout(self) -> float:
-        """Return the seconds until a client's deadline or the end of the idle time; at most a day, for epoll."""
+        """Return the seconds until a client's deadline or the end of the idle time, but at most a day, for epoll."""
         now, idle = time.monotonic(), self.idle_left()
         times = [max(0.0, until - now) for _, until in self.clients.values()] + ([] if idle is None else [idle])
         return min([86400.0, *times])
 
     def idle_left(self) -> float | None:
-        """Return the seconds until the server exits; None if it has runs or no limit."""
+        """Return the seconds until the server exits for lack of runs; None if it has live runs or no idle limit."""
         idle = self.options.get("idle")
         return None if idle is None or self.runs else max(0.0, self.last_used + idle - time.monotonic())
 
@@ -101,12 +101,12 @@ class WarmServer:
         os._exit(0)
 
     def reap_run(self, pidfd: int) -> None:
-        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # not blocking, since a debugger may hold the process
+        os.waitpid(self.runs.pop(pidfd), os.WNOHANG)  # without blocking, since a debugger may hold the process
         os.close(pidfd)
         self.last_used = time.monotonic()
 
     def accept(self) -> None:
-        """Accept a client, whose request is awaited while others are answered."""
+        """Accept a client. Other clients are served until its request arrives."""
         with suppress(OSError):
             client, _ = self.listener.accept()
             self.clients[client.fileno()] = client, time.monotonic() + REQUEST_WITHIN
@@ -114,7 +114,7 @@ class WarmServer:
     def serve_client(self, client: socket.socket) -> Continuation | None:
         """Answer one client. Returns None in the server, and a continuation in a fork."""
         continuation, descriptors = None, list[int]()
-        # The client may be gone, or have sent an invalid request.
+        # The client may have disconnected, or have sent an invalid request.
         with client, suppress(OSError, ValueError, TypeError, KeyError, MemoryError):
             pid, uid, _ = struct.unpack("iII", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
             request = self.fork_server.receive(client, READ_WITHIN) if uid == os.getuid() else None
@@ -143,7 +143,7 @@ class WarmServer:
         return None
 
     def why_refused(self, pid: int, attributes: object) -> str | None:
-        """Return why the client's run can't start from this server, as a clause; None if it can."""
+        """Return why the client's run can't start from this server, as a clause; None if nothing prevents it."""
         if module_files() != self.imported_files:
             self.problem = "files that it has imported have changed"
             return self.problem
@@ -151,7 +151,7 @@ class WarmServer:
         return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
-        """Fork a guardian, which forks the rest. Returns None in the server, and a continuation in the fork server."""
+        """Fork a guardian, which forks the others. Returns None in the server, a continuation in the fork server."""
         guardian = self.fork_server.quiet_fork()
         if guardian:
             self.made += 1
@@ -167,7 +167,7 @@ class WarmServer:
     def become_guardian(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation:
         """Adopt the client's settings, fork the supervisor, and exec the guardian.
 
-        `descriptors`: the standard three, the directory, the guardian's report, the job, the lifelines.
+        `descriptors` are stdin, stdout, stderr, the working directory, the report pipe, the job's file, and lifelines.
         """
         os.setsid()
         adopt_settings(message)
@@ -204,7 +204,7 @@ class WarmServer:
         return functools.partial(self.become_fork_server, message, supervisor, other.detach(), alive)
 
     def become_fork_server(self, message: dict[str, Any], supervisor: int, channel: int, lifeline: int) -> Any:
-        """Serve one run, like a fork server that has done the imports itself."""
+        """Serve one run like a fork server that has imported the modules itself."""
         os.setsid()
         self.entry.die_with_parent(supervisor)
         self.entry.reset_signals()
@@ -224,13 +224,13 @@ class WarmServer:
 def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """Import modules, then answer clients on the listening socket `descriptor`. Returns only in forks.
 
-    The options are `tensorflow`, `preload`, `path` (another directory to import from, or None), `socket` (its path),
-    `idle` (seconds without a run after which the server exits, or None), `owner` (a pidfd of the process with whose end
-    this one exits, or None) and `clears` (whether it then clears the socket's directory).
+    The options are `tensorflow`, `preload`, `path` (an additional directory to import from, or None), `socket` (the
+    path of the socket), `idle` (seconds without a run after which the server exits, or None), `owner` (a pidfd of a
+    process whose end makes the server exit, or None) and `clears` (True if the server then removes its directory).
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # detaches the server: a run's guardian would kill it as its own descendant
+        os._exit(0)  # detaches the server from the run that starts it, whose guardian kills all of its descendants
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)
@@ -239,7 +239,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
 
 
 def module_files() -> dict[str, tuple[int, int]]:
-    """Return modification time and size of the files of imported modules and of the .pth files in the path."""
+    """Return modification time and size of the files of imported modules and of the .pth files in `sys.path`."""
     modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
     paths = [path for path in modules if path]
     for directory in sys.path:
@@ -270,7 +270,7 @@ def adopt_settings(message: Mapping[str, Any]) -> None:
 
 
 def exec_role(message: Mapping[str, Any], role: str, kept: list[int], other: int) -> NoReturn:
-    """Become the guardian or the supervisor by exec. `other` is the pid of its child, the supervisor or fork server."""
+    """Exec the guardian or the supervisor. `other` is the pid of its child: the supervisor or the fork server."""
     for descriptor in kept:
         os.set_inheritable(descriptor, True)
     argv = [*message["command"], role, str(other), *map(str, kept)]
@@ -278,7 +278,7 @@ def exec_role(message: Mapping[str, Any], role: str, kept: list[int], other: int
 
 
 def become_subreaper(entry: ModuleType) -> None:
-    """Become the parent of orphaned descendants, also after exec."""
+    """Make this process, also after exec, the new parent of its orphaned descendants."""
     entry.ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -1,1 +1,1 @@
-"""The words: frozen values that every other room speaks in. Standard library only."""
+"""The vocabulary: frozen values that all other rooms use. Standard library only."""

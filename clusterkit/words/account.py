@@ -1,6 +1,6 @@
-"""The account of a run: its recoveries, what its time went into, how it started up, and its stragglers.
+"""The account of a run: its recoveries, how its time was spent, how it started up, and its stragglers.
 
-All times are in seconds, those at which something was since the run began. `result.json` holds it.
+Durations are in seconds; points in time are in seconds since the run began. `result.json` stores the account.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from clusterkit.words.reports import Stage
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A failed attempt, with the line of its exception; `fault` is the number of the fault that explains it."""
+    """A failed attempt. `fault` is the number of the fault that explains it; `exception` is a line of the log."""
 
     task: Task
     attempt: int
@@ -29,7 +29,7 @@ class Death:
 
 @dataclass(frozen=True, slots=True)
 class Return:
-    """A restarted task: when its process existed, and when its first report showed that it was up."""
+    """A restarted task: when its new process was created, and when its first report showed that the task was up."""
 
     task: Task
     attempt: int
@@ -43,23 +43,23 @@ class Recovery:
 
     | field | meaning |
     | --- | --- |
-    | at | of the injection that began it; else of the first death, or of the request |
-    | asked | the restart was requested, so it may have no cause |
-    | allocation | it is that with which the run continued in this allocation; then there is no cause |
-    | same | deaths of other tasks, on their own, with the same error as the cause |
-    | faults | the numbers of the injected faults that explain its deaths |
-    | detected | when the first failure was recorded; or the warning of a stall, if a task was killed for it |
+    | at | when the injection that caused the failure took place; without one, the first death, or the request |
+    | asked | True if the restart was requested, in which case there may be no cause |
+    | allocation | the number of the new allocation, if the run continued in one; then there may be no cause |
+    | same | failures of other tasks with the same error as the cause, but not caused by its failure |
+    | faults | the numbers of the injected faults that explain the deaths |
+    | detected | when the first failure was recorded, or the warning of the stall for which a task was killed |
     | planned | when the restart was decided; None if nothing restarts |
-    | training | training tasks restart, so that training stood still |
-    | went_on | training continued: two steps were reported before every task was back |
+    | training | True if training tasks restart, so that training stops meanwhile |
+    | went_on | True if training continued: two steps were reported before every task was back |
     | first_step | the first new step after the restart; None if training continued without the tasks |
-    | last_step | the last step that the restarted training tasks had reported before |
-    | resumed_step, checkpoint | where they reported to have resumed; None if they did not, or began anew |
-    | lost | steps that had to be repeated; at least so many if no resumption was reported |
-    | ended | when the first new step was made; if no training task restarted, when the last task was up |
-    | files | the program's files whose change was the reason, with --watch |
-    | host | the host that was about to leave, which was the reason |
-    | given_up, left | the workers that were given up for it; how many are left then, None if none was given up |
+    | last_step | the last step that the restarted training tasks reported before the restart |
+    | resumed_step, checkpoint | the reported step and checkpoint of resumption; None if unreported, or from the start |
+    | lost | the number of steps that were repeated; a lower bound if no resumption was reported |
+    | ended | when the first new step was made; if no training task restarted, when the last restarted task was up |
+    | files | with --watch: the files of the program that were changed, which caused the restart |
+    | host | the host that was about to leave, which caused the restart |
+    | given_up, left | the workers that were given up, and the number of remaining workers; None if no worker was |
     """
 
     at: float
@@ -87,29 +87,28 @@ class Recovery:
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None if it did not end."""
         return None if self.ended is None else self.ended - self.at
 
     @property
     def up(self) -> float | None:
-        """When the last of the restarted tasks was up."""
+        """Return when the last of the restarted tasks was up; None if not all of them were."""
         times = [one.up for one in self.returns if one.up is not None]
         return max(times) if times and len(times) == len(self.returns) else None
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedFault:
-    """A fault that was injected, and what came of it.
+    """A fault that was injected, and its effects.
 
     | field | meaning |
     | --- | --- |
     | number, fault, action, tasks, others, seconds, step | as in FaultInjected |
-    | detail, done | what exactly was done; or that it could not be injected, and why |
-    | healed, why | when it was healed, and why; None while it lasts, and if there is nothing to heal |
-    | detected | when the first failure that it explains was recorded, or a stall was warned of |
-    | died | the tasks whose failures it explains |
-    | went_on | no task died, and training continued: two steps were reported before the heal |
-    | first_step | no task died, and training stood still: when the first step after the heal was reported |
+    | detail, done | what the injection did; if `done` is False, why the fault could not be injected |
+    | healed, why | when and why the fault was healed; None while it lasts, and if there is nothing to heal |
+    | detected | when the first failure that the fault explains was recorded, or the warning of a stall |
+    | died | the tasks whose failures the fault explains |
+    | went_on | True if no task died and training continued: two steps were reported before the heal |
+    | first_step | if no task died and training stopped: when the first step after the heal was reported |
     """
 
     number: int
@@ -140,9 +139,10 @@ class RecoveryReport:
 
 @dataclass(frozen=True, slots=True)
 class TaskStart:
-    """The first attempt of a task: when it reached each stage; None if it was not seen to.
+    """When the first attempt of a task reached each stage; None for a stage that was not observed.
 
-    `forked`: from a process that had imported TensorFlow, so that `imported` follows `spawned` at once.
+    `forked` is True if the process was forked from one that had imported TensorFlow: `imported` then follows `spawned`
+    at once.
     """
 
     task: Task
@@ -156,14 +156,14 @@ class TaskStart:
     stepped: float | None = None
 
     def at(self, stage: Stage) -> float | None:
-        """When the task reached a stage."""
+        """Return when the task reached a stage, or None."""
         time: float | None = getattr(self, stage.value)
         return time
 
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """A piece of the critical chain: from `begin` to `end`, the first step waited for the task to reach `stage`."""
+    """A link of the critical chain: from `begin` to `end`, the first step had to wait for the task to reach `stage`."""
 
     task: Task
     stage: Stage
@@ -175,8 +175,8 @@ class ChainLink:
 class Startup:
     """The start-up of a run: each task's first attempt, and the critical chain.
 
-    The links of the chain follow one another from the beginning of the run to its first step. It is empty until a step
-    is reported.
+    The chain consists of consecutive links from the beginning of the run to its first step. The chain is empty until a
+    step is reported.
     """
 
     tasks: tuple[TaskStart, ...] = ()
@@ -184,30 +184,30 @@ class Startup:
 
     @property
     def seconds(self) -> float | None:
-        """From the beginning of the run to its first step; None before that."""
+        """Return the time from the beginning of the run to its first step; None before the first step."""
         return self.chain[-1].end if self.chain else None
 
 
-PER_SECOND = 1_000_000  # microseconds, in which parts are added up so that no rounding is left over
+PER_SECOND = 1_000_000  # parts are summed in whole microseconds to avoid rounding errors
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """How a run's time divides. Each moment belongs to one part, so the parts sum to the duration.
+    """The parts of a run's time. Each moment belongs to exactly one part, so the parts sum to the duration.
 
     | part | what happened in it |
     | --- | --- |
     | startup | processes started, imported, connected and prepared, until the first step began |
-    | compilation | by how much the first step took longer than a usual one |
+    | compilation | how much longer the first step took than a usual step |
     | training | training that counted: no later attempt computed these steps again |
     | lost | training whose steps a later attempt computed again |
     | checkpointing | training waited for a checkpoint |
     | evaluating | training waited for another phase that makes no steps, such as an evaluation |
-    | recovering | training stood still from a failure, or a requested restart, until the next new step |
-    | stalled | training stood still, without a failure |
-    | stopped | training stood still because a task was paused |
-    | ending | the time after the last step, or since the run was being ended |
-    | unseen | tasks ran, but the run is over and none of them ever reported a step |
+    | recovering | training had stopped, from a failure or a requested restart until the next new step |
+    | stalled | training had stopped without a failure |
+    | stopped | training had stopped because a task was paused |
+    | ending | the time after the last step, or after the ending of the run began |
+    | unseen | tasks ran, but no task reported a step in the whole run |
     """
 
     startup: float = 0.0
@@ -224,25 +224,25 @@ class Parts:
 
     @classmethod
     def of(cls, microseconds: Mapping[str, int]) -> Parts:
-        """The parts from whole microseconds by their names."""
+        """Return the parts, given whole microseconds by the names of the parts."""
         return cls(**{name: count / PER_SECOND for name, count in microseconds.items()})
 
     def items(self) -> list[tuple[str, float]]:
-        """Each part with its name, in the order above."""
+        """Return each part with its name, in the order of the table."""
         return [(field.name, getattr(self, field.name)) for field in fields(self)]
 
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """The split of a run's time, so far or at its end.
+    """The division of a run's time, so far or at its end.
 
     | field | meaning |
     | --- | --- |
-    | duration | of the run: the sum of the parts |
-    | share | goodput, from 0 to 1: the share of training that counted; None if no step was reported |
-    | parts | what the time went into |
-    | seen | steps were reported; otherwise nothing is known of training |
-    | costliest | the part that cost most beside training, `recovering` together with `lost`; empty if nothing did |
+    | duration | the duration of the run: the sum of the parts |
+    | share | goodput: the share (0 to 1) of time with training that counted; None if no step was reported |
+    | parts | how the time was spent |
+    | seen | True if steps were reported; otherwise nothing is known about training |
+    | costliest | the most costly part besides training (`recovering` includes `lost`); empty if no part cost anything |
     | most | a sentence about that part with its cause, without a full stop; empty if nothing cost anything |
     """
 
@@ -255,7 +255,6 @@ class Goodput:
 
     @classmethod
     def of(cls, microseconds: Mapping[str, int], seen: bool, costliest: str, most: str) -> Goodput:
-        """The split from whole microseconds by the names of the parts."""
         total = sum(microseconds.values())
         share = microseconds.get("training", 0) / total if seen and total else None
         return cls(total / PER_SECOND, share, Parts.of(microseconds), seen, costliest, most)
@@ -263,9 +262,10 @@ class Goodput:
 
 @dataclass(frozen=True, slots=True)
 class Straggler:
-    """An attempt that was about `factor` times as slow as its peers; `why` says what was measured, about `it`.
+    """An attempt that was about `factor` times as slow as its peers.
 
-    `at` and `until` are seconds since the run began; `until` is None if it still was when the run ended.
+    `why` is a clause about what was measured, in which the task is "it". `at` and `until` are seconds since the run
+    began; `until` is None if the attempt was still slow when the run ended.
     """
 
     task: Task
@@ -279,7 +279,7 @@ class Straggler:
 
 @dataclass(frozen=True, slots=True)
 class Account(RecoveryReport):
-    """The recovery report with what the run's time went into. A result of an older version has only the former."""
+    """The recovery report with the run's use of time. Results of older versions contain the recovery report only."""
 
     goodput: Goodput | None = None
     startup: Startup | None = None

@@ -1,4 +1,4 @@
-"""Actions: what the machine decides to do. The backend carries out orders, and the loop the others."""
+"""Actions: what the machine decides to do. The backend carries out the orders, and the loop the other actions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from clusterkit.words.outcome import RunResult
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Start an attempt; answered by Spawned or SpawnFailed. `reason` becomes CLUSTERKIT_RESTART_REASON.
+    """Start an attempt; answered by Spawned or SpawnFailed.
 
-    The attempt waits for the checkpoint `restore`, which its host may not see yet. Its cluster omits the `given_up`
-    workers.
+    `reason` becomes CLUSTERKIT_RESTART_REASON. The attempt waits until its host sees the checkpoint `restore`. The
+    cluster spec of the attempt omits the `given_up` workers.
     """
 
     task: Task
@@ -29,8 +29,8 @@ class Spawn:
 class Signal:
     """Send a signal to every process in the attempt's group. An attempt without a process gets SpawnFailed.
 
-    With `grace`, the whole group has that many seconds to end, and Exited follows its end, not that of its first
-    process.
+    With `grace`, the whole group has that many seconds to end, and Exited is posted when the group has ended instead of
+    when its first process has.
     """
 
     task: Task
@@ -41,7 +41,7 @@ class Signal:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Kill what the attempt left behind, prove it dead, then reap; answered by Swept."""
+    """Kill the remaining processes of the attempt, prove them dead, then reap; answered by Swept."""
 
     task: Task
     attempt: int
@@ -73,9 +73,9 @@ class DumpStacks:
 
 @dataclass(frozen=True, slots=True)
 class BeginProfile:
-    """Have live tasks profile `steps` of their steps; None: whatever they do until EndProfile.
+    """Have live tasks profile their next `steps` steps; with None, everything until EndProfile.
 
-    It lasts `seconds` at most. Each task answers with Profiled.
+    A profile lasts `seconds` at most. Each task answers with Profiled.
     """
 
     request: int
@@ -86,7 +86,7 @@ class BeginProfile:
 
 @dataclass(frozen=True, slots=True)
 class EndProfile:
-    """Have tasks end the profile for this request."""
+    """Have tasks end the profile that this request began."""
 
     request: int
     tasks: tuple[Task, ...]
@@ -94,7 +94,7 @@ class EndProfile:
 
 @dataclass(frozen=True, slots=True)
 class Inject:
-    """Inject a fault that is more than a signal; answered by FaultTook with the same `number`."""
+    """Inject a fault that takes more than a signal; answered by FaultTook with the same `number`."""
 
     number: int
     fault: Fault
@@ -111,14 +111,14 @@ class Heal:
 
 @dataclass(frozen=True, slots=True)
 class HurrySteps:
-    """Post each reported step and phase at once, since a fault waits for one."""
+    """Have each reported step and phase posted without delay, since a fault waits for a step or phase."""
 
 
 @dataclass(frozen=True, slots=True)
 class Avoid:
-    """Place tasks on these hosts only if no other host can take them.
+    """Place tasks on these hosts only if no other host can take the tasks.
 
-    It replaces the previous Avoid. Tasks on a newly avoided host are already being ended.
+    Each Avoid replaces the previous one. Tasks on a newly avoided host are already being ended.
     """
 
     hosts: tuple[str, ...]
@@ -126,9 +126,9 @@ class Avoid:
 
 @dataclass(frozen=True, slots=True)
 class Refresh:
-    """Later attempts run a changed program: drop what is cached of these files, relative to its directory.
+    """Prepare for later attempts to run a changed program: drop caches of these files (relative to its directory).
 
-    `fresh`: training begins anew, so the checkpoints are moved aside.
+    `fresh`: training starts from step 0, so the checkpoints are moved aside.
     """
 
     files: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Campaigns as recorded: the job, how each run went, and how long recoveries took."""
+"""Records of campaigns: the job, how each run ended, and how long recoveries took."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
 
-_LATEST = 1e11  # seconds since 1970, within the range of `datetime`
+_LATEST = 1e11  # seconds since 1970; the latest time that is accepted, within the range of `datetime`
 _GREATEST = 1e100
 _DAMAGED = (ValueError, TypeError, KeyError, AttributeError, RecursionError, OverflowError)
 _NONE: Mapping[str, float] = MappingProxyType({})
@@ -19,7 +19,7 @@ _NONE: Mapping[str, float] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class BaselineRecord:
-    """The run without faults: its seconds, its checkpoints by their steps, and the last value of each metric."""
+    """The run without faults: its duration in seconds, steps of its checkpoints, and last value of each metric."""
 
     duration: float
     last_step: int | None = None
@@ -29,7 +29,7 @@ class BaselineRecord:
 
 @dataclass(frozen=True, slots=True)
 class TallyRow:
-    """How often an action was injected and recovered from. `type` is the type of task; None: all types."""
+    """How often a kind of fault was injected and recovered from. `type` is the task type; None means all types."""
 
     action: str
     injected: int
@@ -43,10 +43,10 @@ class TallyRow:
 
 @dataclass(frozen=True, slots=True)
 class InjectionRecord:
-    """Whether, and in how many seconds, a run recovered from an injected fault.
+    """Whether a run recovered from an injected fault, and in how many seconds.
 
-    `types` are the types of the tasks that it hit, empty for a fault of the checkpoints. Without `seconds`, nothing had
-    to restart, or the run ended first.
+    `types` are the types of the tasks that the fault hit; empty for a fault of the checkpoints. `seconds` is None if
+    nothing had to restart, or the run ended before the recovery.
     """
 
     fault: str
@@ -78,7 +78,7 @@ class ResultRecord:
 
 @dataclass(frozen=True, slots=True)
 class ShrunkRecord:
-    """The smallest schedule found that still fails."""
+    """The smallest set of faults found with which the run still fails."""
 
     faults: tuple[str, ...]
     violations: tuple[str, ...]
@@ -88,7 +88,7 @@ class ShrunkRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run of a campaign that has ended. `directory` is set if it was kept: the run failed or was interrupted."""
+    """A finished run. `directory` is set if the run directory was kept: the run failed or was interrupted."""
 
     run: int
     run_id: str
@@ -106,7 +106,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class RunningRecord:
-    """A run of a campaign that has begun."""
+    """A run that is still running."""
 
     run: int
     run_id: str
@@ -116,9 +116,11 @@ class RunningRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CampaignRecord:
-    """A campaign; `begun` and `ended` are wall times. `actions` is the tally, `used` are the actions drawn from.
+    """A campaign.
 
-    `state` is running, passed, failed, stopped, or lost, if its process was killed. `problem` is why it can't continue.
+    `begun` and `ended` are wall times; `actions` is the tally; faults are drawn from the kinds in `used`. `state` is
+    running, passed, failed, stopped, or lost (the campaign's process was killed). `problem` says why the campaign can't
+    continue.
     """
 
     campaign: str
@@ -140,23 +142,22 @@ class CampaignRecord:
     platform: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     baseline: BaselineRecord | None = None
     runs: tuple[RunRecord, ...] = ()
-    interrupted: tuple[RunRecord, ...] = ()  # by the campaign's own end
+    interrupted: tuple[RunRecord, ...] = ()  # runs that were cut short when the campaign ended
     running: tuple[RunningRecord, ...] = ()
     actions: tuple[TallyRow, ...] = ()
     recovery_times: tuple[TallyRow, ...] = ()
 
     @property
     def failing(self) -> tuple[RunRecord, ...]:
-        """The runs with violations."""
         return tuple(run for run in self.runs if run.violations)
 
 
 def campaign_record(document: Mapping[str, Any], campaign_id: str) -> CampaignRecord:
-    """Read a record. Raises ValueError with a clause if it is invalid."""
+    """Read the record of a campaign. Raises ValueError with a clause if the record is invalid."""
     try:
         _check_numbers(document)
         record: CampaignRecord = wire.decode(CampaignRecord, {**document, "job": None})
-        with suppress(*_DAMAGED):  # a job with options that this version does not have
+        with suppress(*_DAMAGED):  # the job may have options that this version does not know
             record = replace(record, job=wire.decode(JobSpec, document["job"]))
     except _DAMAGED as error:
         raise ValueError(f"it is damaged ({error})"[:300]) from None
@@ -167,7 +168,7 @@ def campaign_record(document: Mapping[str, Any], campaign_id: str) -> CampaignRe
 
 
 def _check_numbers(value: Any) -> None:
-    """Raise ValueError for a number that is not finite or too large to calculate with."""
+    """Raise ValueError for a number that is not finite, or is too large to calculate with."""
     if isinstance(value, Mapping | list):
         for item in value.values() if isinstance(value, Mapping) else value:
             _check_numbers(item)

@@ -1,4 +1,4 @@
-"""Decisions: what the machine decided in a run, for the journal and its readers."""
+"""Events that record the decisions of the state machine, for the journal and its readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from clusterkit.words.reports import Vitals
 
 @dataclass(frozen=True, slots=True)
 class Changed(Tagged):
-    """A task moved to another state. `asked`: why it is being ended, if the state is STOPPING."""
+    """A task entered a new state. `asked` says why the task is being ended, if the state is STOPPING."""
 
     task: Task
     attempt: int
@@ -26,9 +26,9 @@ class Changed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Failed(Tagged):
-    """An attempt failed: a restart, or the end of the run, will follow.
+    """An attempt failed; a restart or the end of the run will follow.
 
-    `later`: seconds since it exited with code 0, if that has turned out to have been too early.
+    `later` is for an attempt whose exit with code 0 has turned out to be premature: the seconds since that exit.
     """
 
     failure: Failure
@@ -37,7 +37,7 @@ class Failed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class LeftEarly(Tagged):
-    """A task exited with code 0 before the job was done, at the `step` that it had reported last."""
+    """A task exited with code 0 before the job was done. `step` is the last step that the task had reported."""
 
     task: Task
     attempt: int
@@ -46,7 +46,7 @@ class LeftEarly(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class CannotExit(Tagged):
-    """A task's program ended `seconds` ago, but its process still runs. It may wait for the tasks in `down`."""
+    """A task's program ended `seconds` ago, but its process still runs, perhaps waiting for the tasks in `down`."""
 
     task: Task
     attempt: int
@@ -56,18 +56,18 @@ class CannotExit(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class TrainAlone(Tagged):
-    """Tasks train, but not together so far."""
+    """Several tasks train, but so far each trains by itself."""
 
     found: Undistributed
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPlanned(Tagged):
-    """These tasks restart `delay` seconds from now. `charged` restarts of `budget` are used.
+    """These tasks restart `delay` seconds from now. So far `charged` restarts of `budget` are used.
 
     Without a `cause`, the restart was requested, a `host` is about to leave, or `files` of the program changed; then
-    `step` is that of the newest checkpoint, 0 to train from the start. `same` are other tasks' failures with the same
-    error.
+    `step` is the step of the newest checkpoint, or 0 to train from the start. `same` are other tasks' failures with the
+    same error.
     """
 
     tasks: tuple[Task, ...]
@@ -92,7 +92,7 @@ class EditTrains(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class WaitsForChange(Tagged):
-    """The job failed; `reason` is a clause. Its tasks end, and start again when the program changes."""
+    """The job failed; `reason` is a clause. Its tasks end, and start again when the program is changed."""
 
     reason: str
     program: str
@@ -100,10 +100,10 @@ class WaitsForChange(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Shrunk(Tagged):
-    """The job gives workers up and continues with the `left` ones, in the order of their new indices.
+    """The job gives up the workers in `tasks`, and continues with those in `left`, in the order of their new indices.
 
     `cause` is the last failure, after `restarts` restarts. `workers` is the full number of workers, `least` the
-    smallest allowed. `restarting`: training stops, and resumes from the newest checkpoint, that of `step`.
+    smallest allowed. `restarting`: training stops and resumes from the newest checkpoint, that of `step`.
     """
 
     tasks: tuple[Task, ...]
@@ -118,7 +118,7 @@ class Shrunk(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostAvoided(Tagged):
-    """Attempts failed repeatedly on a host for reasons of its own; `why` is the last reason, as a clause.
+    """Attempts failed repeatedly because of conditions of their host; `why` is the last reason, as a clause.
 
     `moves`: all tasks move to other hosts, and this one gets none while others have room. False: no other host exists.
     """
@@ -130,7 +130,7 @@ class HostAvoided(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class RequestRefused(Tagged):
-    """A request was refused."""
+    """A client's request was refused."""
 
     request: int
     problem: str
@@ -138,7 +138,7 @@ class RequestRefused(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Paused(Tagged):
-    """A task was paused with SIGSTOP, or continues."""
+    """A task was paused with SIGSTOP (`paused` is True), or continued."""
 
     task: Task
     attempt: int
@@ -147,9 +147,9 @@ class Paused(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultInjected(Tagged):
-    """The run's fault `number` was injected into `tasks`, for a network fault against `others`.
+    """The run's fault `number` was injected into `tasks`; for a network fault, between `tasks` and `others`.
 
-    `seconds` is its duration, None if it has no end of its own. `step` is the newest reported one.
+    `seconds` is its duration; None if the fault does not end by itself. `step` is the newest reported step.
     """
 
     number: int
@@ -174,7 +174,7 @@ class FaultHealed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Succeeded(Tagged):
-    """The leader exited with code 0, so the job succeeded. `others` still run; empty in older journals."""
+    """The leader exited with code 0, so the job succeeded. `others` are still running; empty in older journals."""
 
     task: Task
     others: tuple[Task, ...] = ()
@@ -182,9 +182,9 @@ class Succeeded(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Stopping(Tagged):
-    """The run is being ended. `tasks` get `grace` seconds at most; both are empty in older journals.
+    """The run is being ended. `tasks` get at most `grace` seconds to end; both are empty in older journals.
 
-    `suspends`: it is to continue in another allocation. `interrupted`: by Ctrl-C, so that another one kills.
+    `suspends`: the run is to continue in another allocation. `interrupted`: by Ctrl-C; a second Ctrl-C kills the tasks.
     """
 
     reason: str
@@ -196,7 +196,7 @@ class Stopping(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Warned(Tagged):
-    """Something the user should know. The run continues."""
+    """A message that the user should see. The run continues."""
 
     text: str
     task: Task | None = None
@@ -204,10 +204,10 @@ class Warned(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Stalled(Tagged):
-    """No task has reported a step for `seconds`, and inspecting the tasks found no excuse.
+    """No task has reported a step for `seconds`, and inspecting the tasks found no legitimate reason.
 
-    `text` is for people, `task` is the one to blame, `vitals` are those of each live task, `report` is the full
-    report's path.
+    `text` is the message for people, `task` the task to blame. `vitals` are those of each live task. `report` is the
+    path of the full report, `verdict` a clause about what holds the tasks up.
     """
 
     text: str
@@ -215,22 +215,23 @@ class Stalled(Tagged):
     seconds: float
     vitals: Mapping[Task, Vitals]
     report: str | None = None
+    verdict: str = ""
 
 
 class Slowness(enum.StrEnum):
     """Why a task is slower than its peers, as seen from outside."""
 
-    STOPPED = "is stopped"  # by signals, again and again
-    STARVED = "waits for a CPU"  # runnable, and not run
-    BUSY = "works"  # while its peers wait
-    STEPS = "takes longer for a step"  # of a coordinator's, as that measures it
+    STOPPED = "is stopped"  # its processes are stopped by signals, repeatedly
+    STARVED = "waits for a CPU"  # its threads are runnable, but get no CPU
+    BUSY = "works"  # it computes while its peers wait
+    STEPS = "takes longer for a step"  # a coordinator's worker: the coordinator measures longer steps
 
 
 @dataclass(frozen=True, slots=True)
 class Straggling(Tagged):
-    """A task is persistently slower than its peers: for `seconds` so far, by about this `factor`.
+    """A task is persistently slower than its peers: for `seconds` so far, by about `factor`.
 
-    `why` is what was measured, as a clause with the task as its subject. Ends with KeepsUp, or with the attempt.
+    `why` is what was measured, as a clause about the task. The state ends with KeepsUp, or with the attempt.
     """
 
     task: Task
@@ -243,7 +244,7 @@ class Straggling(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class KeepsUp(Tagged):
-    """A task is no longer slower than its peers, after `seconds`."""
+    """A task that was slower than its peers for `seconds` has caught up."""
 
     task: Task
     attempt: int

@@ -8,34 +8,34 @@ from dataclasses import dataclass
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import Task
 
-NAMED = 4  # tasks; of more, the others are counted
+NAMED = 4  # the number of tasks that a message lists by name; further tasks are only counted
 DTENSOR = "DTensor"
 SPANS_TASKS = ("MultiWorkerMirroredStrategy", "ParameterServerStrategy")
 
 
 class Training(enum.StrEnum):
-    """How a program trains with TensorFlow, as far as its task's runtime sees."""
+    """How a program trains with TensorFlow, as far as the runtime in its task can see."""
 
     NONE = "none"
-    LOOP = "loop"  # it has made an optimizer or taken a gradient, so it may have a loop of its own
-    SCOPED = "scoped fit"  # of a model that was created in the scope of a strategy
-    FIT = "fit"  # of another model
-    UNCALLED = "uncalled"  # it has ended, and defines a main() that nothing calls
+    LOOP = "loop"  # the program has created an optimizer or taken a gradient, so it may have its own training loop
+    SCOPED = "scoped fit"  # the program calls `fit` of a model that was created in the scope of a strategy
+    FIT = "fit"  # the program calls `fit` of another model
+    UNCALLED = "uncalled"  # the program has ended; it defines a main() that is never called
 
 
 class WhyAlone(enum.StrEnum):
-    """Why a task trains alone, or nothing at all."""
+    """Why a task trains alone, or does not train."""
 
-    NEVER_CONNECTED = "never connected"  # to a cluster of TensorFlow's
-    NO_SCOPE = "outside the scope"  # of the strategy with which it has connected
+    NEVER_CONNECTED = "never connected"  # the task did not join a TensorFlow cluster
+    NO_SCOPE = "outside the scope"  # the task has joined, but calls `fit` outside the scope of the strategy
     UNCALLED = "main() is not called"
 
 
 @dataclass(frozen=True, slots=True)
 class Undistributed:
-    """Tasks that each trained alone, and why. `strategies` are those that the program made, by their names.
+    """Tasks that each trained alone, and why. `strategies` are the names of the strategies that the program created.
 
-    `has_ps`: the job has parameter servers.
+    `has_ps` is True if the job has parameter servers.
     """
 
     tasks: tuple[Task, ...]

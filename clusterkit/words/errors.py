@@ -1,4 +1,4 @@
-"""Errors. Each carries its data and says what to do. `clusterkit` exports those with short names."""
+"""The errors. Each carries its data and says what to do. `clusterkit` exports some of them under short names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class ClusterkitError(Exception):
 
 
 class BadJob(ClusterkitError):
-    """The job can't run as requested, and nothing was started. `problems` lists everything that is wrong with it."""
+    """The job can't run as requested; nothing was started. `problems` lists everything that is wrong with the job."""
 
     __module__ = "clusterkit"
 
@@ -26,11 +26,11 @@ class BadJob(ClusterkitError):
 
 
 class NoPorts(ClusterkitError):
-    """Not enough free ports."""
+    """There are not enough free ports."""
 
 
 class NoHosts(ClusterkitError):
-    """The hosts that the job needs did not come, or can't run it."""
+    """The hosts that the job needs did not join in time, or can't run the job."""
 
 
 class OutOfResources(ClusterkitError):
@@ -48,7 +48,7 @@ class RunDirectoryError(ClusterkitError):
 
 
 class CannotLook(ClusterkitError):
-    """The processes of this machine can't be listed, for lack of descriptors or memory. Some may run."""
+    """The processes of this machine can't be listed, for lack of descriptors or memory. Processes may be running."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"What runs on this machine can't be seen: {why}. Close programs, or raise `ulimit -n`.")
@@ -56,4 +56,4 @@ class CannotLook(ClusterkitError):
 
 
 class ImpossibleTransition(Exception):
-    """The machine was about to break its own state table: a defect in clusterkit. The text has the task's history."""
+    """The machine was about to violate its state table: a defect in clusterkit. The text is the task's history."""

@@ -1,4 +1,4 @@
-"""Events: what happened, which the machine takes in, and what it decided, which it records."""
+"""Events: what happened, as input of the machine, and what the machine decided, for the record."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ from clusterkit.words.reports import Ready as Ready
 from clusterkit.words.reports import Resumed as Resumed
 from clusterkit.words.reports import SigtermHandled as SigtermHandled
 from clusterkit.words.reports import StepsTimed as StepsTimed
+from clusterkit.words.reports import StepsUnreported as StepsUnreported
 from clusterkit.words.reports import StepTimes as StepTimes
 from clusterkit.words.reports import TrainsWith as TrainsWith
 from clusterkit.words.reports import Vitals as Vitals
@@ -67,29 +68,29 @@ from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
 
 NEVER_STARTED = "it was ended before it had started"
 
-# What happened: from threads, the backend and the user, through the one inbox.
+# What happened: reported by threads, the backend and the user; posted to the one inbox.
 
 
 @dataclass(frozen=True, slots=True)
 class Began(Tagged):
-    """The run begins."""
+    """A new run begins."""
 
 
 @dataclass(frozen=True, slots=True)
 class Continued(Tagged):
-    """The run continues, with a new supervisor; it is the run's `allocation`th. Attempts that lived are lost."""
+    """The run continues in its `allocation`th allocation, under a new supervisor. Attempts that were alive are lost."""
 
     allocation: int
 
 
 @dataclass(frozen=True, slots=True)
 class Ticked(Tagged):
-    """The machine's next deadline is reached."""
+    """The machine's next deadline has passed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spawned(Tagged):
-    """A process exists. `where` describes it for people: `pid 4711`. `forked`: it started warm.
+    """The process of an attempt exists. `where` describes it for people: `pid 4711`. `forked` is True for a warm start.
 
     In older journals `checkpoint` holds what CheckpointFound reports now.
     """
@@ -102,14 +103,14 @@ class Spawned(Tagged):
 
     @property
     def pid(self) -> int | None:
-        """The process id, if the process runs on this machine."""
+        """Return the process id if the process runs on this machine, otherwise None."""
         kind, _, number = self.where.partition(" ")
         return int(number) if kind == "pid" and number.isdecimal() else None
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFound(Tagged):
-    """The newest checkpoint when a later attempt, or a resumed run, began. Comes after Spawned."""
+    """The newest checkpoint when a restarted attempt, or an attempt of a resumed run, began. Posted after Spawned."""
 
     task: Task
     attempt: int
@@ -118,7 +119,7 @@ class CheckpointFound(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class SpawnFailed(Tagged):
-    """The attempt has no process: the start failed, a signal came before it, or its `host` was lost.
+    """The attempt's process was not started: the start failed, a signal arrived first, or the `host` was lost.
 
     `unfit`: the cause is a condition of the host that may pass, such as a full disk or too many processes. `unreached`
     are peers that the host can't reach. `crowded`: the remaining hosts have no room for all tasks.
@@ -135,7 +136,7 @@ class SpawnFailed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Noted(Tagged):
-    """A message of the backend about itself. `minor`: it interests few users."""
+    """A message of the backend about its own work. `minor` messages interest few users."""
 
     text: str
     minor: bool = False
@@ -143,9 +144,9 @@ class Noted(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Exited(Tagged):
-    """The attempt's first process ended; the processes that it left are not swept yet.
+    """The attempt's first process ended; the remaining processes of its group are not swept yet.
 
-    `reached`: the signals that clusterkit sent while the process ran, and that may have ended it.
+    `reached` are the signals that clusterkit sent while the process ran, and that may have ended it.
     """
 
     task: Task
@@ -158,7 +159,8 @@ class Exited(Tagged):
 class Swept(Tagged):
     """Every process of the attempt is proved dead, except those in `stuck`, which SIGKILL did not end.
 
-    `left` counts the processes that outlived the first one; `unseen` says why they could not be looked for.
+    `left` counts the processes that outlived the first one. `unseen` says why the processes could not be listed; empty
+    if they could.
     """
 
     task: Task
@@ -180,7 +182,7 @@ class Drained(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Inspected(Tagged):
-    """The answer to Inspect: the vitals of every live task. A closer look has a `report` file."""
+    """The vitals of every live task: the answer to Inspect. Stall and start-up inspections write a `report` file."""
 
     vitals: Mapping[Task, Vitals]
     look: Look = Look.GLANCE
@@ -189,7 +191,7 @@ class Inspected(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Interrupted(Tagged):
-    """The supervisor got a signal that ends the run."""
+    """The supervisor received a signal that ends the run."""
 
     signal: int
 
@@ -218,9 +220,9 @@ class Verb(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Requested(Tagged):
-    """A client's request on the control socket. The action Answer with the same `request` answers it.
+    """A client's request on the control socket; answered by the action Answer with the same `request`.
 
-    No `tasks` means all. `signal` is for KILL; `force` omits the grace period of DOWN; `fault` is the text of a FAULT;
+    No `tasks` means all. `signal` is for KILL; `force` skips the grace period of DOWN; `fault` is the text of a FAULT;
     `steps` and `seconds` limit a PROFILE.
     """
 
@@ -236,31 +238,31 @@ class Requested(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultTook(Tagged):
-    """The outcome of a fault that the backend injected: what it did, or why it could do nothing."""
+    """The outcome of the injection of a fault: what the backend did, or, if not `done`, why it could do nothing."""
 
     number: int
     detail: str
     done: bool = True
-    file: str | None = None  # the damaged file of a checkpoint, below the directory of checkpoints
+    file: str | None = None  # path of the damaged checkpoint file, relative to the checkpoint directory
 
 
 @dataclass(frozen=True, slots=True)
 class LifelineLost(Tagged):
-    """A process that the run must not outlive is gone; all tasks are killed at once."""
+    """A process without which the run must not continue is gone; all tasks are killed at once."""
 
     who: str = "clusterkit's guardian process"
 
 
 @dataclass(frozen=True, slots=True)
 class Impaired(Tagged):
-    """A part of clusterkit is degraded; `what` is a sentence about it. The run continues."""
+    """A part of clusterkit works less well than usual; `what` is a sentence about the part. The run continues."""
 
     what: str
 
 
 @dataclass(frozen=True, slots=True)
 class Crashed(Tagged):
-    """clusterkit itself failed, which kills the run. `lack` names the resource that was used up, if one was."""
+    """clusterkit itself failed; all tasks are killed. `lack` names the resource that was used up, if any was."""
 
     where: str
     error: str
@@ -269,7 +271,7 @@ class Crashed(Tagged):
 
     @property
     def sentence(self) -> str:
-        """The failure for people, without a full stop."""
+        """Return a description of the failure for people, without a full stop."""
         return self.lack.rstrip(".") or f"clusterkit itself failed in {self.where} ({self.error})"
 
 
@@ -283,7 +285,7 @@ class StorageFailed(Tagged):
 OfAttempt = (
     Spawned | CheckpointFound | SpawnFailed | Exited | Swept | Drained
     | Progressed | Checkpointed | Resumed | Ready | Reached | PhaseChanged | ProgramEnds | SigtermHandled | StepsTimed
-    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited | PhaseReached
+    | TrainsWith | InDebugger | LeftDebugger | EditorAwaited | PhaseReached | StepsUnreported
 )  # fmt: skip
 Happened = (
     OfAttempt | Began | Continued | AllocationEnding | Ticked | Profiled | Noted | TensorBoardReady | TensorBoardLost

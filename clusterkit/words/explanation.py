@@ -9,10 +9,10 @@ from clusterkit.words.model import Task
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A row of the table that fits a failure, in words for this one.
+    """A row of the table that fits a failure, worded for this failure.
 
-    `task` is the one that showed it; None for a log of unknown origin. `reported` are public threads, each written as
-    `owner/repository#number`.
+    `task` is the task whose failure or log fits the row; None for a log of unknown origin. `reported` are public
+    threads, each written as `owner/repository#number`.
     """
 
     row: str

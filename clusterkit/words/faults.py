@@ -1,4 +1,4 @@
-"""Faults: what is broken on purpose, where, and when. Written `ACTION TARGET [for=10s] [@ TRIGGER]`."""
+"""Faults: what is broken on purpose, where, and when. Each is written `ACTION TARGET [for=10s] [@ TRIGGER]`."""
 
 from __future__ import annotations
 
@@ -10,40 +10,40 @@ from clusterkit.words.model import TaskType
 
 
 def plain(value: float) -> str:
-    """Write a number for people, without rounding errors: `100`, `0.05`, `1234567`."""
+    """Format a number for people, without rounding errors: `100`, `0.05`, `1234567`."""
     return f"{value:.12g}"
 
 
 class FaultAction(enum.StrEnum):
-    """The kinds of faults; Jepsen's words where it has them."""
+    """The kinds of faults, named as in Jepsen if Jepsen has them."""
 
     KILL = "kill"  # SIGKILL
     TERM = "term"  # SIGTERM
     STOP = "stop"  # SIGSTOP, then SIGCONT
-    SLOW = "slow"  # a share of the CPU
-    HANG_START = "hang-start"  # the next attempt begins late
-    MEMORY = "memory"  # the task can't get more memory than a limit
-    PARTITION = "partition"  # packets between tasks are lost, all of them
+    SLOW = "slow"  # the task gets only a share of its CPU time
+    HANG_START = "hang-start"  # the next attempt starts late
+    MEMORY = "memory"  # the memory of the task is limited
+    PARTITION = "partition"  # all packets between two groups of tasks are lost
     DELAY = "delay"
     LOSS = "loss"
     RATE = "rate"
-    RESET = "reset"  # connections
+    RESET = "reset"  # connections are reset
     CORRUPT = "corrupt-checkpoint"
-    DISK_FULL = "disk-full"  # the checkpoint directory has no room left
+    DISK_FULL = "disk-full"  # the checkpoint directory has no free space
 
 
 ON_NETWORK = frozenset(
     {FaultAction.PARTITION, FaultAction.DELAY, FaultAction.LOSS, FaultAction.RATE, FaultAction.RESET}
 )
-ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # they have no target
-AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # nothing to heal
+ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # faults without a target
+AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # never healed
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One task of a type by its index, `count` random ones, or all (None); the type may be any.
+    """The target of a fault: one task of a type by its index, `count` random tasks, or all tasks (`count` is None).
 
-    `worker:1`, `worker`, `worker:*`; `any`, `random(2)`, `all`.
+    `type` is None for tasks of any type. Written `worker:1`, `worker`, `worker:*`, `any`, `random(2)` or `all`.
     """
 
     type: TaskType | None = None
@@ -59,7 +59,7 @@ class Target:
 
 
 class Moment(enum.StrEnum):
-    """What a trigger waits for."""
+    """The kind of event that a trigger waits for."""
 
     TIME = "time"
     STEP = "step"
@@ -70,16 +70,16 @@ class Moment(enum.StrEnum):
 
 
 class Phase(enum.StrEnum):
-    """What a task is about to do, or has just done. The runtime of a Python program reports it at the very moment."""
+    """A phase of a program, reported by the runtime of a Python program exactly when the phase begins."""
 
-    IMPORTING = "importing"  # TensorFlow or Keras is imported first; in a warm fork, the program begins
+    IMPORTING = "importing"  # before the first import of TensorFlow or Keras; in a warm fork, the program begins
     STARTING = "starting"  # right before the first training step
-    SAVING = "saving"  # before the first of the next four in a save
+    SAVING = "saving"  # a save begins; reported before the first of the four phases that follow
     SAVING_OPEN = "saving-open"  # a file of a checkpoint or model is about to be opened for writing
     SAVING_WRITE = "saving-write"
     SAVING_SYNC = "saving-sync"
     SAVING_RENAME = "saving-rename"
-    SAVED = "saved"  # right after the last call of a save
+    SAVED = "saved"  # right after the last system call of a save
     RESTORING = "restoring"  # a checkpoint is about to be read
     EVALUATING = "evaluating"
     EXPORTING = "exporting"  # a model is about to be saved
@@ -88,10 +88,10 @@ class Phase(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, readiness, or `phase` of a target.
+    """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, readiness or `phase` of a target.
 
-    With `every`, repeatedly at that distance; each time with `probability`, and delayed by `after` seconds. Seconds
-    count from when the run learns of the fault: its beginning, or the request.
+    With `every`, the fault is repeated at the interval `at`. Each time, it happens with `probability`, and `after`
+    seconds late. Times count from when the run is given the fault: at its beginning, or by a later request.
     """
 
     moment: Moment
@@ -122,11 +122,12 @@ class Trigger:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """One line of the grammar.
+    """A fault, as one line of the grammar.
 
-    `seconds` is the duration (None: until it is healed). `amount` is the action's: the share of CPU or of packets (0 to
-    1), the delay in seconds, bytes a second, or bytes. `others` is the far side of a partition, delay, loss, rate or
-    reset; empty means all other tasks. `how` is for corrupt-checkpoint: flip or truncate.
+    `seconds` is the duration; None means that the fault lasts until it is healed. The meaning of `amount` depends on
+    the action: a share of CPU or packets (0 to 1), a delay in seconds, bytes a second, or bytes. `others` is the far
+    side of a partition, delay, loss, rate or reset; empty means all other tasks. `how` is for corrupt-checkpoint: flip
+    or truncate.
     """
 
     action: FaultAction
@@ -140,7 +141,7 @@ class Fault:
 
     @property
     def is_random(self) -> bool:
-        """Whether the run's seed decides anything about it: which tasks, whether, which packets, or which bytes."""
+        """Whether the seed decides anything about the fault: its tasks, its occurrence, its packets or its bytes."""
         drawn = any(one.index is None and one.count is not None for one in (*self.targets, *self.others))
         chance = self.trigger is not None and self.trigger.probability < 1
         return drawn or chance or bool(self.jitter) or self.action in (FaultAction.LOSS, FaultAction.CORRUPT)
@@ -172,14 +173,14 @@ class Unit(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """The amount that an action takes: its name in the grammar, its unit, and its default."""
+    """The amount of an action: its name in the grammar, its unit, and its usual value (the default)."""
 
     name: str
     unit: Unit
     usual: float | None
 
     def text(self, value: float) -> str:
-        """The amount as the grammar writes it."""
+        """Return the amount in the notation of the grammar."""
         if self.unit is Unit.SHARE:
             return f"{plain(100 * value)}%"
         return f"{exact(value)}s" if self.unit is Unit.SECONDS else f"{value:.0f}B"
@@ -189,14 +190,14 @@ AMOUNTS = {
     FaultAction.SLOW: Amount("share", Unit.SHARE, 0.2),
     FaultAction.LOSS: Amount("share", Unit.SHARE, 0.1),
     FaultAction.DELAY: Amount("by", Unit.SECONDS, 0.1),
-    FaultAction.RATE: Amount("limit", Unit.BYTES, 1e5),  # a second
-    FaultAction.MEMORY: Amount("limit", Unit.BYTES, None),  # what it has now
+    FaultAction.RATE: Amount("limit", Unit.BYTES, 1e5),  # bytes a second
+    FaultAction.MEMORY: Amount("limit", Unit.BYTES, None),  # None: the task's memory at the injection
 }
 
 
 def seeded_uniform(seed: int, key: str, nth: int) -> float:
-    """A number in [0, 1) that depends only on its arguments, so that a journal can be replayed."""
-    import hashlib  # OpenSSL takes a tenth of what `ps` costs, and `ps` draws nothing
+    """Return a number in [0, 1) that depends only on the arguments, so that a journal can be replayed."""
+    import hashlib  # imported here: loading OpenSSL would add a tenth to the time of `ps`, which draws no numbers
 
     digest = hashlib.blake2b(f"{seed}/{key}/{nth}".encode(), digest_size=8).digest()
     return int.from_bytes(digest) / 2**64

@@ -1,4 +1,4 @@
-"""The grammar of faults: `ACTION TARGET [for=10s] [@ TRIGGER]`, read with every problem found."""
+"""The parser of faults, written `ACTION TARGET [for=10s] [@ TRIGGER]`. It reports all problems of a text at once."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from clusterkit.words.model import TaskType
 
 EXAMPLE = "kill worker:1 @ step=100"
 TRIGGERS = "20s, step=100, ready, checkpoint, restart, phase=saving or every=10s"
-LATE = 5.0  # seconds by which hang-start delays, where it is not told
+LATE = 5.0  # seconds; the default delay of hang-start
 HOW = ("flip", "truncate")
-MOST_STEPS = 10**15  # and checkpoints, restarts; a float holds each number up to that exactly
+MOST_STEPS = 10**15  # the highest step, checkpoint or restart number; a float holds whole numbers up to this exactly
 MOST_BYTES = 1e18
 _RANDOM = re.compile(r"random\((\d+)\)")
 _BYTES = re.compile(r"(\d+(?:\.\d+)?)(B|KB|MB|GB|kbit|Mbit|Gbit)?", re.ASCII)
@@ -39,12 +39,12 @@ _BARE = re.compile(r"\d+(?:\.\d+)?", re.ASCII)  # a number without a unit
 
 
 def parse_fault(text: str) -> Fault:
-    """Read one fault. Raises BadJob with every problem found."""
-    return _Reading(text).fault()
+    """Parse one fault. Raises BadJob with all problems of the text."""
+    return _FaultParser(text).fault()
 
 
-class _Reading:
-    """One text, and the problems with it."""
+class _FaultParser:
+    """Parses one text and collects its problems."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -114,7 +114,7 @@ class _Reading:
             found["how"] = HOW[0]
         for name, value in settings.items():
             if name not in known:
-                has = f"It knows {', '.join(f'{key}=' for key in known)}." if known else "It knows none."
+                has = f"It takes {', '.join(f'{key}=' for key in known)}." if known else "It takes no settings."
                 self._wrong(f"{action} has no {name}=. {has}")
                 continue
             field, read = known[name]
@@ -139,7 +139,7 @@ class _Reading:
 
 
 def parse_target(name: str) -> Target:
-    """Read `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError with a sentence."""
+    """Parse `worker:1`, `worker`, `worker:*`, `any`, `all` or `random(2)`. Raises ValueError with a sentence."""
     if name in ("any", "all"):
         return Target(count=None if name == "all" else 1)
     if match := _RANDOM.fullmatch(name):
@@ -232,7 +232,7 @@ _READ: Mapping[Unit, Callable[[str], float]] = {Unit.SHARE: _share, Unit.SECONDS
 
 
 def parse_all(texts: Iterable[str]) -> tuple[list[Fault], list[str]]:
-    """Read many faults; return them, and the problems of the invalid ones."""
+    """Parse many faults; return the valid faults, and the problems of the invalid ones."""
     faults: list[Fault] = []
     problems: list[str] = []
     for text in texts:

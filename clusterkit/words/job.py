@@ -1,4 +1,4 @@
-"""The job and its resources: frozen values, which the options of words/options.py become."""
+"""The job and its resources as frozen values, built from the options of words/options.py."""
 
 from __future__ import annotations
 
@@ -14,50 +14,50 @@ from clusterkit.words.model import TYPE_ORDER, Program, Shape, Task, TaskType, n
 
 
 class Network(enum.StrEnum):
-    """The network between the tasks."""
+    """The network that connects the tasks."""
 
     HOST = "host"  # this machine's loopback
-    VIRTUAL = "virtual"  # each task has a network namespace and an address of its own
+    VIRTUAL = "virtual"  # each task has its own network namespace and address
 
 
 @dataclass(frozen=True, slots=True)
 class Devices:
-    """Each task's share of this machine, None for everything; and the available cores and GPUs."""
+    """Each task's share of this machine's cores and GPUs (None: not limited), and the available cores and GPUs."""
 
     cpus: int | None = None
     gpus: int | None = None
-    cores: tuple[int, ...] = ()  # by number; found where `cpus` is given
-    names: tuple[str, ...] = ()  # of GPUs, as CUDA_VISIBLE_DEVICES has them; found where `gpus` is given
+    cores: tuple[int, ...] = ()  # numbers of the available cores; determined only if `cpus` is given
+    names: tuple[str, ...] = ()  # available GPUs as in CUDA_VISIBLE_DEVICES; determined only if `gpus` is given
 
 
 @dataclass(frozen=True, slots=True)
 class HostRequest:
-    """The hosts of a job. Without any, its tasks are processes of this machine."""
+    """The hosts that a job requests. Without hosts, its tasks are processes of this machine."""
 
-    engine: str = "local"  # its name in engines/options.py; "local": this machine, with stand-ins for hosts
-    count: int = 0
-    spare: int = 0  # hosts beside `count` on which no task is placed as long as no other host is lost
-    place: tuple[str, ...] = ()  # rules, such as `ps=host0`
-    interface: str | None = None  # whose address other tasks connect to; None: the one that leads to the supervisor
-    timeout: float = 30.0  # seconds for which a host may be cut off before it is counted as lost
-    listen: str | None = None  # the address, with or without a port, where agents connect; None: as the engine needs
-    key: str | None = None  # the file with the run's key, if somebody else has made it
-    settings: Mapping[str, Any] = field(default_factory=dict)  # the options that this engine alone has, as given
+    engine: str = "local"  # the engine's name in engines/options.py; "local": this machine, with stand-ins for hosts
+    count: int = 0  # the number of hosts for tasks, without spare hosts
+    spare: int = 0  # the number of additional hosts, which get tasks only when another host is lost
+    place: tuple[str, ...] = ()  # placement rules, such as `ps=host0`
+    interface: str | None = None  # the network interface between tasks; None: the one that leads to the supervisor
+    timeout: float = 30.0  # seconds; a host that is cut off for longer counts as lost
+    listen: str | None = None  # the address, with or without a port, for agents to connect to; None: up to the engine
+    key: str | None = None  # the path of the file with the run's key; None: clusterkit makes a key
+    settings: Mapping[str, Any] = field(default_factory=dict)  # values of the options that only this engine has
 
 
 class Breakpoints(enum.StrEnum):
     """What `breakpoint()` and `pdb.set_trace()` do in a task."""
 
-    AUTO = "auto"  # as HOLD where `up` runs on a terminal, else as SKIP
+    AUTO = "auto"  # HOLD if `up` runs on a terminal, otherwise SKIP
     HOLD = "hold"  # the task waits for `clusterkit debug`
-    SKIP = "skip"  # the task says that nobody can connect, and continues
+    SKIP = "skip"  # the task logs that no debugger can connect, and continues
 
 
 @dataclass(frozen=True, slots=True)
 class Debugging:
-    """How tasks are debugged. `post_mortem`, from `--pdb`: a task that raises is held.
+    """How tasks are debugged. `post_mortem` (`--pdb`): a task that raises an exception is held for the debugger.
 
-    `editors` are the tasks that run debugpy, each as `TASK` or `TASK=PORT`; if they `wait`, the program begins when an
+    `editors` are the tasks that run debugpy, each as `TASK` or `TASK=PORT`. With `wait`, their programs begin when an
     editor has connected.
     """
 
@@ -67,7 +67,7 @@ class Debugging:
     wait: bool = False
 
     def editor_port(self, task: Task) -> int | None:
-        """The port at which debugpy listens in the task, 0 for a free or an invalid one; None if it runs none."""
+        """Return debugpy's port in the task; 0 for a free or an invalid port, None if the task does not run debugpy."""
         for text in self.editors:
             name, _, port = text.partition("=")
             if name in (str(task), str(task.type)):
@@ -76,7 +76,7 @@ class Debugging:
 
 
 class Hook(enum.StrEnum):
-    """When a command of the user runs."""
+    """The occasions on which a command of the user runs."""
 
     FAILURE = "failure"
     RECOVERY = "recovery"
@@ -85,13 +85,13 @@ class Hook(enum.StrEnum):
 
     @property
     def flag(self) -> str:
-        """The option that names its command."""
+        """Return the option that sets the command of the hook."""
         return f"--on-{self}"
 
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """The command of each hook, for `/bin/sh -c`, or None."""
+    """The shell command of each hook (run by `/bin/sh -c`), or None."""
 
     failure: str | None = None
     recovery: str | None = None
@@ -100,13 +100,12 @@ class Hooks:
 
     @property
     def commands(self) -> dict[Hook, str]:
-        """The given commands."""
         return {hook: command for hook in Hook if (command := getattr(self, hook.value)) is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Environment additions, directory, arguments and interpreter; None means the job's."""
+    """Additional environment variables, and directory, arguments and interpreter; None means the job's."""
 
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cwd: str | None = None
@@ -133,31 +132,31 @@ class RestartScope(enum.StrEnum):
 class StartMode(enum.StrEnum):
     """How attempts start: forked from a process that has imported TensorFlow, or with a fresh interpreter."""
 
-    AUTO = "auto"  # forked where that is the same to the task
-    WARM = "warm"  # also where the program does not seem to import TensorFlow
+    AUTO = "auto"  # fork, unless the task could tell the difference
+    WARM = "warm"  # fork even if the program does not seem to import TensorFlow
     COLD = "cold"
 
 
 class TfConfig(enum.StrEnum):
-    """Whose TF_CONFIG a task uses."""
+    """Which TF_CONFIG a task uses."""
 
-    PROGRAM = "program"  # the program's, if it sets one, as many tutorials do
-    OURS = "ours"  # clusterkit's, whatever the program sets
+    PROGRAM = "program"  # the TF_CONFIG that the program sets, as many tutorials do; clusterkit's if it sets none
+    OURS = "ours"  # always clusterkit's TF_CONFIG, even if the program sets its own
 
 
 class Convention(enum.StrEnum):
-    """The variables by which the tasks of a job find each other, besides TF_CONFIG."""
+    """The environment variables by which the tasks of a job find each other, in addition to TF_CONFIG."""
 
     TENSORFLOW = "tensorflow"
-    KERAS = "keras"  # of Keras 3's own distribution, on JAX
+    KERAS = "keras"  # for the distribution API of Keras 3 on JAX
     JAX = "jax"
 
 
 class Servers(enum.StrEnum):
-    """What the workers and parameter servers of a parameter-server job run."""
+    """The program that the workers and parameter servers of a parameter-server job run."""
 
-    PROGRAM = "program"  # the program, which has to find out that it is to serve
-    BUILTIN = "builtin"  # clusterkit's own server; the program is the coordinator's code alone
+    PROGRAM = "program"  # the user's program, which has to recognize that this task serves
+    BUILTIN = "builtin"  # clusterkit's own server; the user's program is only the coordinator's code
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +168,9 @@ class RestartRules:
     backoff: float = 1.0
     backoff_max: float = 30.0
     scope: RestartScope = RestartScope.AUTO
-    forgive_after: float = 600.0  # seconds of progress since the last restart after which the budget is full again
-    insists: bool = False  # on its budget, which was asked for: whatever failed, a restart is tried
-    min_workers: int | None = None  # with so many a job continues when others are given up; None: it fails
+    forgive_after: float = 600.0  # seconds of progress after a restart that make the budget full again
+    insists: bool = False  # True if the user set the budget: restart after every failure, even a usage error
+    min_workers: int | None = None  # when workers are lost, the job continues with at least so many; None: it fails
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,20 +178,20 @@ class Limits:
     """Time limits in seconds; 0 disables the optional ones."""
 
     grace: float = 10.0
-    finish: float = 10.0  # what the other training tasks get, in total, after the chief's success
+    finish: float = 10.0  # the total time for the other training tasks to finish after the chief's success
     servers: float = 3.0  # the same for servers, which never return from TensorFlow's `Server.join()`
     collateral: float = 1.0
-    evaluator: float = 30.0  # what the evaluator gets for the last checkpoint after the chief's success
+    evaluator: float = 30.0  # the time for the evaluator to handle the last checkpoint after the chief's success
     startup: float = 120.0
     stall_warning: float = 60.0
     stall: float = 0.0
     job: float = 0.0
-    drain: float = 2.0  # what a task's output gets to reach its end once every process of the task is gone
+    drain: float = 2.0  # the time for a task's output to reach its end after the task's last process is gone
 
 
-@dataclass(frozen=True)  # no slots: what follows from the counts is worked out once, and every event asks for it
+@dataclass(frozen=True)  # no slots: cached properties depend on the counts only, and every event reads them
 class JobSpec:
-    """The job of the user: a program and how many tasks of each type."""
+    """The user's job: a program and the number of tasks of each type."""
 
     program: Program
     counts: Mapping[TaskType, int]
@@ -202,9 +201,9 @@ class JobSpec:
     limits: Limits = Limits()
     checkpoint_dir: str | None = None
     resume: str | None = None
-    began_as: str | None = None  # the run whose training a chain of resumed runs continues
-    watch: bool = False  # whether a change of the program restarts the tasks
-    watch_fresh: bool = False  # the same, and they train from the start then
+    began_as: str | None = None  # the id of the run with which a chain of resumed runs began
+    watch: bool = False  # True if a change of the program restarts the tasks
+    watch_fresh: bool = False  # the same, but the restarted tasks train from the start
     progress_regex: str | None = None
     start: StartMode = StartMode.AUTO
     preload: tuple[str, ...] = ()
@@ -212,69 +211,69 @@ class JobSpec:
     convention: Convention = Convention.TENSORFLOW
     tf_config: TfConfig = TfConfig.PROGRAM
     servers: Servers = Servers.PROGRAM
-    keras: int | None = None  # the major version that `tf.keras` is; None: TensorFlow's default
-    patches: bool = True  # whether Keras is patched where it fails or is wrong on several workers
+    keras: int | None = None  # the major version of Keras behind `tf.keras`; None: TensorFlow's default
+    patches: bool = True  # True to patch Keras where it fails or is wrong on several workers
     devices: Devices = field(default_factory=Devices)
     hosts: HostRequest = field(default_factory=HostRequest)
-    strict: bool = False  # whether a job whose tasks trained alone, each for itself, has not succeeded
-    tensorboard: bool = False  # whether TensorBoard runs beside the job
-    dashboard: bool = False  # whether the dashboard does
-    dashboard_control: bool = False  # and whether it may act on the run
+    strict: bool = False  # True if the job counts as failed when its tasks trained alone
+    tensorboard: bool = False  # True to run TensorBoard during the job
+    dashboard: bool = False  # True to run the dashboard during the job
+    dashboard_control: bool = False  # the same, but the dashboard may also control the run
     hooks: Hooks = field(default_factory=Hooks)
     debug: Debugging = field(default_factory=Debugging)
-    pcap: str | None = None  # where the packets of the virtual network are written to
+    pcap: str | None = None  # the path of the file for packets of the virtual network
     faults: tuple[Fault, ...] = ()
     record: str | None = (
         None  # the steps whose state the tasks record, such as "0,1,hold=50"; None: nothing is recorded
     )
-    seed: int | None = None  # of everything that is random in the run; None: drawn when it begins
-    given_up: tuple[Task, ...] = ()  # workers that the job continues without
-    show_env: bool = False  # whether the values of the variables in its setups are stored and shown
+    part_of: str | None = None  # `campaign/NAME` or `exam/NAME`, whose run it is
+    seed: int | None = None  # the seed of all random choices in the run; None: drawn when the run begins
+    given_up: tuple[Task, ...] = ()  # the workers without which the job continues
+    show_env: bool = False  # True to store and show the values of the variables in the job's setups
 
     @property
     def every_setup(self) -> dict[str, Setup]:
-        """Every setup by its place in a job file: "" for the job's own, `task.worker.` for the workers'."""
+        """Return every setup by its place in a job file: "" for the job's own, `task.worker.` for the workers'."""
         return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
 
     @property
     def watches(self) -> bool:
-        """Whether the tasks restart when the program changes."""
         return self.watch or self.watch_fresh
 
     @property
     def needs_dashboard(self) -> bool:
-        """Whether the page's server runs beside the job."""
+        """Whether the page's server runs during the job."""
         return self.dashboard or self.dashboard_control
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """Every task that is not given up, chief first."""
+        """Return every task that is not given up, chief first."""
         every = (Task(kind, index) for kind in TYPE_ORDER for index in range(self.counts.get(kind, 0)))
         return tuple(task for task in every if task not in self.given_up)
 
     @cached_property
     def training(self) -> tuple[Task, ...]:
-        """Tasks that train or coordinate: all but ps and evaluator."""
+        """Return the tasks that train or coordinate: all but ps and evaluator."""
         return tuple(task for task in self.tasks if task.trains)
 
     @cached_property
     def steppers(self) -> tuple[Task, ...]:
-        """Tasks that make steps: those of a gang, or the coordinator."""
+        """Return the tasks that make steps: all training tasks of a gang, or the coordinator."""
         return tuple(task for task in self.training if not self.is_server(task))
 
     @cached_property
     def cluster(self) -> frozenset[Task]:
-        """All tasks but the evaluator, which is not part of the cluster."""
+        """Return all tasks but the evaluator, which is not part of the cluster."""
         return frozenset(task for task in self.tasks if task.type is not TaskType.EVALUATOR)
 
     @property
     def shape_text(self) -> str:
-        """The tasks by type: `1 chief, 2 workers, 1 ps`."""
+        """Return the counts as text: `1 chief, 2 workers, 1 ps`."""
         return ", ".join(number_of(kind, count) for kind, count in self.counts.items() if count)
 
     @property
     def shape(self) -> Shape:
-        """The strategy that the counts imply."""
+        """Return the shape that follows from the counts."""
         if self.counts.get(TaskType.PS, 0):
             return Shape.PARAMETER_SERVER
         training = self.counts.get(TaskType.CHIEF, 0) + self.counts.get(TaskType.WORKER, 0)
@@ -282,13 +281,13 @@ class JobSpec:
 
     @property
     def leader(self) -> Task:
-        """The chief, or the first worker, which TensorFlow takes as chief otherwise."""
+        """Return the chief; without a chief, the first worker, as in TensorFlow."""
         return self.training[0]
 
     def listens(self, task: Task) -> bool:
-        """Whether the task opens its port when it is up. With JAX, only the first process does."""
+        """Whether the task listens on its port when it is up. With JAX, only the first process does."""
         return self.convention is Convention.TENSORFLOW or task == self.leader
 
     def is_server(self, task: Task) -> bool:
-        """Whether the task only serves: it never returns from TensorFlow's `Server.join()`."""
+        """Whether the task only serves, and never returns from TensorFlow's `Server.join()`."""
         return self.shape is Shape.PARAMETER_SERVER and task.type in (TaskType.PS, TaskType.WORKER)

@@ -1,4 +1,4 @@
-"""Tasks with their states, and programs: what a job consists of, as frozen values."""
+"""Tasks with their states, and programs, as frozen values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 
 
 class Tagged:
-    """A value that is written with the name of its class, such as an event in the journal."""
+    """Base class of values that are encoded together with the name of their class, such as events in the journal."""
 
     __slots__ = ()
     kind: ClassVar[str]
@@ -30,7 +30,7 @@ TYPE_ORDER = tuple(TaskType)
 
 
 def number_of(kind: str, count: int) -> str:
-    """`2 workers`, `1 chief`, `2 ps`, `2 processes`."""
+    """Format a number of tasks or processes: `2 workers`, `1 chief`, `2 ps`, `2 processes`."""
     plural = "" if count == 1 or kind == TaskType.PS else "es" if kind.endswith("s") else "s"
     return f"{count} {kind}{plural}"
 
@@ -55,7 +55,7 @@ class Task:
 
     @classmethod
     def parse(cls, text: str) -> Task:
-        """Read `worker:1`. Raises ValueError with a sentence for anything else."""
+        """Parse `worker:1`. Raises ValueError with a sentence for anything else."""
         name, _, index = text.partition(":")
         if name not in set(TaskType) or not index.isdecimal():
             raise ValueError(f"{text!r} is not a task. Write a task type and an index, such as worker:1.")
@@ -63,7 +63,7 @@ class Task:
 
 
 def tasks_named(word: str) -> str:
-    """Read `worker:1`, or `worker` for all of a type. Raises ValueError with a sentence for anything else."""
+    """Parse `worker:1`, or `worker` for all tasks of a type. Raises ValueError with a sentence for anything else."""
     return word if word in set(TaskType) else str(Task.parse(word))
 
 
@@ -76,7 +76,7 @@ class Shape(enum.Enum):
 
 
 class ProgramKind(enum.StrEnum):
-    """How a program is started."""
+    """How the program is started."""
 
     SCRIPT = "script"  # python FILE
     MODULE = "module"  # python -m NAME
@@ -95,7 +95,7 @@ class Program:
     args: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.target.endswith(CALLS) and self.args:  # a function of `Cluster`: the file has its name
+        if self.target.endswith(CALLS) and self.args:  # a function passed to `Cluster`: its pickle file bears its name
             return f"{self.args[0].rpartition('/')[2].removesuffix(PICKLED)}()"
         return f"-m {self.target}" if self.kind is ProgramKind.MODULE else self.target
 
@@ -104,14 +104,14 @@ class TaskState(enum.StrEnum):
     """
     | state    | a process exists | what ends the state                                    |
     | -------- | ---------------- | ------------------------------------------------------ |
-    | waiting  | no               | the job begins, or the backoff is over: starting, held |
-    | held     | no               | the last reason for it is gone: starting; or the run   |
-    |          |                  | is being ended: down                                   |
-    | starting | asked for        | the process exists: running; or it can't be: down      |
-    | running  | yes              | it is told to end: stopping; it exits: draining        |
+    | waiting  | no               | the job begins or the backoff is over: starting, held  |
+    | held     | no               | no reason to hold it is left: starting; the run is     |
+    |          |                  | being ended: down                                      |
+    | starting | requested        | the process exists: running; the start failed: down    |
+    | running  | yes              | the task is asked to end: stopping; it exits: draining |
     | stopping | yes              | it exits, or is killed at the end of the grace period  |
-    | draining | no               | group swept and output at end of file: down            |
-    | down     | no               | a restart is planned: waiting; else it stays down      |
+    | draining | no               | group swept, output at end of file: down               |
+    | down     | no               | a restart is planned: waiting; otherwise none          |
     """
 
     WAITING = "waiting"

@@ -1,6 +1,6 @@
-"""Options of a job, for the command line, job files and Python.
+"""The options of a job, for the command line, job files and Python.
 
-Add a new option here; those about hosts are in engines/options.py.
+Add new options here; options about hosts are in engines/options.py.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Protocol, TypedDict
 
 
 class PathLike(Protocol):
-    """An object that stands for a path, such as a pathlib.Path."""
+    """An object that represents a path, such as a pathlib.Path."""
 
     def __fspath__(self) -> str: ...
 
@@ -22,11 +22,11 @@ Duration = float | str  # seconds, or "1m30s"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option, except for its name and type, for the command line, job files and the Python API.
+    """The properties of an option besides its name and type: for the command line, job files and the Python API.
 
-    `field` is where its value goes in JobSpec, such as `limits.grace`; the help shows the default of that field, or
-    `default` instead. `least` and `most` are the bounds of a number. `in_file`: job files may have it. `hidden`: the
-    help does not show it, since other commands give it.
+    `field` is the field of JobSpec that the option sets, such as `limits.grace`. The help shows the default of that
+    field, or `default` if given. `least` and `most` are the bounds of a number. `in_file`: job files may contain the
+    option. `hidden`: the help does not show the option, since only other commands use it.
     """
 
     help: str
@@ -93,7 +93,7 @@ class RestartOptions(TypedDict, total=False):
     min_workers: Annotated[
         int,
         Option(
-            "Continue with so many workers or more when others are lost for good.",
+            "Continue with at least N workers when others are lost for good.",
             "restart.min_workers",
             default="the job fails",
             least=1,
@@ -131,7 +131,9 @@ class FaultOptions(TypedDict, total=False):
     """Faults and network"""
 
     fault: Annotated[str | Sequence[str], Option("Break something: 'kill worker:1 @ step=100'.", metavar="FAULT")]
-    seed: Annotated[int, Option("The seed of what is random; replays a run.", "seed", most=2**64 - 1)]
+    seed: Annotated[
+        int, Option("The seed of everything random; the same one repeats a run's faults.", "seed", most=2**64 - 1)
+    ]
     network: Annotated[
         Literal["host", "virtual"],
         Option("host: loopback; virtual: an address for each task, and a network that can be broken.", "network"),
@@ -165,8 +167,8 @@ class LibraryOptions(TypedDict, total=False):
 class DeviceOptions(TypedDict, total=False):
     """Cores and GPUs"""
 
-    cpus_per_task: Annotated[int, Option("Cores of its own that each task is pinned to.", "devices.cpus", least=1)]
-    gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "devices.gpus")]
+    cpus_per_task: Annotated[int, Option("Pin each task to N cores of its own.", "devices.cpus", least=1)]
+    gpus_per_task: Annotated[int, Option("Give each training task N GPUs.", "devices.gpus")]
 
 
 class DebugOptions(TypedDict, total=False):
@@ -195,6 +197,9 @@ class ProgressOptions(TypedDict, total=False):
     progress_regex: Annotated[
         str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")
     ]
+    part_of: Annotated[
+        str, Option("The campaign or the exam that the run is a part of.", "part_of", "KIND/NAME", hidden=True)
+    ]
     record: Annotated[
         str, Option("Record what the tasks have computed after these steps.", "record", "STEPS", hidden=True)
     ]
@@ -212,7 +217,7 @@ class HookOptions(TypedDict, total=False):
 
 
 class TaskOptions(TypedDict, total=False):
-    """What is different for one task type: `[task.worker]` of a job file."""
+    """The options that can differ for one task type: `[task.worker]` of a job file."""
 
     env: Mapping[str, object]
     cwd: Path

@@ -11,13 +11,13 @@ from clusterkit.words.distribution import Undistributed
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Tagged, Task
 
-CRASHED = 70  # clusterkit itself failed; as sysexits.h has it
-PROVED_NOTHING = 3  # of `up`: the job succeeded, but a fault that was asked for was never injected
-SUSPENDED = 75  # of `up`: the run continues in another allocation; "try again", as sysexits.h has it
-PREEMPTED = 42  # PreemptionCheckpointHandler of TensorFlow: "checkpointed, restart me"
+CRASHED = 70  # exit code: clusterkit itself failed; EX_SOFTWARE in sysexits.h
+PROVED_NOTHING = 3  # exit code of `up`: the job succeeded, but a requested fault was never injected
+SUSPENDED = 75  # exit code of `up`: the run continues in another allocation; EX_TEMPFAIL ("try again") in sysexits.h
+PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler: "checkpointed, restart me"
 SIGKILL = 9
 
-# Named here, since pure modules import no signal module; Linux's numbers.
+# Linux's signal numbers. Pure modules may not import `signal`.
 SIGNAL_NAMES = {
     1: "SIGHUP", 2: "SIGINT", 3: "SIGQUIT", 4: "SIGILL", 5: "SIGTRAP", 6: "SIGABRT", 7: "SIGBUS", 8: "SIGFPE",
     9: "SIGKILL", 10: "SIGUSR1", 11: "SIGSEGV", 12: "SIGUSR2", 13: "SIGPIPE", 14: "SIGALRM", 15: "SIGTERM",
@@ -26,30 +26,31 @@ SIGNAL_NAMES = {
 
 
 def signal_name(number: int) -> str:
-    """`SIGTERM`, or `signal 63` for a number without a name."""
+    """Return the name of a signal: `SIGTERM`, or `signal 63` for a number without a name."""
     return SIGNAL_NAMES.get(number, f"signal {number}")
 
 
 class Asked(enum.StrEnum):
-    """Why the supervisor itself ended an attempt."""
+    """Why clusterkit itself ended an attempt."""
 
-    TEARDOWN = "ended by the teardown"
-    SUCCESS = "ended after the job's success"
-    GANG = "ended to restart with its peers"
-    STALL = "ended for its stall"
-    REQUEST = "ended to restart, as asked"
-    EDIT = "ended for a change of the program"
-    SUSPENSION = "ended with its allocation"
-    DRAIN = "ended to move to another host"
+    TEARDOWN = "stopped with the run"
+    SUCCESS = "stopped: the job had succeeded"
+    GANG = "stopped to restart with its peers"
+    STALL = "stopped: it had stalled"
+    REQUEST = "stopped to restart, on request"
+    EDIT = "stopped: the program had changed"
+    SUSPENSION = "stopped: its allocation had ended"
+    DRAIN = "stopped to move to another host"
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """How one attempt ended.
+    """How an attempt ended.
 
-    Exactly one of `code`, `signal`, `error` (it never started), `host` (the one that was lost with it) and `lost` (its
-    supervisor was, so that nobody saw its end) is set. With `unfit`, the error is its host's own, such as a full disk;
-    `unreached` are the peers that did not answer there. With `crowded`, the hosts have no room for all tasks.
+    Exactly one of these is set: `code`, `signal`, `error` (the attempt never started), `host` (the host that was lost
+    with the attempt), `lost` (the supervisor was lost, so nobody saw the end). About an `error`: with `unfit`, it is a
+    condition of the host, such as a full disk; `unreached` are the peers that did not answer; with `crowded`, the hosts
+    have no room for all tasks.
     """
 
     code: int | None = None
@@ -65,12 +66,11 @@ class Exit:
 
     @property
     def ok(self) -> bool:
-        """Exit code 0."""
         return self.code == 0
 
     @property
     def preempted(self) -> bool:
-        """The task saved a checkpoint and asks for a restart."""
+        """Whether the task saved a checkpoint and requests a restart."""
         return self.code == PREEMPTED
 
     def __str__(self) -> str:
@@ -91,10 +91,11 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One attempt that failed.
+    """An attempt that failed.
 
-    `at` is in seconds of the monotonic clock, `tail` the end of its log, `exception` its last uncaught exception.
-    `step` is the newest that it reported; for a cause without steps of its own, that of the tasks that train.
+    `at` is in seconds of the monotonic clock. `tail` is the end of the log, `exception` the last uncaught exception.
+    `step` is the newest step that the task reported; for the cause, the newest of the training tasks if it reported
+    none.
     """
 
     task: Task
@@ -107,7 +108,7 @@ class Failure:
 
 
 class Blame(NamedTuple):
-    """Failures that happened together. `same` are other tasks' own failures with the same error as the cause."""
+    """The cause among failures that happened together. `same` are other tasks' own failures with the same error."""
 
     cause: Failure
     same: tuple[Failure, ...] = ()
@@ -115,16 +116,16 @@ class Blame(NamedTuple):
 
 
 class RoleKind(enum.StrEnum):
-    """The part of an attempt in a common failure."""
+    """The role of an attempt among failures that happened together."""
 
     CAUSE = "cause"
-    SAME = "same"  # its own failure, with the same error as the cause
+    SAME = "same"  # a failure of its own, with the same error as the cause
     COLLATERAL = "collateral"
 
 
 @dataclass(frozen=True, slots=True)
 class FailureRole:
-    """The part of an attempt in a common failure; `task` and `attempt` are those of the cause."""
+    """The role of an attempt among failures that happened together; `task` and `attempt` identify the cause."""
 
     kind: RoleKind
     task: Task
@@ -133,11 +134,11 @@ class FailureRole:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded(Tagged):
-    """An attempt is over: its facts, and the decisions about it. Times in seconds since the run began.
+    """An attempt is over: the facts and the decisions about the attempt. Times are in seconds since the run began.
 
-    When more is decided it is recorded again and replaces the earlier record. `exit` is None if nobody saw the end.
-    `fault` is the number of the injected fault that explains its failure. `role` is decided together with the restart
-    that follows, or the end of the run.
+    The event is recorded again, and replaces the earlier record, when more is decided. `exit` is None if nobody saw the
+    end. `fault` is the number of the injected fault that explains the failure. `role` is set when the following
+    restart, or the end of the run, is decided.
     """
 
     task: Task
@@ -160,7 +161,7 @@ class RunState(enum.StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"  # by a signal to the supervisor
     TIMED_OUT = "timed out"
-    SUSPENDED = "suspended"  # with its allocation; it continues in another one
+    SUSPENDED = "suspended"  # the run ended with its allocation, and continues in another one
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,23 +174,26 @@ class NotInjected:
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """The end of a run: what `result.json` holds and `up` exits with.
+    """The result of a run: the contents of `result.json`, and the exit code of `up`.
 
-    `same` are other tasks' own failures with the same error as the cause. `repeated`: the attempt before the cause's
-    failed in the same way, and training got no further since. `usage_error`: it was not restarted, since an error of
-    the program, its arguments or its paths came before any step, and would come again. `not_injected` are the faults
-    that had no effect; if the job succeeded nevertheless, they make `exit_code` 3. `explanations` say why the run
-    failed and what to do, the most specific first, which `finding` has as a text. `lost`: something other than the run
-    ended its supervisor. `given_up` are the workers that it continued without. `undistributed` are tasks that each
-    trained alone although they have peers. `unfinished` are training tasks that had not finished their program when a
-    successful job's leader had: they failed without it, or were ended. `metrics` are the last ones of the first task
-    that had any; None for NaN and infinities.
+    | field | meaning |
+    | --- | --- |
+    | same | other tasks' own failures with the same error as the cause |
+    | repeated | True if the attempt before the cause's failed in the same way, and training made no progress since |
+    | usage_error | True if a restart was pointless: an error of the program, its arguments or paths, before any step |
+    | not_injected | faults that had no effect; if the job succeeded nevertheless, `exit_code` is 3 |
+    | explanations, finding | why the run failed and what to do, the most specific first; the same as a text |
+    | lost | True if something other than the run ended its supervisor |
+    | given_up | the workers without which the run continued |
+    | undistributed | the tasks that trained alone although they have peers |
+    | unfinished | training tasks whose program had not finished when the successful leader's had |
+    | metrics | the last metrics of the first task that had any; None for NaN and infinities |
     """
 
     state: RunState
     exit_code: int
     reason: str
-    # Missing in a result that was written in place of a supervisor that was killed or failed.
+    # The fields below have defaults, since a result written on behalf of a killed or failed supervisor lacks them.
     cause: Failure | None = None
     collateral: tuple[Failure, ...] = ()
     attempts: tuple[AttemptEnded, ...] = ()
@@ -200,7 +204,7 @@ class RunResult:
     repeated: bool = False
     not_injected: tuple[NotInjected, ...] = ()
     finding: str | None = None
-    checkpoint: str | None = None  # the newest one that was reported, from which the job can be resumed
+    checkpoint: str | None = None  # the newest reported checkpoint, from which the job can be resumed
     lost: bool = False
     given_up: tuple[Task, ...] = ()
     undistributed: Undistributed | None = None
@@ -216,7 +220,7 @@ class RunResult:
 
     @property
     def word(self) -> str:
-        """How the run ended, in a word: `lost` if its supervisor or guardian was killed, with or without a result."""
+        """Return the state as a word: `lost` if the supervisor or guardian was killed, with or without a result."""
         return "lost" if self.lost else self.state.value
 
     @property

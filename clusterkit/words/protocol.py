@@ -1,4 +1,4 @@
-"""The control protocol: JSON-RPC 2.0, one object a line, over a Unix socket."""
+"""The control protocol: JSON-RPC 2.0 over a Unix socket, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PROTOCOL = 1  # grows when something a client relies on changes
-LONGEST = 1 << 16  # bytes of a request; a client that sends a longer one is disconnected
+PROTOCOL = 1  # version; incremented when something that clients rely on changes
+LONGEST = 1 << 16  # bytes; a client that sends a longer request is disconnected
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS = -32700, -32600, -32601, -32602
-REFUSED = -32000  # the request is understood, and the run can't do it now
+REFUSED = -32000  # the request is valid, but the run can't carry it out now
 
 
 class RpcError(Exception):
-    """A request that gets an error for an answer."""
+    """An invalid or refused request, to be answered with an error."""
 
     def __init__(self, code: int, message: str, call_id: int | str | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class RpcError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request. `id` is the client's; None if it wants no answer."""
+    """A request. `id` is chosen by the client; None if the client wants no answer."""
 
     method: str
     params: Mapping[str, Any] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class Call:
 
 
 def parse_call(line: bytes) -> Call:
-    """Read a request. Raises RpcError if the bytes are anything else."""
+    """Parse a request. Raises RpcError if the line is not a valid request."""
     try:
         message = json.loads(line)
     except (ValueError, RecursionError):
@@ -52,17 +52,17 @@ def parse_call(line: bytes) -> Call:
 
 
 def call(method: str, params: Mapping[str, Any], call_id: int) -> bytes:
-    """A request as a line."""
+    """Encode a request as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": call_id, "method": method, "params": params})
 
 
 def answer(call_id: int | str | None, result: Any) -> bytes:
-    """A result as a line."""
+    """Encode the answer to a request as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": call_id, "result": result})
 
 
 def failure(error: RpcError) -> bytes:
-    """An error as a line."""
+    """Encode an error, the answer to a failed request, as a line of JSON."""
     return _line({"jsonrpc": "2.0", "id": error.call_id, "error": {"code": error.code, "message": str(error)}})
 
 

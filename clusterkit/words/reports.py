@@ -1,4 +1,4 @@
-"""Reports that a task sends through its progress channel, as events; and what live tasks show from outside."""
+"""Events for a task's reports through its progress channel, and values observed from outside of the task."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from clusterkit.words.model import Tagged, Task
 
 
 class Stage(enum.StrEnum):
-    """The stages of a task's start-up, in order. A task may skip some, or pass them unseen."""
+    """The stages of a task's start-up, in order. A task may skip stages, or pass them unobserved."""
 
-    BEGUN = "begun"  # the start was asked for
+    BEGUN = "begun"  # the start was requested
     SPAWNED = "spawned"  # the process exists
     IMPORTED = "imported"  # TensorFlow is imported
     SERVING = "serving"  # the task's own server, and so its port, is up
@@ -25,7 +25,7 @@ class Stage(enum.StrEnum):
 
 
 class Look(enum.StrEnum):
-    """How closely live tasks are inspected: at once, for a while, or with a report on why the run hangs."""
+    """The kind of an inspection: short (GLANCE), sampling (PACE), or with a report on why the run hangs."""
 
     GLANCE = "glance"
     PACE = "pace"
@@ -35,10 +35,10 @@ class Look(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How an attempt spends its time: of the `samples`, in how many it was stopped or busy.
+    """How an attempt spent its time: how many of the `samples` saw the attempt stopped or busy.
 
-    In the `seconds` since the previous inspection, its threads together used `cpu` seconds of CPU, and waited `delayed`
-    seconds for one.
+    In the `seconds` since the previous inspection, its threads together used `cpu` seconds of CPU time, and waited
+    `delayed` seconds for a CPU.
     """
 
     samples: int
@@ -51,11 +51,11 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Vitals:
-    """What a live attempt shows from outside. `state` is the letter of /proc/PID/stat.
+    """What is observed of a live attempt from outside. `state` is the letter of /proc/PID/stat.
 
-    Only Look.PACE finds `pace`, and it does not find `listening`. Closer looks find `doing`: where its main thread is,
-    as in "waits in Server.join", or empty; and `own`: that is the program's own code, so that it waits for no other
-    task.
+    Look.PACE sets `pace` but not `listening`. STALL and STARTUP set two more fields:
+    `doing` is what the main thread does, such as "waits in Server.join", or empty;
+    `own` is True if the main thread runs the program's own code, so that the task does not wait for other tasks.
     """
 
     attempt: int
@@ -66,13 +66,13 @@ class Vitals:
     pace: Pace | None = None
 
 
-MOST_METRICS = 100  # of a task
-EDITOR = "an editor"  # what debugs the task, if it is not at a prompt
+MOST_METRICS = 100  # the highest number of metrics of a task
+EDITOR = "an editor"  # the place of a task that is debugged by an editor instead of at a prompt
 
 
 @dataclass(frozen=True, slots=True)
 class Progressed(Tagged):
-    """The newest step that the task reported; `total`: how many steps it will make in all, if it knows."""
+    """The newest step that the task reported. `total` is the number of steps that it will make in all, or None."""
 
     task: Task
     attempt: int
@@ -81,7 +81,10 @@ class Progressed(Tagged):
     total: int | None = None
 
     def added_to(self, before: Mapping[str, float | None]) -> Mapping[str, float | None]:
-        """The newest value of each metric, given those before: a report need not have all. The last ones, if many."""
+        """Return `before` with the new values.
+
+        A report may contain some metrics only; the last MOST_METRICS are kept.
+        """
         if not self.metrics:
             return before
         older = {name: value for name, value in before.items() if name not in self.metrics}
@@ -89,7 +92,7 @@ class Progressed(Tagged):
 
 
 def metrics_of_first(tasks: Mapping[Task, Mapping[str, float | None]]) -> Mapping[str, float | None]:
-    """The metrics of the first task that has any: the chief before the workers, and an evaluator last."""
+    """Return the metrics of the first task that has any: the chief before the workers, and an evaluator last."""
     return next((metrics for _, metrics in sorted(tasks.items()) if metrics), {})
 
 
@@ -105,7 +108,7 @@ class Checkpointed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Tagged):
-    """The program restored a checkpoint; step 0 and no path if it began anew."""
+    """The program restored a checkpoint; `step` is 0 and `path` is None if it started without one."""
 
     task: Task
     attempt: int
@@ -142,7 +145,7 @@ class PhaseChanged(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class PhaseReached(Tagged):
-    """The task has reached a phase at which a fault may come, for the `number`th time in this attempt."""
+    """The task reached a phase at which a fault may be injected, for the `number`th time in this attempt."""
 
     task: Task
     attempt: int
@@ -152,7 +155,7 @@ class PhaseReached(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class ProgramEnds(Tagged):
-    """The program has nothing left to do, and its process is about to exit; if not `begun`, it continues after all."""
+    """The program has ended and its process is about to exit; with `begun` False, the program continues after all."""
 
     task: Task
     attempt: int
@@ -161,10 +164,10 @@ class ProgramEnds(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class TrainsWith(Tagged):
-    """How the program trains, as its runtime sees it; sent again after a change.
+    """How the program trains, as its runtime reports it, again after each change.
 
-    `strategies` are the created ones, `cluster` is the number of tasks in the cluster that TensorFlow has joined, or 0.
-    `distributed`: several tasks have trained something together.
+    `strategies` are those that the program created. `cluster` is the number of tasks in the TensorFlow cluster that the
+    task joined, or 0. `distributed` is True once several tasks have trained something together.
     """
 
     task: Task
@@ -177,9 +180,9 @@ class TrainsWith(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Profiled(Tagged):
-    """The task's answer to a request for a profile: its path and number of steps, or why it failed.
+    """The task's answer to a request for a profile: the profile's path and number of steps, or why profiling failed.
 
-    `steps` is None for a server, which makes none of its own.
+    `steps` is None for a server, which makes no steps.
     """
 
     task: Task
@@ -192,9 +195,9 @@ class Profiled(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class InDebugger(Tagged):
-    """The task waits in the debugger at a line; `error` is the exception there, empty at a breakpoint.
+    """The task waits in the debugger at a line; `error` is the exception raised there, empty at a breakpoint.
 
-    `editor`: an editor is attached instead, and the task may run.
+    With `editor`, an editor is attached instead, and the task may be running.
     """
 
     task: Task
@@ -207,7 +210,7 @@ class InDebugger(Tagged):
 
     @property
     def place(self) -> str:
-        """`train.py:31 in step()`."""
+        """Return the place for people: `train.py:31 in step()`."""
         code = self.function.startswith("<")  # <module>, <lambda>
         of = "" if self.function in ("", "<module>") else f" in {self.function}{'' if code else '()'}"
         return EDITOR if self.editor else f"{self.file}:{self.line}{of}"
@@ -223,7 +226,7 @@ class LeftDebugger(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class EditorAwaited(Tagged):
-    """The task runs debugpy; `waits`: its program begins when an editor is attached."""
+    """The task runs debugpy. With `waits`, its program begins when an editor is attached."""
 
     task: Task
     attempt: int
@@ -233,11 +236,23 @@ class EditorAwaited(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class SigtermHandled(Tagged):
-    """Whether anything in the task handles SIGTERM; TensorFlow's own notifier counts only if it is waited for."""
+    """Whether the task handles SIGTERM.
+
+    TensorFlow's preemption notifier counts as a handler only if the program uses it.
+    """
 
     task: Task
     attempt: int
     handled: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepsUnreported(Tagged):
+    """The program imports clusterkit.training, and has trained for these seconds without a report of a step."""
+
+    task: Task
+    attempt: int
+    seconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +265,7 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class StepsTimed(Tagged):
-    """A coordinator's report on the steps that its workers have finished since its last one."""
+    """A coordinator's report on the steps that its workers have finished since its previous report."""
 
     task: Task
     attempt: int

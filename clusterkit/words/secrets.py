@@ -1,4 +1,4 @@
-"""What is hidden of a job in files and output: values of variables, and credentials in URLs."""
+"""Hiding a job's secrets in files and output: values of variables, and credentials in URLs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from clusterkit.words.job import JobSpec
 
 HIDDEN = "***"
 T = TypeVar("T")
-# Variables that configure programs and libraries. Any other one may hold a password: nobody knows all their names.
+# Variables that configure programs and libraries. All others may hold secrets, since no list of secret names is
+# complete.
 _HARMLESS = re.compile(
     r"(TF|TF2|TFDS|XLA|KERAS|JAX|CUDA|CUDNN|NCCL|NVIDIA|HIP|ROCR|TPU"
     r"|OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|VECLIB|NUMEXPR|MALLOC|CLUSTERKIT)_.*"
@@ -22,19 +23,20 @@ _HARMLESS = re.compile(
 )
 _SUSPECT = r"TOKEN|SECRET|PASS|PWD|KEY|CREDENTIAL|AUTH|SIG|COOKIE|JWT|SESSION"
 _SUSPECT_NAME = re.compile(f"{_SUSPECT}|_VAR_", re.IGNORECASE)
-# From `://` to the last `@` that can end a user and a password, which may have any character in it, or a user alone.
+# A URL's credentials: from `://` to the last `@` that can end a user name, with or without a password of any
+# characters.
 _USER = re.compile(r"(://)(?:[^\s/?#:@]*:(?![0-9]*(?:[/?#\s]|$))\S{0,1000}|[^\s/?#]*)@")
 _PARAMETER = re.compile(rf"([?&;#][^=&;#\s]{{0,100}}(?:{_SUSPECT}|CODE)[^=&;#\s]{{0,100}}=)[^&;#\s]+", re.IGNORECASE)
 _WEBHOOK = re.compile(r"(https?://(?=\S{0,1000}hook|api\.telegram\.org/)[^\s/?#]+/)[^\s'\"]+", re.IGNORECASE)
 
 
 def is_harmless(name: str) -> bool:
-    """Whether everybody may see the value of a variable of this name."""
+    """Whether the value of a variable with this name may be shown."""
     return _HARMLESS.fullmatch(name) is not None and (name == "PWD" or _SUSPECT_NAME.search(name) is None)
 
 
 def without_credentials(text: str) -> str:
-    """A text whose URLs have no passwords, no secret parameters, and no paths of webhooks."""
+    """Return the text without passwords, secret parameters and webhook paths in its URLs."""
     if "://" not in text:
         return text
     text = _WEBHOOK.sub(rf"\1{HIDDEN}", _USER.sub(rf"\1{HIDDEN}@", text))
@@ -42,30 +44,29 @@ def without_credentials(text: str) -> str:
 
 
 def masked(env: Mapping[str, str], show: bool = False) -> dict[str, str]:
-    """The variables with hidden values masked. `show`: mask only the credentials in URLs."""
+    """Return the variables with hidden values masked. With `show`, mask only the credentials in URLs."""
     return {name: without_credentials(value) if show or is_harmless(name) else HIDDEN for name, value in env.items()}
 
 
 def hidden_in(env: Mapping[str, str], show: bool) -> list[str]:
-    """The names of the variables that `masked` changes."""
+    """Return the names of the variables that `masked` changes."""
     return [name for name, text in masked(env, show).items() if text != env[name]]
 
 
 def has_credentials(job: JobSpec) -> bool:
-    """Whether a URL anywhere in the job, except in its variables, has credentials."""
+    """Whether any URL in the job contains credentials. Environment variables are not searched."""
     bare = replace(job, setup=replace(job.setup, env={}), setups={k: replace(s, env={}) for k, s in job.setups.items()})
     return _cleaned(bare) != bare
 
 
 def without_secrets(job: JobSpec) -> JobSpec:
-    """The job without secrets, for files and output. No task is started from it."""
+    """Return the job without secrets, for files and output. Tasks are never started from the returned job."""
     setups = {kind: replace(setup, env=masked(setup.env, job.show_env)) for kind, setup in job.setups.items()}
     setup = replace(job.setup, env=masked(job.setup.env, job.show_env))
     return _cleaned(replace(job, setup=setup, setups=setups))
 
 
 def _cleaned(value: T) -> T:
-    """The value without credentials in any text within it."""
     found: object = value
     if isinstance(value, str) and not isinstance(value, enum.Enum):
         found = without_credentials(value)

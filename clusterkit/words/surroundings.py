@@ -1,4 +1,4 @@
-"""Events of what surrounds the tasks: their hosts, TensorBoard, the dashboard, the files of the program."""
+"""Events about the surroundings of the tasks: hosts, TensorBoard, the dashboard, the files of the program."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from clusterkit.words.model import Tagged, Task
 
 @dataclass(frozen=True, slots=True)
 class Placed(Tagged):
-    """The host and the endpoint of each task from now on. `others` are the hosts without a task.
+    """The host and endpoint of each task from now on. `others` are the hosts without tasks.
 
-    `readmitted`: avoided hosts that have tasks again, since the other hosts could not take all of them.
+    `readmitted` are avoided hosts that get tasks again, since the other hosts have no room for all tasks.
     """
 
     hosts: Mapping[Task, str]
@@ -23,7 +23,7 @@ class Placed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostJoined(Tagged):
-    """A host joined after the tasks were placed. It gets tasks at the next placement."""
+    """A host joined after the tasks were placed. The next placement can use the host."""
 
     host: str
 
@@ -39,7 +39,7 @@ class HostCut(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostBack(Tagged):
-    """The agent of a host whose connection was lost is connected again. Nothing was lost."""
+    """A host's agent has connected again after its connection was lost. No task was lost."""
 
     host: str
 
@@ -54,9 +54,9 @@ class HostDraining(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class HostLost(Tagged):
-    """A host is lost for good; `why` is a sentence. The event follows the end of every attempt there.
+    """A host is lost for good; `why` is a sentence. Posted after the ends of all attempts on the host.
 
-    `left`: the agent announced that it leaves, after it had ended its tasks.
+    `left` is True if the agent announced its exit after ending its tasks.
     """
 
     host: str
@@ -94,11 +94,11 @@ class DashboardLost(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class ProgramChanged(Tagged):
-    """Files of the program, or modules of its own, were saved, created, renamed or deleted.
+    """Files of the program, or of modules that belong to it, were saved, created, renamed or deleted.
 
-    `files` are relative to the program's directory if they are below it; `ago` is the seconds from the change to its
-    detection. `problem`, a clause, says why the program can't run now. `same`: the files equal those of the last change
-    without a problem, or of the run's start.
+    `files` are relative to the program's directory if they are below it; `ago` is the number of seconds from the change
+    to its detection. `problem`, a clause, says why the program can't run now. `same`: the files have the same contents
+    as at the last change without a problem, or at the start of the run.
     """
 
     files: tuple[str, ...]

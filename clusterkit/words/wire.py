@@ -1,4 +1,4 @@
-"""Words as JSON and back: for the journal, job.json, result.json and messages between processes."""
+"""The vocabulary as JSON: for the journal, job.json, result.json and messages between processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def encode(value: Any) -> Any:
-    """A word as what `json` can write; a task as `worker:1`, a fault as `kill worker:1`."""
+    """Convert a value so that `json` can write it; a task becomes `worker:1`, a fault `kill worker:1`."""
     kind: type = type(value)
     if kind in _PLAIN:
         return value
@@ -41,12 +41,12 @@ def encode(value: Any) -> Any:
 
 
 def encode_event(event: events.Event) -> dict[str, Any]:
-    """An event with its kind: `{"event": "Exited", "task": "worker:1", ...}`."""
+    """Encode an event with its kind: `{"event": "Exited", "task": "worker:1", ...}`."""
     return {"event": event.kind, **encode(event)}
 
 
 def decode_event(message: Mapping[str, Any]) -> events.Event:
-    """Return the event that was encoded. Raises ValueError for anything else."""
+    """Decode an event. Raises ValueError if the message is not an encoded event."""
     kind = _KINDS.get(message.get("event", ""))
     if kind is None:
         raise ValueError(f"{message.get('event')!r} is not an event.")
@@ -55,14 +55,14 @@ def decode_event(message: Mapping[str, Any]) -> events.Event:
 
 
 def kind_named(name: str) -> type:
-    """Return the class of an event. Raises TypeError if the name is unknown."""
+    """Return the event class with this name. Raises TypeError if the name is unknown."""
     if name not in _KINDS:
         raise TypeError(f"There is no event {name!r}. {did_you_mean(name, _KINDS)}")
     return _KINDS[name]
 
 
 def decode(kind: Any, value: Any) -> Any:
-    """Return the word that was encoded, of the given type. Raises ValueError for anything else."""
+    """Decode a value of the given type. Raises ValueError if `value` is not an encoded value of the type."""
     try:
         return _decoder(kind)(value)
     except TypeError as error:
@@ -76,7 +76,7 @@ def _fault(text: str) -> Fault:
         raise ValueError(str(error)) from None
 
 
-# Words that are written as people write them. The same task is one object, which makes a dictionary's look-up fast.
+# Types that are encoded as text. Equal tasks decode to the same object, which makes dictionary look-ups fast.
 _TEXTS: Mapping[type, Decoder] = {Task: functools.lru_cache(4096)(Task.parse), Fault: _fault}
 
 
@@ -87,7 +87,7 @@ def _fields(kind: type) -> tuple[str, ...] | None:
 
 @functools.cache
 def _decoder(hint: Any) -> Decoder:
-    """The function that reads a value of that type; cached, since a journal has many values."""
+    """Return the function that decodes values of a type. Cached, since a journal has many values."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         some = _decoder(next(arg for arg in args if arg is not type(None)))
@@ -114,7 +114,7 @@ def _dataclass(kind: type) -> Decoder:
     hints = typing.get_type_hints(kind)
     decoders = {field.name: _decoder(hints[field.name]) for field in dataclasses.fields(kind)}
 
-    def decode(value: Any) -> Any:  # a newer version may write more
+    def decode(value: Any) -> Any:  # fields that a newer version may have added are ignored
         return kind(**{name: decoders[name](item) for name, item in _checked(value, dict).items() if name in decoders})
 
     return decode

@@ -15,7 +15,7 @@ import pytest
 
 from clusterkit import Cluster, ClusterFailed
 from clusterkit.api.options import RUNNER, pickle_call
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import prepare
 from clusterkit.task.call import dumps
@@ -59,7 +59,7 @@ def test_a_function_that_imports_tensorflow_starts_warm(function: Any, warm: boo
     pickle_call(function, ["a keras"], {}, path, Path.cwd())
     starts: tuple[Literal["auto", "cold"], ...] = ("auto", "cold")
     for start in starts:
-        job = prepare(Gathered({"program": RUNNER, "args": [str(path)], "start": start})).job
+        job = prepare(GivenOptions({"program": RUNNER, "args": [str(path)], "start": start})).job
         launch = launch_for(job, RunStore().run("some"))
         assert (isinstance(launch, Launch) and launch.preload.tensorflow) is (warm and start == "auto")
 

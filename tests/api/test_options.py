@@ -12,7 +12,7 @@ import pytest
 from clusterkit.api.options import RUNNER, check_names, gathered, name_of
 from clusterkit.cli.options import given
 from clusterkit.cli.up import command
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionKind, Options, env_flags
+from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionKind, Options, env_flags
 from clusterkit.words.model import Program, ProgramKind
 
 
@@ -33,7 +33,7 @@ from clusterkit.words.model import Program, ProgramKind
 def test_a_keyword_is_the_option_of_its_name(options: dict[str, Any], found: dict[str, Any]) -> None:
     """None is nothing, and text is what it would be on the command line."""
     job = gathered("train.py", ["--steps", 5, Path("data")], cast(Options, options))
-    assert job == Gathered(cast(JobOptions, {**found, "program": "train.py", "args": ["--steps", "5", "data"]}), [])
+    assert job == GivenOptions(cast(JobOptions, {**found, "program": "train.py", "args": ["--steps", "5", "data"]}), [])
 
 
 def test_a_command_to_type_has_no_secrets() -> None:
@@ -62,7 +62,9 @@ def test_every_flag_of_a_job_is_a_keyword() -> None:
 
 def test_an_unknown_keyword_is_a_type_error() -> None:
     """As for any function, with the name that was meant."""
-    with pytest.raises(TypeError, match=r"no option 'worker'. Did you mean workers\?"):
+    with pytest.raises(TypeError, match=r"no option 'wrkers'. Did you mean workers\?"):
+        check_names({"wrkers": 2})
+    with pytest.raises(TypeError, match=r"no option 'worker'. It is called workers here\."):
         check_names({"worker": 2})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread
+from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread, other_threads
 
 PYTHON, TENSORFLOW = "/usr/lib/python3.11", "/venv/lib/python3.11/site-packages/tensorflow/python"
 TRAINING, HOME = "/venv/lib/python3.11/site-packages/clusterkit/training", "/home/me"
@@ -263,3 +263,13 @@ def test_what_is_no_dump_tells_nothing(dump: str) -> None:
     """A stopped task writes nothing."""
     assert main_thread(dump) == ()
     assert doing(main_thread(dump)) is None
+
+
+def test_other_threads_are_where_they_run_the_programs_code() -> None:
+    """The innermost line of each, such as that of a generator; threads of libraries alone are left out."""
+    generator = written(f"{HOME}/data.py 8 rows", f"{TENSORFLOW}/data/ops/script_ops.py 5 call", thread="Thread")
+    library = written(f"{PYTHON}/threading.py 327 wait", thread="Thread")
+    main = written(f"{TENSORFLOW}/eager/execute.py 53 quick_execute", f"{HOME}/t.py 5 <module>", *END)
+    assert list(map(str, other_threads("\n".join((generator, library, main))))) == ["data.py:8 in rows"]
+    assert other_threads(main) == other_threads("") == ()
+    assert len(other_threads("\n".join([generator] * 50 + [main]))) == 10

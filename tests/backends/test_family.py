@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.backends.local.family import AttemptProcess, Family
+from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.job.plan import Start, TaskPlan
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.warm.fork_client import ForkServer, Launch, begin
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
@@ -48,7 +48,7 @@ def output() -> Iterator[int]:
     os.close(writer)
 
 
-def end(family: Family, children: list[Child]) -> None:
+def end(family: ProcessFamily, children: list[AttemptChild]) -> None:
     """Kill and reap them."""
     for child in children:
         os.kill(child.pid, signal.SIGKILL)
@@ -60,7 +60,7 @@ def end(family: Family, children: list[Child]) -> None:
 @pytest.mark.parametrize("plan", [SLEEP, SCRIPT], ids=["command", "program"])
 def test_many_that_are_asked_for_at_once(server: ForkServer, output: int, plan: TaskPlan) -> None:
     """Each is a process of its own, which leads its group."""
-    family = Family("run-1")
+    family = ProcessFamily("run-1")
     begun = [family.begin(Start(plan, dict(os.environ), os.dup(output), os.dup(output)), server) for _ in range(MANY)]
     children = [family.finish(one) for one in begun]
     assert len({child.pid for child in children}) == MANY
@@ -74,7 +74,7 @@ def test_many_that_are_asked_for_at_once(server: ForkServer, output: int, plan: 
 
 def test_a_server_that_dies_meanwhile(server: ForkServer, output: int) -> None:
     """All start cold, and nobody looks for orphans before they are known."""
-    family, looked = Family("run-1"), threading.Event()
+    family, looked = ProcessFamily("run-1"), threading.Event()
     os.kill(server._pid, signal.SIGSTOP)  # it has read none of the requests when it dies
     begun = [family.begin(Start(SLEEP, dict(os.environ), output, os.dup(output)), server) for _ in range(MANY)]
 

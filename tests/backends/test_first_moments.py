@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.backends.local.family import Family
+from clusterkit.backends.local.family import ProcessFamily
 from clusterkit.job.plan import Start, TaskPlan
-from clusterkit.system.process import Child, exit_of, reap, signal_group
+from clusterkit.system.process import AttemptChild, exit_of, reap, signal_group
 from clusterkit.warm.fork_client import ForkServer, Launch, begin
 from clusterkit.warm.servable import Preload
 from clusterkit.words.model import ProgramKind, Task, TaskType
@@ -43,16 +43,16 @@ class Starter:
         self.plan = TaskPlan(Task(TaskType.WORKER, 0), kind, sys.executable, target, tuple(args), str(place), {})
         self.env = {**os.environ, "PYTHONUNBUFFERED": "1"}
         self.log = place / "task.log"
-        self.family = Family("run-1")
+        self.family = ProcessFamily("run-1")
         self.server = self._server(place) if warm else None
 
-    def start(self) -> Child:
+    def start(self) -> AttemptChild:
         """An attempt; `Spawned` is posted when this has returned."""
         with self.log.open("wb") as output, self.log.with_name("stacks").open("ab") as stacks:
             start = Start(self.plan, self.env, output.fileno(), stacks.fileno())
             return self.family.finish(self.family.begin(start, self.server))
 
-    def ended(self, child: Child) -> Exit | None:
+    def ended(self, child: AttemptChild) -> Exit | None:
         """How the attempt has ended, reaped; None where it has not, and is killed."""
         gone = select.select([child.pidfd], [], [], GONE_WITHIN)[0]
         if not gone:

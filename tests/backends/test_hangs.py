@@ -17,7 +17,7 @@ import pytest
 from clusterkit.backends.local import hang_inspector
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt, report_of
 from clusterkit.store.directory import RunDirectory
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.system.procfs import endpoint, established
 from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.events import Inspected, Look, Vitals
@@ -93,7 +93,7 @@ def test_a_look_ends_with_its_run_and_tells_what_it_has_seen(tmp_path: Path, mon
         assert process.stdout is not None
         process.stdout.readline()
         looks = HangInspector(RunDirectory(tmp_path), posted.put)
-        child = Child(process.pid, -1, "", 0)
+        child = AttemptChild(process.pid, -1, "", 0)
         looks.begin(
             Look.STALL, "no progress", [InspectedAttempt(WORKER, 1, child, Vitals(1, False, "S"), "127.0.0.1:9")]
         )

@@ -16,7 +16,7 @@ from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.backends.local.resources import preflight
 from clusterkit.warm.fork_client import ForkServer, Launch
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.starter import Warmth
+from clusterkit.warm.starter import ForkServerSettings
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from tests.backends.contract import Contract
@@ -30,7 +30,7 @@ class Cold(Stage):
 
     def make(self) -> Backend:
         """The local backend without a fork server."""
-        return LocalBackend(self.job, 1, self.inbox, self.view, Warmth())
+        return LocalBackend(self.job, 1, self.inbox, self.view, ForkServerSettings())
 
 
 class Warm(Stage):
@@ -40,7 +40,7 @@ class Warm(Stage):
         """The local backend with a fork server that imports nothing."""
         env = {**os.environ, "CLUSTERKIT_RUN_DIR": str(self.directory.path), "CLUSTERKIT_TASK": "fork-server"}
         launch = Launch(sys.executable, env, Preload(tensorflow=False), str(self.directory.path / "fork-server.log"))
-        return LocalBackend(self.job, 1, self.inbox, self.view, Warmth(launch))
+        return LocalBackend(self.job, 1, self.inbox, self.view, ForkServerSettings(launch))
 
 
 @pytest.fixture

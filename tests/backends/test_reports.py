@@ -30,6 +30,7 @@ from clusterkit.words.events import (
     Resumed,
     SigtermHandled,
     StepsTimed,
+    StepsUnreported,
     StepTimes,
     TrainsWith,
 )
@@ -208,6 +209,9 @@ def test_text_can_be_written_anywhere() -> None:
         ('{"kind":"sigterm","attempt":2,"handled":true}', SigtermHandled(WORKER, 2, True)),
         ('{"kind":"sigterm","attempt":2,"handled":1}', SigtermHandled(WORKER, 2, False)),
         ('{"kind":"sigterm","attempt":2}', None),
+        ('{"kind":"unreported","attempt":2,"seconds":61}', StepsUnreported(WORKER, 2, 61)),
+        ('{"kind":"unreported","attempt":2,"seconds":-1}', None),
+        ('{"kind":"unreported","attempt":2}', None),
         ('{"kind":"end","attempt":2,"begun":true}', ProgramEnds(WORKER, 2)),
         ('{"kind":"end","attempt":2,"begun":0}', ProgramEnds(WORKER, 2, begun=False)),
         ('{"kind":"end","attempt":2}', None),

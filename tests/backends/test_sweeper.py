@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from clusterkit.backends.local.family import AttemptProcess, Family
+from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.system import procfs
-from clusterkit.system.process import Child, Helper, heed_children
+from clusterkit.system.process import AttemptChild, Helper, heed_children
 from clusterkit.words.model import Task, TaskType
 from tests.support import wait_until
 
@@ -34,29 +34,29 @@ def swept() -> queue.SimpleQueue[Any]:
 
 
 @pytest.fixture
-def family() -> Family:
+def family() -> ProcessFamily:
     """A family without children."""
-    return Family("run-1")
+    return ProcessFamily("run-1")
 
 
 @pytest.fixture
-def sweeper(family: Family, swept: queue.SimpleQueue[Any]) -> Iterator[Sweeper]:
+def sweeper(family: ProcessFamily, swept: queue.SimpleQueue[Any]) -> Iterator[Sweeper]:
     """A sweeper of that family."""
     made = Sweeper(family, swept.put)
     yield made
     made.stop()
 
 
-def begun(family: Family, index: int, *command: str) -> AttemptProcess:
+def begun(family: ProcessFamily, index: int, *command: str) -> AttemptProcess:
     """An attempt that runs a command."""
     with family._lock:
         process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-        child = Child(process.pid, os.pidfd_open(process.pid), f"pipe:[none {index}]", 0, process)
+        child = AttemptChild(process.pid, os.pidfd_open(process.pid), f"pipe:[none {index}]", 0, process)
         family._leaders[child.pid] = child
     return AttemptProcess(Task(TaskType.WORKER, index), 1, child)
 
 
-def ended(family: Family, index: int, *command: str) -> AttemptProcess:
+def ended(family: ProcessFamily, index: int, *command: str) -> AttemptProcess:
     """An attempt that has run a command to its end, not reaped."""
     return over(begun(family, index, *command))
 
@@ -73,7 +73,7 @@ def killed(one: AttemptProcess) -> AttemptProcess:
     return over(one)
 
 
-def test_one_look_serves_all_that_ended(family: Family, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_look_serves_all_that_ended(family: ProcessFamily, monkeypatch: pytest.MonkeyPatch) -> None:
     """A look lists every child, so that a look for each would cost the more the more tasks there are."""
     all_ended = [ended(family, index, "true") for index in range(MANY)]
     looks: list[int] = []
@@ -91,7 +91,7 @@ def test_one_look_serves_all_that_ended(family: Family, monkeypatch: pytest.Monk
 
 @pytest.mark.usefixtures("subreaper")
 def test_what_one_left_behind_is_killed_and_counted(
-    family: Family, sweeper: Sweeper, swept: queue.SimpleQueue[Any]
+    family: ProcessFamily, sweeper: Sweeper, swept: queue.SimpleQueue[Any]
 ) -> None:
     """The others are reaped at once."""
     leaves = "import subprocess; subprocess.Popen(['sleep', '1000'])"
@@ -104,7 +104,7 @@ def test_what_one_left_behind_is_killed_and_counted(
 
 
 @pytest.mark.usefixtures("subreaper")
-def test_orphans_are_reaped_while_their_attempt_lives(family: Family, sweeper: Sweeper) -> None:
+def test_orphans_are_reaped_while_their_attempt_lives(family: ProcessFamily, sweeper: Sweeper) -> None:
     """As init would do it; first processes of attempts, which something waits for, are left alone."""
     before = set(procfs.children(os.getpid()))  # of tests that this process ran earlier
     undo = heed_children(sweeper.child_ended.ring)
@@ -121,7 +121,7 @@ def test_orphans_are_reaped_while_their_attempt_lives(family: Family, sweeper: S
 
 
 @pytest.mark.usefixtures("subreaper")
-def test_a_daemon_without_any_mark_is_killed_with_the_task_that_had_begun_before(family: Family) -> None:
+def test_a_daemon_without_any_mark_is_killed_with_the_task_that_had_begun_before(family: ProcessFamily) -> None:
     """Another that began after it can't have started it."""
     messy = ended(family, 0, "sh", "-c", DAEMON)
     wait_until(lambda: daemons(family), 20, "the daemon runs")
@@ -136,7 +136,7 @@ def test_a_daemon_without_any_mark_is_killed_with_the_task_that_had_begun_before
 
 
 @pytest.mark.usefixtures("subreaper")
-def test_a_daemon_without_any_mark_lives_as_long_as_a_task_that_may_have_started_it(family: Family) -> None:
+def test_a_daemon_without_any_mark_lives_as_long_as_a_task_that_may_have_started_it(family: ProcessFamily) -> None:
     """To kill it sooner could kill another task's; this process's own helpers are no daemons."""
     before = set(procfs.children(os.getpid()))
     helper = Helper(lambda _: ["sleep", "1000"], Path(os.devnull), {})
@@ -152,6 +152,6 @@ def test_a_daemon_without_any_mark_lives_as_long_as_a_task_that_may_have_started
     helper.channel.close()
 
 
-def daemons(family: Family) -> list[int]:
+def daemons(family: ProcessFamily) -> list[int]:
     """The adopted processes."""
     return [one.pid for one in family._orphans.living(family._leaders) if procfs.argv_of(one.pid)[0] == "sleep"]

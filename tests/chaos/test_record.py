@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.chaos.record import RecordWriter
-from clusterkit.chaos.runner import Terms
+from clusterkit.chaos.runner import CampaignSettings
 from clusterkit.chaos.trial import JobTemplate
 from clusterkit.job.options import JobOptions
 from clusterkit.store.campaigns import CampaignFile
@@ -26,7 +26,9 @@ def test_no_secret_is_in_the_record_or_in_a_command_to_repeat_it(tmp_path: Path)
     }  # fmt: skip
     asked = JobTemplate(build_job(dict(options), ProgramKind.SCRIPT), options)
     file = CampaignFile(tmp_path / "campaign.json")
-    RecordWriter.make(file, asked, Terms("mine", 1, 7, (FaultAction.KILL,), 1.0, 1, 0), pytest.fail).close("passed")
+    RecordWriter.make(file, asked, CampaignSettings("mine", 1, 7, (FaultAction.KILL,), 1.0, 1, 0), pytest.fail).close(
+        "passed"
+    )
     assert "hush" not in file.path.read_text()
     assert "TF_LEVEL=3" in json.loads(file.path.read_text())["command"]
     assert asked.command() == "clusterkit up --env=DB_PASS --env=TF_LEVEL=3 train.py --db 'postgres://***@db'"

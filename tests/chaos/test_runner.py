@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusterkit.chaos.model import Baseline, Outcome, Trial
-from clusterkit.chaos.runner import Campaign, Terms
+from clusterkit.chaos.runner import Campaign, CampaignSettings
 from clusterkit.chaos.schedule import Plan
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import JobSpec
@@ -62,7 +62,7 @@ def test_a_signal_that_does_not_end_the_wait_for_a_run_stops_the_campaign() -> N
     try:
         trials: Any = OneOfTwo()
         with pytest.raises(Stopped):
-            list(map(trials.known, Campaign(Terms("mine", 2, 7, KILLS, 1.0, 2, 0), trials, PLAN).run()))
+            list(map(trials.known, Campaign(CampaignSettings("mine", 2, 7, KILLS, 1.0, 2, 0), trials, PLAN).run()))
         assert trials.in_time
     finally:
         signal.signal(signal.SIGUSR1, before)

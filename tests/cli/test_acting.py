@@ -53,6 +53,16 @@ def test_a_paused_task_stands_still_until_it_is_unpaused(ck: Clusterkit) -> None
     assert ck.task("worker:0")["state"] == "running"
 
 
+def test_ls_says_what_a_run_does_now(ck: Clusterkit) -> None:
+    """It trains; once all of its tasks are paused, it is paused."""
+    wait_for(ck.up(*LONG), "Progressed")
+    assert (ck.json("ls")[0]["state"], ck.json("ls")[0]["now"]) == ("running", "training")
+    ck("pause", "all")
+    wait_until(lambda: ck.json("ls")[0]["now"] == "paused", 10, "the run is paused")
+    assert " paused " in ck("ls").out
+    ck("unpause", "all")
+
+
 def test_a_restart_that_was_asked_for_costs_no_budget(ck: Clusterkit) -> None:
     """Three of them with a budget of none; each returns when the new attempts are there."""
     run = ck.up("--restart-budget", "0", *LONG)
@@ -61,7 +71,7 @@ def test_a_restart_that_was_asked_for_costs_no_budget(ck: Clusterkit) -> None:
         assert ck.task("worker:1")["attempt"] == attempt
     assert ck.json("restart", "ps")["tasks"] == ["chief:0", "ps:0"]
     assert [event["charged"] for event in journal(run, "RestartPlanned")] == [0, 0, 0, 0]
-    assert ck.task("ps:0")["last_exit"]["text"] == "ended to restart, as asked (SIGTERM)"
+    assert ck.task("ps:0")["last_exit"]["text"] == "stopped to restart, on request (SIGTERM)"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from clusterkit.cli import cli
-from clusterkit.cli.init import FILES, STARTER, CannotWrite, examples, write
+from clusterkit.cli.init import FILES, STARTER, CannotWriteFiles, examples, write
 from clusterkit.examples import example_directory
 from clusterkit.job.jobfile import read_job_file
 from tests.commands import Clusterkit
@@ -69,7 +69,7 @@ def test_what_can_not_be_written_is_one_clear_error(tmp_path: Path) -> None:
         assert (result.exit_code, why in result.stderr) == (2, True), result.stderr
     assert init("").stderr == "clusterkit: DIR is empty. Name a directory, or leave it out to write here.\n"
     assert init(tmp_path / ("x" * 300)).stderr.endswith("can't be written: file name too long.\n")
-    with pytest.raises(CannotWrite, match="can't be written: No such file"):
+    with pytest.raises(CannotWriteFiles, match="can't be written: No such file"):
         write(tmp_path / "new", {"one": b"1", "no/two": b"2"})
     assert names_in(tmp_path / "new") == []
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from clusterkit.doctor.diagnosis import Diagnosis, Grade
+from clusterkit.doctor.diagnosis import Diagnosis, Rating
 from clusterkit.doctor.machine_rules import MachineFacts, PortFacts, StateFacts
 from clusterkit.doctor.rules import Facts, Interpreter, Unmet, diagnose
 from tests.histories import job
@@ -71,7 +71,7 @@ def found(facts: Facts, name: str) -> Diagnosis:
     return one
 
 
-def bad(facts: Facts) -> dict[str, Grade]:
+def bad(facts: Facts) -> dict[str, Rating]:
     """What is wrong or doubtful, by name."""
     grades = {one.name: one.grade for one in diagnose(facts)}
-    return {name: grade for name, grade in grades.items() if grade in (Grade.WRONG, Grade.DOUBT)}
+    return {name: grade for name, grade in grades.items() if grade in (Rating.WRONG, Rating.DOUBT)}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from clusterkit.doctor.diagnosis import Grade
+from clusterkit.doctor.diagnosis import Rating
 from clusterkit.doctor.facts import ask_interpreter, run_job
 from clusterkit.network.virtual import why_not
 from clusterkit.words.job import Network
@@ -182,7 +182,7 @@ def test_the_small_job_is_a_job_of_its_own(
     program.write_text(text)
     env = {**os.environ, "CLUSTERKIT_UP_WORKERS": "7", "CLUSTERKIT_UP_RUN_ID": "mine", "TMPDIR": str(tmp_path)}
     grade, text = run_job(sys.executable, env, Network.HOST, program)
-    assert (grade is Grade.FINE, words in text) == (succeeded, True), text
+    assert (grade is Rating.FINE, words in text) == (succeeded, True), text
     assert not list(tmp_path.glob("clusterkit-doctor-*"))
 
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from clusterkit.doctor.diagnosis import Grade
+from clusterkit.doctor.diagnosis import Rating
 from clusterkit.doctor.facts import run_job
 from clusterkit.words.job import Network
 
@@ -19,4 +19,4 @@ PROXY = {"http_proxy": "http://127.0.0.1:9"}  # nobody is there
 def test_two_workers_add_up_also_where_a_proxy_is_set() -> None:
     """gRPC would ask it for its way to the other worker; tasks are told to reach each other without one."""
     grade, text = run_job(sys.executable, {**os.environ, **PROXY}, Network.HOST)
-    assert grade is Grade.FINE, text
+    assert grade is Rating.FINE, text

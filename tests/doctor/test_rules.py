@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.doctor import machine_rules, rules
-from clusterkit.doctor.diagnosis import Grade, as_json, as_text
+from clusterkit.doctor.diagnosis import Rating, as_json, as_text
 from clusterkit.doctor.machine_rules import PortFacts
 from clusterkit.doctor.rules import Facts, Interpreter, diagnose
 from clusterkit.words.model import Program, ProgramKind
@@ -28,12 +28,12 @@ from tests.doctor.doctoring import (
     state,
 )
 
-WRONG, DOUBT, NOTE, FINE = Grade.WRONG, Grade.DOUBT, Grade.NOTE, Grade.FINE
+WRONG, DOUBT, NOTE, FINE = Rating.WRONG, Rating.DOUBT, Rating.NOTE, Rating.FINE
 NO_USERS = "user namespaces are switched off (user.max_user_namespaces=0)"
 OTHER = replace(WELL, path="/other/bin/python")
 CPU = replace(WELL, packages={**PACKAGES, "tensorflow-cpu": "2.21.0"}, tensorflows=("tensorflow", "tensorflow-cpu"))
 
-ROWS: list[tuple[str, Facts, str, Grade, str]] = [
+ROWS: list[tuple[str, Facts, str, Rating, str]] = [
     (
         "it does not start",
         healthy(Interpreter("/gone", "no such file")), "python-broken", WRONG, "/gone does not start: no such",
@@ -123,7 +123,7 @@ ROWS: list[tuple[str, Facts, str, Grade, str]] = [
 
 
 @pytest.mark.parametrize(("facts", "name", "grade", "words"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
-def test_what_is_to_be_said_is_found(facts: Facts, name: str, grade: Grade, words: str) -> None:
+def test_what_is_to_be_said_is_found(facts: Facts, name: str, grade: Rating, words: str) -> None:
     """Each with its grade, and with what to do or what was seen."""
     one = found(facts, name)
     assert one.grade is grade
@@ -140,7 +140,7 @@ def test_a_healthy_machine_has_nothing_wrong() -> None:
 def test_every_diagnosis_has_a_row() -> None:
     """The names that the rules' text has."""
     text = "".join(Path(str(module.__file__)).read_text() for module in (rules, machine_rules))
-    told = set(re.findall(r'"([\w-]+)", (?:Grade\.|grade|facts\.no)', text))
+    told = set(re.findall(r'"([\w-]+)", (?:Rating\.|grade|facts\.no)', text))
     told |= set(re.findall(r'\("([\w-]+)", "(?:--|The )', text))
     assert len(told) > 30
     assert told - {row[2] for row in ROWS} == {"python", "versions", "cores"}

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.engines.local import engine as local
-from clusterkit.engines.local.engine import Processes
+from clusterkit.engines.local.engine import LocalAgents
 from clusterkit.words.job import HostRequest
 from tests.histories import job
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.process
 def test_agents_that_do_not_end_have_their_time_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And are killed then, not one after the other."""
     monkeypatch.setattr(local, "END_WITHIN", 1.0)
-    engine = Processes(30, tmp_path / "log")
+    engine = LocalAgents(30, tmp_path / "log")
     engine.agents = [subprocess.Popen(["sleep", "600"]) for _ in range(30)]
     begun = time.monotonic()
     engine.stop()

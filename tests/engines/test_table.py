@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clusterkit.engines.base import engine_named
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.spec import describe
 from clusterkit.words.errors import ClusterkitError
 
@@ -57,4 +57,4 @@ def test_an_unknown_engine_is_an_error(name: str) -> None:
 )  # fmt: skip
 def test_an_option_is_for_its_engine(options: JobOptions, problems: list[str]) -> None:
     """The table has the words for it."""
-    assert describe(Gathered({"program": "train.py", "workers": 2, **options})).problems == problems
+    assert describe(GivenOptions({"program": "train.py", "workers": 2, **options})).problems == problems

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from clusterkit.exam.equality import agreement, equality, other_order
-from clusterkit.exam.recording import Recording, State, Values, Variable
+from clusterkit.exam.recording import Recording, Values, Variable, VariableState
 from clusterkit.words.model import Task, TaskType
 
 RNG = np.random.default_rng(7)
@@ -24,10 +24,12 @@ def recording(
     more: Mapping[str, tuple[str, Values]] | None = None,
 ) -> Recording:
     """What a worker recorded: the weights after some steps, other variables after step 1, and the rows of each step."""
-    states = {step: State(step, {"kernel": Variable("weight", False, values)}) for step, values in weights.items()}
+    states = {
+        step: VariableState(step, {"kernel": Variable("weight", False, values)}) for step, values in weights.items()
+    }
     if more and 1 in states:
         others = {name: Variable(kind, False, values) for name, (kind, values) in more.items()}
-        states[1] = State(1, {**states[1].variables, **others})
+        states[1] = VariableState(1, {**states[1].variables, **others})
     taken = {step: tuple(each) for step, each in (rows or {}).items()}
     return Recording(Task(TaskType.WORKER, index), 1, states, states.get(0), rows=taken)
 
@@ -152,7 +154,7 @@ def test_the_same_rows_in_another_order_are_no_mistake(
 def test_workers_that_do_not_agree(kind: str, on_read: bool, differs: bool) -> None:
     """Only in what a gang has to have in common."""
     mine, theirs = (
-        Recording(Task(TaskType.WORKER, index), 1, {3: State(3, {"x": Variable(kind, on_read, values)})})
+        Recording(Task(TaskType.WORKER, index), 1, {3: VariableState(3, {"x": Variable(kind, on_read, values)})})
         for index, values in enumerate((BEFORE, BEFORE + np.float32(0.01)))
     )
     found = list(agreement([mine, theirs]))

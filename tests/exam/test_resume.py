@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from clusterkit.exam.recording import Recording, State, Variable
+from clusterkit.exam.recording import Recording, Variable, VariableState
 from clusterkit.exam.resume import resumption, resumption_by_others
 from clusterkit.words.model import Task, TaskType
 
@@ -16,9 +16,9 @@ WORKER = Task(TaskType.WORKER, 0)
 KINDS = ("weight", "optimizer", "counter", "learning-rate", "random", "batch-norm", "other")
 
 
-def state(step: int, *changed: str) -> State:
+def state(step: int, *changed: str) -> VariableState:
     """The variables after a step, one of each kind; those of the kinds that are named have another value."""
-    return State(
+    return VariableState(
         step, {kind: Variable(kind, False, np.array([step + 0.5 * (kind in changed)], "float32")) for kind in KINDS}
     )
 

@@ -12,7 +12,7 @@ from clusterkit.backends.local.hang_inspector import InspectedAttempt, report_of
 from clusterkit.explain.evidence import evidence_of, has_own_error, stuck_tasks
 from clusterkit.explain.row import StuckTask
 from clusterkit.store.directory import RunDirectory
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.words.account import Startup, TaskStart
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, FailureRole, RoleKind, RunResult, RunState
@@ -26,7 +26,7 @@ ERROR = ["Traceback (most recent call last):", '  File "train.py", line 3, in <m
 
 def looked_at(task: Task, listens: frozenset[int], listening: bool, doing: str) -> InspectedAttempt:
     """A task as an inspection finds it."""
-    child = Child(1, -1, "", 0)
+    child = AttemptChild(1, -1, "", 0)
     return InspectedAttempt(task, 1, child, Vitals(1, listening, "S", doing), PLACES[task], listens=listens)
 
 
@@ -53,11 +53,25 @@ def test_the_line_of_the_program_is_where_it_is_stuck() -> None:
     assert stuck.where == "train.py:12"
 
 
+def test_where_other_threads_run_the_programs_code() -> None:
+    """As in a generator that the task waits for."""
+    report = (
+        "worker:1 waits\n  listens      nowhere\n  thread at    data.py:8 in rows\n  thread at    log.py:3 in run\n"
+    )
+    (stuck,) = stuck_tasks(report)
+    assert stuck.threads == ("data.py:8 in rows", "log.py:3 in run")
+
+
 @given(some.text())
 def test_any_text_is_a_report(text: str) -> None:
     """A task chooses the names of its files and functions."""
     list(stuck_tasks(text))
-    list(stuck_tasks(f"worker:1 {text}\n  endpoint     {text}\n  listens      {text}\n    /{text}:1 in {text}\n"))
+    list(
+        stuck_tasks(
+            f"worker:1 {text}\n  endpoint     {text}\n  listens      {text}\n  thread at    {text}\n"
+            f"    /{text}:1 in {text}\n"
+        )
+    )
 
 
 @pytest.mark.parametrize(

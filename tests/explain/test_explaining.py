@@ -20,6 +20,7 @@ from clusterkit.system.barrier import start_thread
 from clusterkit.views.report import report
 from clusterkit.words import wire
 from clusterkit.words.account import Account
+from clusterkit.words.distribution import Undistributed, WhyAlone
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Task, TaskType
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, FailureRole, RoleKind, RunResult, RunState
@@ -233,6 +234,16 @@ def test_a_failure_that_was_overcome_is_explained(tmp_path: Path) -> None:
     assert "    Why: " in report(said, run, color=False)
 
 
+def test_servers_still_run_when_the_coordinator_has_finished(tmp_path: Path) -> None:
+    """They never finish by themselves, so that nothing was cut off."""
+    ends = [(Task(TaskType.CHIEF, 0), Exit(code=0)), (Task(TaskType.WORKER, 0), Exit(signal=9, asked=Asked.SUCCESS))]
+    attempts = tuple(AttemptEnded(task, 1, 0.0, 1.0, exit_, 0, None, None, None) for task, exit_ in ends)
+    alone = Undistributed((ends[0][0],), WhyAlone.NEVER_CONNECTED, ("MirroredStrategy",), has_ps=True)
+    result = RunResult(RunState.SUCCEEDED, 0, "", attempts=attempts, undistributed=alone)
+    said = explained_in(result, job_of(tmp_path, TF, workers=1, ps=1), RunDirectory(tmp_path), Account())
+    assert [one.row for one in said.explanations] == ["no-strategy"]
+
+
 @pytest.mark.parametrize(
     ("exit_", "row"), [(Exit(code=1), "leaves-early"), (Exit(signal=9, asked=Asked.SUCCESS), "ended-with-the-chief")]
 )
@@ -251,3 +262,17 @@ def test_a_worker_that_had_not_finished_is_explained(tmp_path: Path, exit_: Exit
     assert [one.row for one in said.explanations] == [row]
     assert said.explanations[0].means.startswith("worker:0 ")
     assert "worker:1" in said.explanations[0].means
+
+
+def test_a_server_that_is_ended_after_the_success_is_no_late_worker(tmp_path: Path) -> None:
+    """A parameter-server job ends so, also one that recovered from a failure: nothing is said of it."""
+    run = RunDirectory(tmp_path)
+    chief, ps, worker = Task(TaskType.CHIEF, 0), Task(TaskType.PS, 0), Task(TaskType.WORKER, 1)
+    ended, killed = Exit(signal=15, asked=Asked.SUCCESS), FailureRole(RoleKind.CAUSE, worker, 1)
+    attempts = (
+        AttemptEnded(worker, 1, 0.0, 1.0, Exit(signal=9), None, None, None, None, role=killed),
+        *(AttemptEnded(task, 1, 0.0, 9.0, ended, None, None, None, None) for task in (worker, ps)),
+        AttemptEnded(chief, 1, 0.0, 9.0, Exit(code=0), 0, 20, None, None),
+    )
+    job = job_of(tmp_path, TF, ps=1)
+    assert explained_in(RunResult(RunState.SUCCEEDED, 0, "", attempts=attempts), job, run, Account()).explanations == ()

@@ -167,3 +167,39 @@ def test_what_workers_share_is_no_matter_of_a_single_process() -> None:
         assert explain(Evidence(failed), ROWS) == []
     other = OWN.format("row = rows[rank]") + "IndexError: list index out of range\n"
     assert rows(TaskEvidence(ONE, other, exit=Exit(code=1))) == []
+
+
+def test_what_one_worker_alone_cannot_open_another_has_opened() -> None:
+    """A port; if each of them fails so, another program has it."""
+    text = OWN.format('socket.create_server(("", 80))') + "OSError: [Errno 98] Address already in use\n"
+    found, waits = TaskEvidence(ONE, text, exit=Exit(code=1)), TaskEvidence(ZERO, UNHEALTHY, exit=Exit(code=1))
+    assert rows(found, waits) == ["port-of-each-worker"]
+    assert rows(found, TaskEvidence(ZERO, text, exit=Exit(code=1))) == []
+    assert rows(found) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "row"),
+    [
+        ("sqlite3.OperationalError: database is locked", "database-of-all-workers"),
+        (
+            "NotFoundError: {{function_node __wrapped__MergeV2Checkpoints_device_/job:worker/task:1/device:CPU:0}} "
+            "checkpoints/ckpt-28_temp/part-00000-of-00001.index; No such file or directory [Op:MergeV2Checkpoints]",
+            "checkpoint-of-all-workers",
+        ),
+        ("errors_impl.NotFoundError: scratch/0 not found", "removed-by-each-worker"),
+    ],
+)
+def test_files_of_all_workers(text: str, row: str) -> None:
+    """Of a single process it is not true."""
+    failed = TaskEvidence(ONE, f"{OWN.format('tf.io.gfile.rmtree(path)')}{text}\n", exit=Exit(code=1))
+    waits = TaskEvidence(ZERO, UNHEALTHY, exit=Exit(code=1))
+    assert rows(failed, waits) == [row]
+    assert explain(Evidence((failed,), job_of(workers=1), RunState.FAILED), ROWS) == []
+
+
+def test_a_bus_error_is_known_by_its_signal() -> None:
+    """Whatever the log says; but not if clusterkit sent it."""
+    assert rows(TaskEvidence(ONE, "Fatal Python error: Bus error", exit=Exit(signal=7))) == ["bus-error"]
+    assert rows(TaskEvidence(ONE, exit=Exit(signal=7))) == ["bus-error"]
+    assert rows(TaskEvidence(ONE, exit=Exit(signal=7, asked=Asked.TEARDOWN))) == []

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from clusterkit.explain import addresses, checkpoints, data, environment, keras, loops, migration, servers
+from clusterkit.explain import addresses, checkpoints, data, environment, keras, loops, migration, replicas, servers
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, Row, TaskEvidence
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 
-_ROOMS = (addresses, servers, keras, migration, data, checkpoints, environment, loops)
+_ROOMS = (addresses, servers, keras, migration, data, checkpoints, environment, loops, replicas)
 ROWS: dict[str, Row] = {row.id: row for room in _ROOMS for row in room.ROWS}
 _PARTS = (Path(__file__).parent / "recorded.txt").read_text().split("=== ")[1:]
 RECORDED = {id_: text for id_, _, text in (part.partition("\n") for part in _PARTS)}
@@ -43,3 +43,35 @@ def test_data_that_ends_is_no_matter_of_parameter_servers_in_a_gang() -> None:
     gang: dict[str, Any] = {"program": "train.py", "workers": 2}
     assert explain(Evidence(ended, build_job(gang, ProgramKind.SCRIPT))) == []
     assert len(explain(Evidence(ended, build_job({**gang, "ps": 1}, ProgramKind.SCRIPT)))) == 1
+
+
+NEAR = {  # what looks like a row's text, and is something else
+    "absl.app.run": '  File "/home/u/train.py", line 9, in <module>\n    app.run(main)\n'
+    "TypeError: main() takes 0 positional arguments but 1 was given",
+    "a dataset's call": '  File "/home/u/train.py", line 9, in <module>\n    data()\n'
+    "TypeError: '_BatchDataset' object is not callable",
+    "a key": '  File "/home/u/train.py", line 9, in <module>\n    boss = staff["chief"]\nKeyError: \'chief\'',
+    "a text as a dictionary": '  File "/home/u/train.py", line 9, in <module>\n    row["name"]\n'
+    "TypeError: string indices must be integers, not 'str'",
+    "a dictionary in the environment": '  File "/home/u/train.py", line 9, in <module>\n    os.environ["A"] = {}\n'
+    "TypeError: str expected, not dict",
+    "a lock": '  File "/home/u/train.py", line 9, in <module>\n    with lock.hold:\n'
+    "TypeError: 'method' object does not support the context manager protocol",
+    "None as a path": '  File "/home/u/train.py", line 9, in <module>\n    os.stat(None)\n'
+    "TypeError: stat: path should be string, bytes, os.PathLike or integer, not NoneType",
+    "a data frame's values": '  File "/home/u/train.py", line 9, in <module>\n    frame.values[0]\n'
+    "AttributeError: 'NoneType' object has no attribute 'values'",
+    "a crash elsewhere": 'Fatal Python error: Segmentation fault\n  File "/home/u/train.py", line 9 in <module>',
+}
+
+
+@pytest.mark.parametrize("text", NEAR.values(), ids=NEAR)
+def test_a_text_that_looks_like_a_rows(text: str) -> None:
+    """It is not about a strategy, Keras or TF_CONFIG."""
+    assert explain(Evidence((TaskEvidence(text=f"Traceback (most recent call last):\n{text}"),))) == []
+
+
+def test_a_file_of_records_that_ends_too_early_is_no_checkpoint() -> None:
+    """Both read fewer bytes than they want."""
+    (explanation,) = explain(Evidence((TaskEvidence(text=RECORDED["truncated-records"]),)))
+    assert explanation.row == "truncated-records"

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from clusterkit.faults.injector import Injector
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.words.events import FaultTook
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
@@ -24,7 +24,7 @@ class Cast:
 
     def __init__(self, checkpoints: Path) -> None:
         self.took = queue.SimpleQueue[Any]()
-        self.children: dict[Task, Child] = {}
+        self.children: dict[Task, AttemptChild] = {}
         self.processes: list[subprocess.Popen[bytes]] = []
         self.injector = Injector(self.children.get, None, PurePosixPath(checkpoints), 7, self.took.put)
 
@@ -34,7 +34,7 @@ class Cast:
             [sys.executable, *map(str, command)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
         self.processes.append(process)
-        self.children[task] = Child(process.pid, os.pidfd_open(process.pid), "pipe:[none]", 0, process)
+        self.children[task] = AttemptChild(process.pid, os.pidfd_open(process.pid), "pipe:[none]", 0, process)
         assert process.stdout is not None
         assert process.stdout.readline()
         return process

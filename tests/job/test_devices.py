@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from clusterkit.backends.local.resources import Found, gpus_here, visible
+from clusterkit.backends.local.resources import UsableGpus, gpus_here, visible
 from clusterkit.job.devices import all_share_gpus, by_need, computing, crowding, shares_of, too_few, usual_env
 from clusterkit.words.job import Devices, JobSpec, Setup
 from clusterkit.words.model import TaskType
@@ -181,6 +181,6 @@ def test_a_variable_names_gpus_as_cuda_reads_it(named: str, names: tuple[str, ..
 
 def test_what_clusterkit_may_use_is_all_that_there_is_to_hand_out() -> None:
     """Nobody else is asked then."""
-    assert gpus_here({"CUDA_VISIBLE_DEVICES": "3,1"}) == Found(("3", "1"))
+    assert gpus_here({"CUDA_VISIBLE_DEVICES": "3,1"}) == UsableGpus(("3", "1"))
     hidden = gpus_here({"CUDA_VISIBLE_DEVICES": "-1"})
-    assert hidden == Found((), "CUDA_VISIBLE_DEVICES=-1 hides every GPU from clusterkit")
+    assert hidden == UsableGpus((), "CUDA_VISIBLE_DEVICES=-1 hides every GPU from clusterkit")

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from clusterkit.cli.options import given as gathered_from
 from clusterkit.cli.up import command as up
-from clusterkit.job.options import OPTIONS, Entry, JobOptions, OptionKind, job_flags
+from clusterkit.job.options import OPTIONS, JobOptions, OptionEntry, OptionKind, job_flags
 
 texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES: dict[OptionKind, Any] = {
@@ -25,7 +25,7 @@ VALUES: dict[OptionKind, Any] = {
 }
 
 
-def value_of(entry: Entry) -> Any:
+def value_of(entry: OptionEntry) -> Any:
     """Any value of an option."""
     return st.sampled_from(entry.choices) if entry.choices else VALUES[entry.kind]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from clusterkit.job.jobfile import KEYS, read_job_file
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import RestartPolicy, Setup
 from clusterkit.words.model import ProgramKind, TaskType
@@ -76,7 +76,7 @@ def test_a_file_and_the_rules_make_a_job() -> None:
 
 def test_an_empty_file_gives_nothing() -> None:
     """Every key is optional."""
-    assert read_job_file("", "job.toml") == Gathered({}, [])
+    assert read_job_file("", "job.toml") == GivenOptions({}, [])
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("1", True), ("false", False), ("0", False)])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterkit.job.jobfile import job_text, quoted, read_job_file
-from clusterkit.job.options import OPTIONS, TASK_OPTIONS, Entry, JobOptions, OptionKind
+from clusterkit.job.options import OPTIONS, TASK_OPTIONS, JobOptions, OptionEntry, OptionKind
 from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
@@ -31,7 +31,7 @@ VALUES: dict[OptionKind, Any] = {
 }
 
 
-def value_of(entry: Entry) -> Any:
+def value_of(entry: OptionEntry) -> Any:
     """Any value of an option."""
     return st.sampled_from(entry.choices) if entry.choices else VALUES[entry.kind]
 

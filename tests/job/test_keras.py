@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from clusterkit.job.keras import keras_env, keras_problems, patches_of
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.spec import describe
 from clusterkit.words.job import Convention, RestartRules, Servers, TfConfig
 from clusterkit.words.model import Program, ProgramKind
@@ -141,7 +141,7 @@ def test_tensorflow_is_told_which_keras(keras: int | None, value: str | None) ->
 )
 def test_contradictions_are_named(options: dict[str, Any], problems: list[str]) -> None:
     """Every one."""
-    assert list(keras_problems(describe(Gathered(cast(JobOptions, options))).job)) == problems
+    assert list(keras_problems(describe(GivenOptions(cast(JobOptions, options))).job)) == problems
 
 
 def test_tasks_whose_phases_faults_wait_for_report_them() -> None:

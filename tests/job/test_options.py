@@ -7,7 +7,7 @@ import typing
 
 import pytest
 
-from clusterkit.job.options import OPTIONS, Gathered, JobOptions, OptionKind, merged, options_of
+from clusterkit.job.options import OPTIONS, GivenOptions, JobOptions, OptionKind, merged, options_of
 from clusterkit.job.spec import describe
 from clusterkit.words import wire
 from clusterkit.words.job import JobSpec
@@ -46,7 +46,7 @@ def test_the_other_options_have_no_field() -> None:
     """They are the program, the number of tasks, or not of the job; those of one engine are settings of its hosts."""
     assert {entry.name for entry in OPTIONS.values() if not (entry.about.field or entry.engine)} == ELSEWHERE
     options: JobOptions = {"program": "a.py", "engine": "slurm", "hosts": 2, "time": 60.0, "sbatch_arg": ("--qos=x",)}
-    described = describe(Gathered(options))
+    described = describe(GivenOptions(options))
     assert described.problems == []
     assert described.job.hosts.settings == {"time": 60.0, "sbatch_arg": ["--qos=x"]}
     assert wire.decode(JobSpec, wire.encode(described.job)) == described.job
@@ -68,11 +68,11 @@ def test_the_help_shows_the_default_of_the_job(name: str, default: str) -> None:
 
 def test_flags_win_over_the_file() -> None:
     """Environments merge; a program given anew has its own arguments; a right flag makes up for a wrong key."""
-    file = Gathered(
+    file = GivenOptions(
         {"program": "a.py", "args": ["1"], "ps": 1, "env": {"A": "1", "B": "1"}},
         ["workers: no"],
         frozenset({"workers"}),
     )
-    flags = Gathered({"module": "b", "workers": 2, "env": {"B": "2"}}, ["--seed: no"], frozenset({"seed"}))
+    flags = GivenOptions({"module": "b", "workers": 2, "env": {"B": "2"}}, ["--seed: no"], frozenset({"seed"}))
     options: JobOptions = {"module": "b", "workers": 2, "ps": 1, "env": {"A": "1", "B": "2"}}
-    assert merged(file, flags) == Gathered(options, ["--seed: no", "workers: no"], frozenset({"seed"}))
+    assert merged(file, flags) == GivenOptions(options, ["--seed: no", "workers: no"], frozenset({"seed"}))

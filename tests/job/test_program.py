@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.program import with_program, without_interpreter
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Program, ProgramKind
@@ -111,7 +111,7 @@ KEPT: dict[str, tuple[JobOptions, str]] = {  # the words of a command line: what
 def test_an_interpreter_before_the_program_is_left_out(line: str) -> None:
     """With a note; options of Python that change what the program does make it a command."""
     program, *args = line.split()
-    found = without_interpreter(Gathered({"program": program, "args": args}))
+    found = without_interpreter(GivenOptions({"program": program, "args": args}))
     options, note = KEPT[line]
     assert (found.options, list(found.notes)) == (options, [note] if note else [])
     assert without_interpreter(found).options == options
@@ -119,7 +119,7 @@ def test_an_interpreter_before_the_program_is_left_out(line: str) -> None:
 
 def test_an_interpreter_that_is_an_option_stays() -> None:
     """Whatever stands before the program."""
-    found = without_interpreter(Gathered({"program": "python", "args": ["train.py"], "python": "python3.99"}))
+    found = without_interpreter(GivenOptions({"program": "python", "args": ["train.py"], "python": "python3.99"}))
     assert found.options == {"program": "train.py", "args": [], "python": "python3.99"}
     assert found.notes == ["Leave out `python`: clusterkit runs train.py with that of --python."]
 
@@ -127,7 +127,7 @@ def test_an_interpreter_that_is_an_option_stays() -> None:
 @pytest.mark.parametrize("args", [[], ["-"], ["-u"], ["-i"], ["-u", "-"]])
 def test_an_interpreter_without_a_program_is_a_problem(args: list[str]) -> None:
     """It reads its standard input, which no task has, and ends with success."""
-    found = without_interpreter(Gathered({"program": "python", "args": args}))
+    found = without_interpreter(GivenOptions({"program": "python", "args": args}))
     assert found.problems == ["python is given without a program. Tasks have no standard input to read one from."]
 
 

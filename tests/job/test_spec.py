@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.spec import describe
 from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec, Limits, RestartPolicy, RestartRules, RestartScope, Setup
@@ -250,7 +250,7 @@ def test_other_variables_may_be_set(name: str) -> None:
 )
 def test_problems_beside_wrong_options(wrong: set[str], options: dict[str, Any], told: list[str]) -> None:
     """Every problem that is one whatever was meant, and none that only the wrong option makes."""
-    gathered = Gathered(cast(JobOptions, {"program": "train.py", **options}), (), frozenset(wrong))
+    gathered = GivenOptions(cast(JobOptions, {"program": "train.py", **options}), (), frozenset(wrong))
     _, found, clear = describe(gathered)
     assert len(found) == len(told), found
     for part, problem in zip(told, found, strict=True):

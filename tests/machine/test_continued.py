@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.ledger.takeover import before_of
-from clusterkit.machine.before import Before
+from clusterkit.machine.before import RunHistory
 from clusterkit.machine.core import ALLOCATIONS
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Spawn
@@ -186,7 +186,7 @@ def test_a_run_that_was_being_ended_does_not_come_back() -> None:
 
 def test_there_is_an_end_to_allocations() -> None:
     """A host that always kills its supervisor is not tried for ever."""
-    run = History(GANG, before=Before(began=0.0, last=9.0, allocations=ALLOCATIONS), now=10.0)
+    run = History(GANG, before=RunHistory(began=0.0, last=9.0, allocations=ALLOCATIONS), now=10.0)
     run.send(ev.Continued(ALLOCATIONS + 1))
     assert (run.result.state, run.result.final) == (RunState.FAILED, True)
     assert "100 allocations" in run.result.reason

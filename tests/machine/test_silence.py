@@ -8,7 +8,7 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec, Limits
-from tests.histories import SIGKILL, History, faults, job
+from tests.histories import SIGKILL, History, faults, job, task
 
 STALL = job(workers=2, limits=Limits(stall=20, startup=0))
 FAULT = replace(job(workers=2, limits=Limits(startup=0)), faults=faults("kill worker:1 @ step=300"))
@@ -109,3 +109,23 @@ def test_the_evaluators_steps_are_not_those_of_training() -> None:
     run.progresses("evaluator:0", 5)
     run.after(60)
     assert len(run.warnings) == 1
+
+
+def test_a_program_that_leaves_its_reports_out_is_told_once() -> None:
+    """By the first task that trains so, also where nothing waits for steps; another attempt is not told again."""
+    run = History(job(workers=2, limits=Limits(startup=0))).begin()
+    for name in ("worker:1", "worker:0", "worker:1"):
+        run.send(ev.StepsUnreported(task(name), 1, 60))
+    (said,) = run.warnings
+    assert said.startswith("worker:1 trains, but no step has been reported. The program imports clusterkit.training")
+
+
+def test_another_task_may_report_for_all() -> None:
+    """The chief alone, or a coordinator; an evaluator restores the steps that its optimizer has."""
+    run = History(job(workers=2, limits=Limits(startup=0))).begin()
+    run.progresses("worker:0", 1)
+    run.send(ev.StepsUnreported(task("worker:1"), 1, 60))
+    assert run.warnings == []
+    run = History(job(workers=2, evaluator=1, limits=Limits(startup=0))).begin()
+    run.send(ev.StepsUnreported(task("evaluator:0"), 1, 60))
+    assert run.warnings == []

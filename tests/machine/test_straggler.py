@@ -10,7 +10,7 @@ from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 
 from clusterkit.machine.paces import LOOKS, peers_of
-from clusterkit.machine.straggler import Peers, Sight, compared, slower
+from clusterkit.machine.straggler import Observation, Peers, compared, slower
 from clusterkit.words.events import Pace, Slowness, StepTimes
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
@@ -24,13 +24,13 @@ WORKS, WAITS, HALF = (0, 16, 3.5, 0.3), (0, 3, 0.6, 0.1), (0, 8, 1.8, 0.2)
 SLOWED, SLIGHTLY, STARVED, CROWDED = (12, 4, 0.7, 0.1), (2, 12, 2.0, 0.2), (0, 15, 0.2, 3.4), (0, 14, 0.6, 9.0)
 
 
-def sight(seen: Mapping[str, Seen], steps: Mapping[str, tuple[int, float]] | None = None) -> Sight:
+def sight(seen: Mapping[str, Seen], steps: Mapping[str, tuple[int, float]] | None = None) -> Observation:
     """One look at tasks."""
     paces = {
         task(name): Pace(SAMPLES, stopped, busy, SECONDS, cpu, delayed)
         for name, (stopped, busy, cpu, delayed) in seen.items()
     }
-    return Sight(0.0, paces, {task(name): StepTimes(*times) for name, times in (steps or {}).items()})
+    return Observation(0.0, paces, {task(name): StepTimes(*times) for name, times in (steps or {}).items()})
 
 
 def trio(*seen: Seen) -> dict[str, Seen]:
@@ -38,7 +38,7 @@ def trio(*seen: Seen) -> dict[str, Seen]:
     return {f"worker:{index}": one for index, one in enumerate(seen)}
 
 
-def named(sights: Sequence[Sight], peers: Peers) -> dict[str, Slowness]:
+def named(sights: Sequence[Observation], peers: Peers) -> dict[str, Slowness]:
     """Who is slower, and why."""
     return {str(one): finding.slowness for one, finding in slower(sights, peers).items()}
 
@@ -122,7 +122,7 @@ def test_a_task_that_was_not_always_seen_is_not_compared() -> None:
 
 def test_a_task_without_samples_is_not_compared() -> None:
     """The look ended before the first."""
-    empty = Sight(0.0, {task(f"worker:{index}"): Pace(0, 0, 0, 0.0, 0.0, 0.0) for index in range(3)}, {})
+    empty = Observation(0.0, {task(f"worker:{index}"): Pace(0, 0, 0, 0.0, 0.0, 0.0) for index in range(3)}, {})
     assert named([empty] * LOOKS, GANG) == {}
     assert compared([empty], GANG, Slowness.STOPPED).finding(task("worker:1")) is None
 
@@ -139,7 +139,7 @@ def test_the_evaluator_is_no_peer() -> None:
         assert task("evaluator:0") not in {*peers_of(spec).every, *peers_of(spec).alike}
 
 
-def noisy(rng: random.Random, tasks: Sequence[Task], load: float, spread: float) -> Sight:
+def noisy(rng: random.Random, tasks: Sequence[Task], load: float, spread: float) -> Observation:
     """A look at tasks that are alike, each of which is busy for a share of the time that varies from look to look."""
     seen, steps = {}, {}
     for one in tasks:
@@ -182,5 +182,5 @@ def test_one_that_is_slowed_is_named_and_nobody_else(number: int, workers: int, 
         seen = noisy(rng, tasks, share, 0.15)
         stopped = sum(rng.random() > share for _ in range(SAMPLES))
         pace = Pace(SAMPLES, stopped, SAMPLES - stopped, SECONDS, share * SECONDS, 2.0)
-        sights.append(Sight(0.0, {**seen.paces, slow: pace}, seen.steps))
+        sights.append(Observation(0.0, {**seen.paces, slow: pace}, seen.steps))
     assert named(sights, peers_of(job(workers=workers))) == {str(slow): Slowness.STOPPED}

@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.network.switch import resets as module
 from clusterkit.network.switch.resets import ACK, PROBES, SYN, Resets, TcpSegment, probe, replies, reverse
-from clusterkit.network.switch.ways import Ways
+from clusterkit.network.switch.ways import Directions
 
 NAMESPACES = [100, 101, 102]
 
@@ -18,7 +18,7 @@ class World:
     """Three hosts: the connections that each kernel lists, the packets sent to them, and a manual clock."""
 
     def __init__(self) -> None:
-        self.ways = Ways([0, 0, 0], list("abc"), [f"10.77.0.{n}" for n in (1, 2, 3)], 7, captured=False)
+        self.ways = Directions([0, 0, 0], list("abc"), [f"10.77.0.{n}" for n in (1, 2, 3)], 7, captured=False)
         self.lists: dict[int, set[bytes]] = {namespace: set() for namespace in NAMESPACES}
         self.entered: list[int] = []
         self.sent: list[bytes] = []

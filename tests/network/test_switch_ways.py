@@ -9,7 +9,7 @@ import pytest
 from clusterkit.network.switch.devices import Detours, Pair
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.resets import forge
-from clusterkit.network.switch.ways import Way, Ways
+from clusterkit.network.switch.ways import Direction, Directions
 
 CUT, SLOW = Layer(cut=True), Layer(delay=5)
 
@@ -38,19 +38,19 @@ def told() -> RecordedDetours:
 
 
 @pytest.fixture
-def ways(told: RecordedDetours) -> Ways:
+def ways(told: RecordedDetours) -> Directions:
     """Ways between three hosts."""
     made = three()
     made.detours = told
     return made
 
 
-def three(captured: bool = False) -> Ways:
+def three(captured: bool = False) -> Directions:
     """Ways between hosts whose devices are 100, 101 and 102."""
-    return Ways([100, 101, 102], list("abc"), [f"10.77.0.{n}" for n in (1, 2, 3)], 7, captured=captured)
+    return Directions([100, 101, 102], list("abc"), [f"10.77.0.{n}" for n in (1, 2, 3)], 7, captured=captured)
 
 
-def impair(ways: Ways, pairs: list[Pair], layer: Layer = CUT, number: int = 1) -> list[Way]:
+def impair(ways: Directions, pairs: list[Pair], layer: Layer = CUT, number: int = 1) -> list[Direction]:
     """Put a layer on both ways of each pair."""
     changed = ways.both_ways(pairs)
     for way in changed:
@@ -59,14 +59,14 @@ def impair(ways: Ways, pairs: list[Pair], layer: Layer = CUT, number: int = 1) -
     return changed
 
 
-def heal(ways: Ways, changed: Iterable[Way], number: int = 1) -> None:
+def heal(ways: Directions, changed: Iterable[Direction], number: int = 1) -> None:
     """Remove the layer."""
     for way in changed:
         way.link.heal(number, 0)
     ways.update_routes(changed)
 
 
-def test_impaired_pairs_have_a_detour_until_they_are_healed(ways: Ways, told: RecordedDetours) -> None:
+def test_impaired_pairs_have_a_detour_until_they_are_healed(ways: Directions, told: RecordedDetours) -> None:
     """All of them at once, each once; other pairs are left alone."""
     changed = impair(ways, [(0, 1), (1, 0), (2, 1)])
     assert told.calls == [("make", {(0, 1), (1, 2)})]
@@ -74,7 +74,7 @@ def test_impaired_pairs_have_a_detour_until_they_are_healed(ways: Ways, told: Re
     assert told.calls[1:] == [("end", {(0, 1), (1, 2)})]
 
 
-def test_a_detour_lasts_as_long_as_anything_impairs_the_pair(ways: Ways, told: RecordedDetours) -> None:
+def test_a_detour_lasts_as_long_as_anything_impairs_the_pair(ways: Directions, told: RecordedDetours) -> None:
     """It is made once."""
     changed = impair(ways, [(0, 1)], number=1)
     impair(ways, [(0, 1)], number=2)
@@ -84,7 +84,7 @@ def test_a_detour_lasts_as_long_as_anything_impairs_the_pair(ways: Ways, told: R
     assert told.calls[1:] == [("end", {(0, 1)})]
 
 
-def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Ways, told: RecordedDetours) -> None:
+def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Directions, told: RecordedDetours) -> None:
     """Else later packets would overtake delayed ones."""
     there, back = impair(ways, [(0, 1)], SLOW)
     there.link.accept(bytes(100), 1)
@@ -96,7 +96,7 @@ def test_a_detour_lasts_until_nothing_waits_in_either_direction(ways: Ways, told
     assert [call[0] for call in told.calls] == ["make", "end"]
 
 
-def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Ways, told: RecordedDetours) -> None:
+def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Directions, told: RecordedDetours) -> None:
     """Both ways share the flows, whichever was created first."""
     there, back = ways.way(0, 1), ways.way(1, 0)
     there.doomed.add(b"flow")
@@ -107,7 +107,7 @@ def test_a_pair_with_connections_that_are_reset_has_a_detour(ways: Ways, told: R
     assert told.calls[1:] == [("end", {(0, 1)})]
 
 
-def test_packets_of_clear_ways_need_no_inspection(ways: Ways) -> None:
+def test_packets_of_clear_ways_need_no_inspection(ways: Directions) -> None:
     """The source's table has the devices at the end of clear ways, and of no impaired one."""
     changed = impair(ways, [(0, 1)])
     ways.update_routes([ways.way(0, 2)])
@@ -123,7 +123,7 @@ def test_all_captured_packets_are_inspected() -> None:
     assert ways.clear == [{}, {}, {}]
 
 
-def test_a_packet_is_for_another_host_or_for_none(ways: Ways) -> None:
+def test_a_packet_is_for_another_host_or_for_none(ways: Directions) -> None:
     """By its destination; not if it is for its sender or an unknown address, or of another IP version."""
     a, b, c = ways.addresses
     packet = forge(a + c + bytes(4), 0)

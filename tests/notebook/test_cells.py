@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterkit.store.store import RunStore
+from clusterkit.store.store import RunStore, newest_first
 from tests.support import CHILDREN, processes_of, wait_until
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def kernel(home: Path, tmp_path: Path) -> Iterator[Kernel]:
 
 
 def states(home: Path) -> dict[str, str]:
-    """How each run ended, by what its program is called."""
-    store = RunStore(home)
-    runs = [store.run(path.name) for path in sorted((home / "runs").iterdir())]
+    """How each run ended, the oldest first: several may begin within the second that their ids name."""
+    runs = reversed(newest_first(RunStore(home).all()))
     return {run.run_id: result.state if (result := run.result()) else "live" for run in runs}
 
 

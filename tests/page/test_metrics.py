@@ -13,9 +13,9 @@ from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_fd_to_metric_families as parse
 from prometheus_client.parser import text_string_to_metric_families as parse_plain
 
-from clusterkit.ledger.incident import Ended
+from clusterkit.ledger.incident import RecoveryTime
 from clusterkit.ledger.status import RunPhase
-from clusterkit.page.entities import Attempt, Entity, Goodput, Mark, Part, Run
+from clusterkit.page.entities import Attempt, Entity, Goodput, Mark, Run, TimeShare
 from clusterkit.page.metrics import CAUSES, MOST_REPORTED, OTHER, STATES, Scraped, exposition
 from clusterkit.views.listing import run_state
 from clusterkit.words.faults import FaultAction
@@ -56,7 +56,7 @@ def scraped(changes: Mapping[str, Entity] | None = None, now: float = 30.0) -> S
     """The made-up run, with changes."""
     restarts = {(task("chief:0"), "collateral"): 1, (task("worker:0"), "fault"): 1}
     faults = {FaultAction.KILL: 1, FaultAction.SLOW: 1}
-    return Scraped({**entities(), **(changes or {})}, now, 4096, restarts, faults, 8.0, [Ended(4.0, 12)])
+    return Scraped({**entities(), **(changes or {})}, now, 4096, restarts, faults, 8.0, [RecoveryTime(4.0, 12)])
 
 
 def test_each_state_of_a_run_is_one_of_the_metric() -> None:
@@ -148,7 +148,7 @@ def test_hostile_values_are_left_out_or_quoted() -> None:
             "run": replace(RUN, id=text(), program=text(), shape=text(), state=text(), ended=dice.choice([None, 5.0])),
             "task/a": row(text(), metrics={text(): dice.choice(numbers) for _ in range(5)}, step=10**400),
             "attempt/a/2": Attempt(text(), 2, 0.0, None, text(), text(), (), None, None),
-            "goodput": Goodput(1.0, dice.choice([None, 0.5]), (Part(text(), 1.0),), text()),
+            "goodput": Goodput(1.0, dice.choice([None, 0.5]), (TimeShare(text(), 1.0),), text()),
             "mark/0": Mark(1.0, "fault", None, text(), None, None),
         }  # fmt: skip
         assert isinstance(found["run"], Run)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.page.board import Board
-from clusterkit.page.entities import Attempt, CauseLink, Cell, Mark, Run, Segment, StallVerdict, Story, TaskRow
+from clusterkit.page.entities import Attempt, CauseLink, Mark, NetworkCell, Run, Segment, StallVerdict, Story, TaskRow
 from clusterkit.words import events as ev
 from clusterkit.words.faults import FaultAction
 from clusterkit.words.job import Network
@@ -50,6 +50,22 @@ def test_a_ps_that_is_killed_is_told_with_what_it_brought_down() -> None:
     fault = found["mark/1"]
     assert isinstance(fault, Mark)
     assert (fault.kind, fault.task, fault.number) == ("fault", "ps:0", 1)
+
+
+def test_the_account_of_time_goes_on_while_nothing_happens() -> None:
+    """A run that is silent for an hour spends that hour; one that has ended, or just reported, does not."""
+    told = ps_job("kill ps:0 @ step=45")
+    happenings = stamped(told.events)
+    model = model_of(told.job, happenings, live=True)
+    for wall, live, longer in (
+        (happenings[-1].wall + 1, True, 0),
+        (AFTER, False, 0),
+        (happenings[-1].wall + 3600, True, 3600),
+    ):
+        model.refresh(wall, live)
+        spent = model.board.get("goodput")
+        assert spent.seconds == pytest.approx(model.ledger.now + longer)
+        assert spent.seconds == pytest.approx(sum(part.seconds for part in spent.parts))
 
 
 def test_a_line_goes_from_a_cause_to_what_it_brought_down() -> None:
@@ -121,10 +137,10 @@ def test_the_matrix_shows_what_faults_do_to_packets() -> None:
     heal = ev.FaultHealed(1, cut.fault, cut.action, cut.tasks, "its time is over")
     events: list[tuple[float, ev.Event]] = [(0.0, ev.Began()), (1.0, cut), (2.0, delay)]
     found = model_of(spec, stamped(events), live=True).board.entities()
-    assert found["cell/ps:0/worker:0"] == Cell("ps:0", "worker:0", None, None, 0.1, None, True, (1, 2))
-    assert found["cell/worker:1/ps:0"] == Cell("worker:1", "ps:0", None, None, None, None, False, ())
+    assert found["cell/ps:0/worker:0"] == NetworkCell("ps:0", "worker:0", None, None, 0.1, None, True, (1, 2))
+    assert found["cell/worker:1/ps:0"] == NetworkCell("worker:1", "ps:0", None, None, None, None, False, ())
     healed = model_of(spec, stamped([*events, (3.0, heal)]), live=True).board.entities()
-    assert healed["cell/worker:0/ps:0"] == Cell("worker:0", "ps:0", None, None, 0.1, None, False, (2,))
+    assert healed["cell/worker:0/ps:0"] == NetworkCell("worker:0", "ps:0", None, None, 0.1, None, False, (2,))
 
 
 def test_secret_variables_are_not_shown() -> None:

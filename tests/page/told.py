@@ -48,7 +48,7 @@ def entities() -> dict[str, en.Entity]:
         "mark/3": en.Mark(10.4, "restart", None, "Restarting chief:0 and worker:0"),
         "link/0": en.CauseLink(("worker:0", 10.0), ("chief:0", 10.2), "brought down"),
         "story/0": en.Story(10.0, "kill", (), 4.0, 12, 10.1, 10.4, 11.5, 14.0, "ckpt-40"),
-        "goodput": en.Goodput(30.0, 0.8, (en.Part("training", 24.0), en.Part("start-up", 6.0)), "start-up"),
+        "goodput": en.Goodput(30.0, 0.8, (en.TimeShare("training", 24.0), en.TimeShare("start-up", 6.0)), "start-up"),
         "startup/chief:0": en.Startup(
             "chief:0", (en.Segment(0.5, 1.5, "import"), en.Segment(1.5, 2.0, "connect")), (True, False)
         ),

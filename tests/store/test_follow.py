@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import JournalReader, Life, follow
+from clusterkit.store.journal import JournalReader, RunEndWaiter, follow
 
 LINES = [b'{"number": %d}\n' % number for number in range(4)]
 
@@ -80,10 +80,10 @@ def test_a_look_can_come_sooner(run: RunDirectory) -> None:
 
 def test_a_run_is_over_when_its_lock_is_free(run: RunDirectory) -> None:
     """However its supervisor ended, and whatever its files say; one that never had a lock is over too."""
-    assert Life(run).is_over(10)
+    assert RunEndWaiter(run).is_over(10)
     run.result_file.write_text("{}")
     with run.lock_file.open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        life = Life(run)
+        life = RunEndWaiter(run)
         assert not life.is_over(0.01)
     assert life.is_over(10)

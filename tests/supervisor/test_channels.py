@@ -28,7 +28,7 @@ from clusterkit.store.journal import JournalReader
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.journal import Journal
 from clusterkit.system.exchange import parse_line
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.views.console import Console, Show
 from clusterkit.views.narrate import sentence
 from clusterkit.words.events import Crashed, Drained, Happened, Progressed, Ready, Verb, Vitals
@@ -213,7 +213,7 @@ def stacks(noise: Noise) -> bytes:
 def test_the_stacks(tmp_path: Path, noise: Noise) -> None:
     """A report comes of them, whatever they are."""
     (tmp_path / "stacks").mkdir()
-    child = Child(os.getpid(), -1, "", 0, None)
+    child = AttemptChild(os.getpid(), -1, "", 0, None)
     for number in range(0, DUMPS, 10):
         subjects = []
         for index in range(10):

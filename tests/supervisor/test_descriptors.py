@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.backends.local.family import AttemptProcess, Family
+from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.stacks import ask, dump_for
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.store.cleaning import find_strays
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs, sweep
-from clusterkit.system.process import Child
-from clusterkit.system.sweep import WillNotDie, kill_and_wait, kill_until_gone
+from clusterkit.system.process import AttemptChild
+from clusterkit.system.sweep import ProcessesSurvived, kill_and_wait, kill_until_gone
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 from clusterkit.words.model import Task, TaskType
@@ -98,7 +98,7 @@ def test_what_can_be_seen_again_is_ended(child: subprocess.Popen[bytes]) -> None
 def test_what_can_not_be_seen_for_long_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not that all is well."""
     monkeypatch.setattr(sweep, "PATIENCE", 0.2)
-    with no_descriptors(), pytest.raises(WillNotDie, match="are left: Too many open files") as caught:
+    with no_descriptors(), pytest.raises(ProcessesSurvived, match="are left: Too many open files") as caught:
         kill_until_gone(lambda: procfs.children(SELF))
     assert (caught.value.pids, caught.value.unseen) == ((), "Too many open files")
 
@@ -115,9 +115,9 @@ def test_a_process_that_can_not_be_waited_for_is_not_gone(child: subprocess.Pope
 def test_the_sweeper_tells_that_it_can_not_see(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some tries; the run fails then, and its task is not started beside an old process."""
     monkeypatch.setattr(sweep, "PATIENCE", 0.2)
-    family, swept = Family("run-1"), queue.SimpleQueue[Swept | Crashed]()
+    family, swept = ProcessFamily("run-1"), queue.SimpleQueue[Swept | Crashed]()
     process = subprocess.Popen(["true"], start_new_session=True)
-    first = Child(process.pid, os.pidfd_open(process.pid), "pipe:[none]", 0, process)
+    first = AttemptChild(process.pid, os.pidfd_open(process.pid), "pipe:[none]", 0, process)
     family._leaders[first.pid] = first
     os.waitid(os.P_PID, first.pid, os.WEXITED | os.WNOWAIT)
     sweeper = Sweeper(family, swept.put)

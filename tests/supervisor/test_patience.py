@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.supervisor.watchdog import SIGINT, Patience, WatchdogAction
+from clusterkit.supervisor.watchdog import SIGINT, HangDetector, WatchdogAction
 from tests.support import CHILDREN, Command, Up, processes_of
 
 Start = Callable[..., Up]
@@ -33,7 +33,7 @@ def test_when_the_guardian_loses_patience(
     grows: tuple[float, ...], second: float | None, result_at: float | None, steps: dict[float, WatchdogAction]
 ) -> None:
     """Asked at 0 with a grace period of 10 s; the journal grows at these times, and Ctrl-C comes once more at one."""
-    patience, found = Patience(grace=10.0, asked=0.0, size=1000), {}
+    patience, found = HangDetector(grace=10.0, asked=0.0, size=1000), {}
     for tick in range(1, 401):
         now = tick / 4
         if now == second:

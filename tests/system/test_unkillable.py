@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.system.process import Child, exit_of
-from clusterkit.system.sweep import WillNotDie, kill_until_gone
+from clusterkit.system.process import AttemptChild, exit_of
+from clusterkit.system.sweep import ProcessesSurvived, kill_until_gone
 from tests.support import CHILDREN, Up, wait_until
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(90)]
@@ -90,7 +90,7 @@ def test_a_zombie_that_a_debugger_holds_is_dead() -> None:
         begun = time.monotonic()
         assert kill_until_gone(lambda: [process.pid]) == 1
         assert time.monotonic() - begun < 5
-        assert exit_of(Child(process.pid, pidfd, "", 0)) is None
+        assert exit_of(AttemptChild(process.pid, pidfd, "", 0)) is None
     select.select([pidfd], [], [])
     assert process.wait(10) == -signal.SIGKILL
     os.close(pidfd)
@@ -104,7 +104,7 @@ def test_what_is_made_faster_than_it_is_killed_ends_the_sweep() -> None:
         made.append(subprocess.Popen(["sleep", "60"]))
         return [made[-1].pid]
 
-    with pytest.raises(WillNotDie) as raised:
+    with pytest.raises(ProcessesSurvived) as raised:
         kill_until_gone(find, 0.3)
     assert raised.value.pids == (made[-1].pid,)
     for process in made:

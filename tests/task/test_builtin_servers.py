@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.plan import BUILTIN_SERVER
 from clusterkit.store.store import RunStore
 from clusterkit.supervisor.prepare import prepare
@@ -102,7 +102,7 @@ def test_servers_start_warm_whatever_the_program_imports(program: str) -> None:
     """They import TensorFlow, even if the coordinator's program does not seem to, or is not Python."""
     options: JobOptions = {"workers": 1, "ps": 1, "program": program}
     asked: list[JobOptions] = [{**options, "servers": "builtin"}, {**options, "servers": "program"}]
-    builtin, own = (launch_for(prepare(Gathered(one)).job, RunStore().run("some")) for one in asked)
+    builtin, own = (launch_for(prepare(GivenOptions(one)).job, RunStore().run("some")) for one in asked)
     assert isinstance(builtin, Launch)
     assert builtin.preload.tensorflow
     assert not (isinstance(own, Launch) and own.preload.tensorflow)

@@ -134,7 +134,7 @@ def test_a_step_that_ends_while_another_thread_reports_is_in_the_next_report(
 ) -> None:
     """The time for which its thread waits for the other one does not count."""
     told: list[str] = []
-    times: Any = patch.Times(lambda _, fields: told.append(fields))
+    times: Any = patch.ClosureTimes(lambda _, fields: told.append(fields))
 
     @contextmanager
     def taken() -> Iterator[None]:

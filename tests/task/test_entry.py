@@ -17,7 +17,7 @@ import pytest
 from clusterkit.backends.local.family import spawn
 from clusterkit.job.plan import Start, TaskPlan, attempt_environment
 from clusterkit.system import procfs
-from clusterkit.system.process import Child, exit_of, reap
+from clusterkit.system.process import AttemptChild, exit_of, reap
 from clusterkit.task import entry as entry_module
 from clusterkit.task.entry import ENTRY, STACKS_SIGNAL
 from clusterkit.words.model import ProgramKind, Task, TaskType
@@ -31,16 +31,16 @@ ENV = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 Finished = tuple[Exit, bytes]
 
 
-def start(how: ProgramKind, target: str, *args: str, cwd: Path) -> Child:
+def start(how: ProgramKind, target: str, *args: str, cwd: Path) -> AttemptChild:
     """Start a program as the supervisor does; its output goes to `entry.txt`, its stacks to `stacks.txt`."""
     plan = TaskPlan(Task(TaskType.WORKER, 0), how, sys.executable, target, args, str(cwd), ENV)
     with (cwd / "entry.txt").open("wb") as out, (cwd / "stacks.txt").open("ab") as stacks:
         process = spawn(Start(plan, attempt_environment(os.environ, plan, 1, ""), out.fileno(), stacks.fileno()))
     # Nobody runs out of memory here: where the kernel's log is not readable, a kill in another test would count.
-    return Child(process.pid, os.pidfd_open(process.pid), "", sys.maxsize, process)
+    return AttemptChild(process.pid, os.pidfd_open(process.pid), "", sys.maxsize, process)
 
 
-def finish(child: Child, cwd: Path) -> Finished:
+def finish(child: AttemptChild, cwd: Path) -> Finished:
     """Wait for the end; return the exit status and the output."""
     select.select([child.pidfd], [], [])
     ended = exit_of(child)

@@ -213,7 +213,7 @@ def test_a_file_object_that_is_gone_can_still_be_flushed(reports: Reports, tmp_p
     """Its descriptor is left to whoever opened it, and not used any more once it is closed."""
     with (tmp_path / "c" / "state").open("wb", buffering=0) as owner:
         raw = io.FileIO(owner.fileno(), "w", closefd=False)
-        watched = phases.Watched(raw, None)
+        watched = phases.WatchedFile(raw, None)
         del raw
         assert watched.write(b"late") == 4
         watched.close()

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.supervisor.prepare import prepare
-from clusterkit.tensorboard.scalars import Scalar, Series
+from clusterkit.tensorboard.scalars import Scalar, ScalarConverter
 from clusterkit.words import events as ev
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskState
@@ -20,9 +20,9 @@ WORKER, PS = task("worker:0"), task("ps:0")
 BEGAN = 1_000_000.0
 
 
-def begun() -> Series:
+def begun() -> ScalarConverter:
     """The series of a run with two running tasks."""
-    series = Series(job(workers=1, ps=1))
+    series = ScalarConverter(job(workers=1, ps=1))
     series.sample(BEGAN)
     list(series.take(BEGAN, ev.Began()))
     for member in (WORKER, PS):
@@ -30,7 +30,7 @@ def begun() -> Series:
     return series
 
 
-def start(series: Series, at: float, event: ev.Spawned) -> None:
+def start(series: ScalarConverter, at: float, event: ev.Spawned) -> None:
     """Start an attempt."""
     list(series.take(at, ev.Changed(event.task, event.attempt, TaskState.STARTING)))
     list(series.take(at, event))
@@ -96,8 +96,8 @@ def test_a_job_is_refused_where_tensorboard_is_not_installed(monkeypatch: pytest
     monkeypatch.setattr("clusterkit.job.preflight.importlib.util.find_spec", lambda name: found)
     options: JobOptions = {"program": str(CHILDREN / "reports.py"), "workers": 1}
     with pytest.raises(BadJob) as refused:
-        prepare(Gathered({**options, "tensorboard": True}))
+        prepare(GivenOptions({**options, "tensorboard": True}))
     assert refused.value.problems == (
         "TensorBoard is not installed beside clusterkit. Install it: pip install tensorboard",
     )
-    assert not prepare(Gathered(options)).job.tensorboard
+    assert not prepare(GivenOptions(options)).job.tensorboard

@@ -6,7 +6,7 @@ from hypothesis import given, seed
 from hypothesis import strategies as st
 
 from clusterkit.text.lines import TRACEBACK as TITLE
-from clusterkit.views.repeats import LONGEST, Repeats, Told
+from clusterkit.views.repeats import LONGEST, Repeats, ShownTraceback
 
 FRAMES = ['  File "train.py", line 3, in step', "    f()"]
 FIRST = [TITLE, *FRAMES, "E: 1", "more of it", "", "the end"]
@@ -14,7 +14,7 @@ FIRST = [TITLE, *FRAMES, "E: 1", "more of it", "", "the end"]
 
 def shown(*outputs: tuple[str, list[str]]) -> list[list[str]]:
     """What is shown of the output of each attempt of a task, one after the other."""
-    known = dict[tuple[str, ...], Told]()
+    known = dict[tuple[str, ...], ShownTraceback]()
     result = []
     for _, lines in outputs:
         repeats = Repeats(known)

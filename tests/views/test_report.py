@@ -68,7 +68,7 @@ def test_a_success_is_told_in_its_first_line() -> None:
     assert text[0].startswith("✔ run r-1 succeeded after 3 min 20 s · step 400 · 1 restart ─")
     assert [line.split() for line in text[2:4]] == [
         ["chief:0", "2", "400", "100", "exited", "with", "code", "0"],
-        ["worker:0", "1", "ended", "after", "the", "job's", "success", "(SIGTERM)"],
+        ["worker:0", "1", "stopped:", "the", "job", "had", "succeeded", "(SIGTERM)"],
     ]
     assert text[-1] == "  Last checkpoint resumed from: /c/ckpt-100. Everything of this run is in /state/runs/r-1"
     assert "Cause" not in "\n".join(text)

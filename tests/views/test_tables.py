@@ -49,7 +49,7 @@ def ps(width: int | None, killed: bool = True) -> list[str]:
 def ls(width: int | None) -> list[str]:
     """The lines of `ls`."""
     ids = ("20261122-080031-e911", "20261122-080031-e91f9")
-    rows = [run_row(run_id, "succeeded", 1800.0, job(workers=2, ps=1), status(True)) for run_id in ids]
+    rows = [run_row(run_id, ("succeeded", "succeeded"), 1800.0, job(workers=2, ps=1), status(True)) for run_id in ids]
     rows[0]["program"] = "/home/训练/projects/recommender/training/train.py"
     return runs_table(rows, width).splitlines()
 

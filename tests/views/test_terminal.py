@@ -110,7 +110,7 @@ VIEWS: dict[str, Callable[[], str]] = {
     "recoveries": lambda: "\n".join(recovery_lines(made(RecoveryReport))),
     "a failure": lambda: failed(made(Failure)),
     "ps": lambda: tasks_table(task_rows(hostile_status(), 1.0, True, {})),
-    "ls": lambda: runs_table([run_row(HOSTILE, "live", 1.0, made(JobSpec), Ledger(None).run)]),
+    "ls": lambda: runs_table([run_row(HOSTILE, ("live", HOSTILE), 1.0, made(JobSpec), Ledger(None).run)]),
     "check": lambda: check_text([made(Finding)]),
     "doctor": lambda: doctor.as_text([made(Diagnosis)], color=False),
     "chaos": lambda: campaign.failure(made(Outcome), made(SmallestSchedule), lambda outcome: ""),

@@ -20,7 +20,7 @@ from clusterkit.job.plan import Start, TaskPlan
 from clusterkit.system import exchange, procfs
 from clusterkit.warm import fork_client as warm
 from clusterkit.warm import warm_client
-from clusterkit.warm.fork_client import ForkServer, Inherited, NoForkServer
+from clusterkit.warm.fork_client import ForkServer, NoForkServer, StartedServer
 from clusterkit.words.events import Crashed, Noted
 from clusterkit.words.model import ProgramKind, Task, TaskType
 
@@ -39,7 +39,7 @@ class Stage:
         lifeline, self.held = os.pipe2(os.O_CLOEXEC)
         self.process = subprocess.Popen(["sleep", "60"])
         self.posted = queue.SimpleQueue[Noted | Crashed]()
-        self.server = ForkServer(Inherited(self.process.pid, ours.detach(), lifeline), self.posted.put)
+        self.server = ForkServer(StartedServer(self.process.pid, ours.detach(), lifeline), self.posted.put)
 
     def ready(self) -> None:
         """Report the end of the imports."""

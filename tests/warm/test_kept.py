@@ -88,6 +88,17 @@ def test_the_second_run_comes_from_the_first_ones_server(shell: Shell, warm: War
     wait_until(lambda: procfs.is_zombie(pids[0]), 5, "its end")
 
 
+def test_the_kept_server_preloads_a_module_beside_the_program(shell: Shell, warm: Warm, tmp_path: Path) -> None:
+    """The server imports from the program's directory, and the second run finds the module imported."""
+    program = tmp_path / "train.py"
+    program.write_text("import tensorflow\nimport beside\nprint(beside.IMPORTED_BY)\n")
+    (tmp_path / "beside.py").write_text("import os\n\nIMPORTED_BY = os.getpid()\n")
+    for name in ("r1", "r2"):
+        shell.up("--run-id", name, "--preload", "beside", program)
+        log = warm.home / "runs" / name / "tasks" / "worker:0" / "attempt-1.log"
+        assert int(log.read_text()) == kept_pid(warm)
+
+
 def test_one_server_is_kept(shell: Shell, warm: Warm) -> None:
     """That of the last run: another environment's ends, unless it has a run."""
     shell.up(WORLD)

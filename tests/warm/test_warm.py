@@ -15,7 +15,7 @@ import pytest
 
 from clusterkit.warm.fork_client import PATIENCE, Launch
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.starter import WarmStarter, Warmth
+from clusterkit.warm.starter import ForkServerSettings, WarmStarter
 from clusterkit.words.events import Noted
 from tests.losses import lose
 from tests.support import CHILDREN, Up, fork_server_of, processes_of, wait_until
@@ -133,7 +133,7 @@ def test_a_server_that_can_not_start_does_not_fail_the_run(tmp_path: Path) -> No
     """For example if its log can't be created; the run reports that."""
     posted: list[Any] = []
     launch = Launch(sys.executable, dict(os.environ), Preload(False), str(tmp_path / "no" / "log"))
-    starts = WarmStarter(Warmth(launch), posted.append, lambda: posted.append("changed"))
+    starts = WarmStarter(ForkServerSettings(launch), posted.append, lambda: posted.append("changed"))
     starts.replace_lost()
     starts.stop()
     why = "it could not start: No such file or directory"

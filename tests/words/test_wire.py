@@ -72,6 +72,7 @@ EVENTS: list[ev.Event] = [
     ev.EditorAwaited(WORKER, 1, "127.0.0.1:5678", True),
     ev.PhaseChanged(WORKER, 1, "evaluation", True),
     ev.PhaseReached(WORKER, 1, Phase.SAVING_OPEN, 2),
+    ev.StepsUnreported(WORKER, 1, 61),
     ev.StepsTimed(WORKER, 1, {WORKER: ev.StepTimes(12, 0.75)}),
     ev.Inspected({WORKER: ev.Vitals(1, False, "S", pace=ev.Pace(16, 3, 4, 2.5, 1.25, 0.5))}, ev.Look.PACE),
     ev.Profiled(WORKER, 1, 9, "/x/vm.xplane.pb", 20),

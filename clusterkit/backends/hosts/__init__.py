@@ -1,1 +1,1 @@
-"""Tasks on the hosts of an engine: the agent of each host, and the backend that gives them orders."""
+"""The backend for the hosts of an engine: the agent of each host, and the supervisor's side, which sends orders."""

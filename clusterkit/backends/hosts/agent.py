@@ -1,4 +1,4 @@
-"""The agent: runs a host's tasks for a supervisor elsewhere, until the run or the agent's lease ends."""
+"""The agent: runs a host's tasks for a remote supervisor, until the run or the agent's lease ends."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 from clusterkit.backends.hosts.departure import Departure
-from clusterkit.backends.hosts.fitness import Needs, NotShared, Restarts, peers_of, seconds_until_seen
+from clusterkit.backends.hosts.fitness import CheckedStarts, NotShared, StartRequirements, peers_of, seconds_until_seen
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.address import own_address
 from clusterkit.backends.link.connection import Connection
@@ -27,7 +27,7 @@ from clusterkit.backends.local.resources import preflight
 from clusterkit.system.inbox import Inbox, Work
 from clusterkit.system.ports import port_of
 from clusterkit.warm.choice import launch_for
-from clusterkit.warm.starter import Warmth
+from clusterkit.warm.starter import ForkServerSettings
 from clusterkit.words import actions as ac
 from clusterkit.words import events as ev
 from clusterkit.words.errors import ClusterkitError
@@ -35,16 +35,16 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import CRASHED, SUSPENDED
 
 LOOK_EVERY = 0.05  # seconds between two checks for files that tasks write on request
-LOOK_FOR = 5.0  # seconds for which these files are expected
-FAREWELL_WITHIN = 2.0  # seconds for the supervisor to learn why an agent ends
+LOOK_FOR = 5.0  # seconds; how long to check for these files after a request
+FAREWELL_WITHIN = 2.0  # seconds; how long an ending agent waits until the supervisor has received the reason
 TOO_EARLY = "The supervisor gave an order before it opened the run."
-DONE, LOST = 0, 1  # exit codes beside SUSPENDED and CRASHED
+DONE, LOST = 0, 1  # exit codes, in addition to SUSPENDED and CRASHED
 
 
 class Agent:
-    """Carries out the supervisor's orders and reports events. Its methods are for one thread unless they say otherwise.
+    """Carries out the supervisor's orders and reports events. Methods are for one thread unless they state otherwise.
 
-    After a cut the agent reconnects, and its tasks continue; when its lease ends it ends them.
+    After a cut, the agent reconnects while its tasks continue. When its lease ends, the agent ends its tasks.
     """
 
     def __init__(self, address: tuple[str, int], key: Path, host: str, timeout: float) -> None:
@@ -52,20 +52,20 @@ class Agent:
         self._stack = ExitStack()
         self._backend: LocalBackend | None = None
         self._spool: Spool | None = None
-        self._restarts: Restarts | None = None
+        self._restarts: CheckedStarts | None = None
         self._looks_until = 0.0
         self._endpoints: Mapping[Task, str] = {}
         self._ended: tuple[int, str] | None = None
         self._connection: Connection | None = None
-        self.is_orphan = False  # whether the supervisor stopped answering
-        self._exit_code: int | None = None  # to end, with this exit code
+        self.is_orphan = False  # True once the supervisor has stopped answering
+        self._exit_code: int | None = None  # the exit code, once the supervisor has ordered the end
         self._departure = Departure(self._send, self._do, partial(self._finish, LOST))
-        self._lost = threading.Event()  # the session is over
+        self._lost = threading.Event()  # set once the session is over
         self._is_cut = False
         self._dialer = Dialer(key, address, host, timeout, self._inbox.put, self)
 
     def heed_signals(self) -> None:
-        """Let signals end a wait, so that their handlers run at once. For the main thread, before `run`."""
+        """Make signals interrupt waits, so that handlers run at once. Call this in the main thread, before `run`."""
         self._inbox.heed_signals()
 
     def run(self, lifelines: Mapping[int, str]) -> int:
@@ -80,7 +80,7 @@ class Agent:
             self._end(code, why)
         return code
 
-    # What the dialer calls, in its own thread.
+    # Callbacks of the dialer, in the dialer's thread.
 
     def connected(self, connection: Connection, host: str) -> None:
         self._connection = connection
@@ -106,7 +106,7 @@ class Agent:
         """Add an event from outside, such as a signal."""
         self._inbox.put(event)
 
-    # The agent's thread.
+    # Methods for the agent's thread.
 
     def _take(self, item: ev.Happened | Work | None) -> None:
         if callable(item):
@@ -130,7 +130,7 @@ class Agent:
         if self._spool is not None and isinstance(event, ev.Inspected | ev.Drained | ev.Exited):
             self._spool.forward()
         if isinstance(event, ev.Profiled) and event.path is not None:
-            event = replace(event, path=str(Path(event.path).resolve()))  # in the directory that all hosts share
+            event = replace(event, path=str(Path(event.path).resolve()))  # in the directory shared by all hosts
         self._send(cast(ms.FromAgent, event))
         if isinstance(event, ev.Crashed):
             _print(event.traceback)
@@ -174,13 +174,13 @@ class Agent:
             return ms.Opened(tuple(problems))
         self._job = job
         launch = launch_for(job, directory)
-        warmth = Warmth(None if isinstance(launch, str) else launch)
+        warmth = ForkServerSettings(None if isinstance(launch, str) else launch)
         backend = LocalBackend(job, order.seed, self._inbox, self._spool.view, warmth)
         self._stack.callback(backend.shut)
         backend.open(directory)
         places = (directory.path, *shared)
-        self._restarts = Restarts(
-            lambda: Needs(places, peers_of(address, self._endpoints), self._inbox.put).look,
+        self._restarts = CheckedStarts(
+            lambda: StartRequirements(places, peers_of(address, self._endpoints), self._inbox.put).look,
             self._port,
             backend.do,
             self._inbox.put,
@@ -201,7 +201,7 @@ class Agent:
             return ms.Claimed({}, "; ".join(problems))
         try:
             ends = backend.claim(order.tasks)
-        except (OSError, ClusterkitError) as error:  # no port, or no room for a task's directory
+        except (OSError, ClusterkitError) as error:  # no port is free, or a task's directory can't be created
             return ms.Claimed({}, str(error))
         return ms.Claimed({task: port_of(end) for task, end in ends.items()})
 
@@ -226,7 +226,7 @@ class Agent:
         return time.monotonic() < self._looks_until
 
     def _send(self, message: ms.FromAgent, body: bytes | FileRange = b"") -> None:
-        """For any thread."""
+        """Send a message to the supervisor. May be called in any thread."""
         assert self._connection is not None, "the supervisor speaks first"
         self._connection.send(ms.encode(message), body)
 
@@ -234,7 +234,7 @@ class Agent:
         self._ended = self._ended or (code if self._exit_code is None or code != LOST else self._exit_code, why)
 
     def _end(self, code: int, why: str) -> None:
-        """End the tasks and the threads; keep what could not be delivered, and name it."""
+        """End the tasks and the threads. If output was not delivered, keep the spool and print its path."""
         self._stack.close()
         told = self._say_why(why)
         self._dialer.stop()
@@ -250,7 +250,7 @@ class Agent:
             _print(f"clusterkit agent: {why}. Its tasks were ended; what they wrote is in {where}.\n")
 
     def _say_why(self, why: str) -> bool:
-        """Report why the agent ends, after all its tasks; return whether that arrived. Else the supervisor waits."""
+        """Send the reason of the agent's end, so that the supervisor does not wait; return whether it was received."""
         if self._connection is None or self._lost.is_set():
             return False
         self._connection.close(f"Its agent ended: {why}.")

@@ -14,48 +14,48 @@ from clusterkit.backends.base import Post
 from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import AllocationEnding, Interrupted
 
-KILLED_WITHIN = 5.0  # seconds to wait for a killed process; one that waits for a disk does not end
-TAIL = 2000  # bytes at the end of an agent's output in which to find the reason of a failure
-LOOK_EVERY = 0.25  # seconds between two looks whether the engine has given up
+KILLED_WITHIN = 5.0  # seconds to wait for a killed process, which does not end while it waits for a disk
+TAIL = 2000  # bytes read from the end of the agents' output to find the reason of a failure
+LOOK_EVERY = 0.25  # seconds between two checks whether the allocation has failed
 
 
 class Allocation(Protocol):
-    """The hosts that an engine gives to a run, and their agents. Its methods are for the thread of the loop."""
+    """The hosts that an engine gives to a run, and their agents. Its methods are for the loop's thread."""
 
     @property
     def address(self) -> str:
-        """Where the supervisor is to listen, if the user does not say."""
+        """The address at which the supervisor listens, unless the user chooses one."""
 
     def start(self, endpoint: str, key: Path) -> None:
-        """Start an agent on each host, which connects to the supervisor at `host:port`. Raises ClusterkitError."""
+        """Start an agent on each host, to connect to the supervisor at `host:port`. Raises ClusterkitError."""
 
     def failed(self) -> str | None:
-        """Return why no further agents will come, as a clause; None as long as some may.
+        """Return the reason why no further agents will connect, as a clause; None while some may still connect.
 
-        Called again and again while the run waits for agents. Raises BadJob if a host can't have one as it is.
+        Called repeatedly while the run waits for agents. Raises BadJob if an agent can't be started on a host.
         """
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
-        """Return whether a signal means the end of the allocation, and that the run continues in another one.
+        """Return AllocationEnding if a signal means that the allocation ends and the run continues in another one.
 
-        The signal was sent to the supervisor, or to an agent (`elsewhere`); then Interrupted says that it is meant for
-        the whole run, and not for that agent alone. For any thread; may take a while.
+        The signal was sent to the supervisor or, if `elsewhere`, to an agent. For an agent, None means that the signal
+        concerns that agent alone, and Interrupted that it concerns the whole run. For any thread; may block.
         """
         return None
 
     def again(self) -> str | None:
-        """Let the suspended run continue in another allocation, as the last action in this one.
+        """Request another allocation for the suspended run, as the last action in this allocation.
 
-        Return a sentence about why that failed; None if it did not, or if whoever started the run continues it.
+        Return a sentence about the failure; None if the request succeeded, or if whoever started the run continues it.
         """
         return None
 
     def stop(self) -> None:
-        """End the agents that are left, also if none was started."""
+        """End the remaining agents. May be called before `start`."""
 
 
 def end_all(processes: Collection[subprocess.Popen[bytes]], within: float) -> None:
-    """Wait this many seconds for processes to end, and kill the rest."""
+    """Wait up to `within` seconds for processes to end, and kill the rest."""
     until = time.monotonic() + within
     for one in processes:
         try:
@@ -77,7 +77,7 @@ def last_line(file: Path) -> str:
 
 
 def ask(allocation: Allocation, signal: int, answer: Callable[[bool], None], post: Post) -> None:
-    """Answer, in the loop's thread, whether the signal is for that agent alone; tell the run if its allocation ends."""
+    """Find out, in a thread, whether a signal is for its agent alone. Post that, and the event for the run if any."""
 
     def find_out() -> None:
         ending = allocation.ending(signal, elsewhere=True)

@@ -1,4 +1,4 @@
-"""Tasks on hosts: sends orders to the agent on each task's host, and receives its events."""
+"""The backend for hosts: sends orders to the agent on each task's host, and receives the agents' events."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import assert_never
 
 from clusterkit.backends.hosts.allocation import LOOK_EVERY, Allocation, ask
 from clusterkit.backends.hosts.fitness import SharedDirectories
-from clusterkit.backends.hosts.hosts import Aggregation, Host, Hosts
-from clusterkit.backends.hosts.incoming import Collected, IncomingMessages, joined
-from clusterkit.backends.hosts.placements import Starts
+from clusterkit.backends.hosts.hosts import CombinedAnswers, Host, Hosts
+from clusterkit.backends.hosts.incoming import CollectedFiles, IncomingMessages, joined
+from clusterkit.backends.hosts.placements import PendingStarts
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.certificate import write_certificate
 from clusterkit.backends.link.connection import Connection
@@ -31,29 +31,29 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import signal_name
 
-GONE_WITHIN = 15.0  # seconds for the agents to end what is left, when the run is over
-LATE = 0.5  # seconds after which a host sees a file of the supervisor's, to be worth a line
+GONE_WITHIN = 15.0  # seconds; how long to wait for the agents to end all processes when the run is over
+LATE = 0.5  # seconds; a host's delay in seeing new files of the supervisor is reported from this length on
 
 
 class AgentsBackend:
-    """Runs tasks on the hosts of an engine. Its methods are for the thread of the loop."""
+    """Runs tasks on the hosts of an engine. Its methods are for the loop's thread."""
 
     def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, allocation: Allocation) -> None:
         self._job, self._seed, self._inbox, self._viewer = job, seed, inbox, viewer
         self._allocation = allocation
         self._hosts = Hosts()
-        self._starts = Starts(job, self._hosts, allocation, self._tell, inbox.put)
+        self._starts = PendingStarts(job, self._hosts, allocation, self._tell, inbox.put)
         self._placements = self._starts.placements
-        self._aggregation = Aggregation(inbox.put, joined)
+        self._aggregation = CombinedAnswers(inbox.put, joined)
         self._ending: set[Host] = set()  # hosts that have not confirmed the end of the run
         self._over = True
         self._stack = ExitStack()
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """Start the agents, and wait for them. Raises NoHosts."""
+        """Start the agents, wait for them, and place the tasks; return the tasks' endpoints. Raises NoHosts."""
         asked, ending = self._job.hosts, self._stack.callback
         self._directory = directory
-        self._collected = Collected(directory, self._inbox.put, self._viewer)
+        self._collected = CollectedFiles(directory, self._inbox.put, self._viewer)
         ending(self._collected.stop)
         key = directory.agents_key if asked.key is None else Path(asked.key)
         if asked.key is None:
@@ -81,12 +81,12 @@ class AgentsBackend:
             case ac.Spawn():
                 self._starts.spawn(order)
             case ac.Signal(task, attempt) if self._starts.withdraw(task, attempt):
-                pass  # it has no process
+                pass  # the attempt was not started yet
             case ac.Signal(task, attempt) | ac.CloseOutput(task, attempt):
                 self._to_attempt(order, task, attempt)
             case ac.Sweep(task, attempt):
                 if not self._to_attempt(order, task, attempt):
-                    self._inbox.put(ev.Swept(task, attempt))  # nothing outlives its host
+                    self._inbox.put(ev.Swept(task, attempt))  # processes end with their host
             case ac.Inspect(look):
                 asked = [host for host in self._hosts.ready if host.running and not host.cut]
                 self._tell(asked, order)
@@ -106,15 +106,15 @@ class AgentsBackend:
         self._over = False
 
     def shut(self) -> None:
-        """End each part, even if another one fails to end."""
+        """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
 
-    # What agents say, as IncomingMessages passes it on.
+    # Callbacks of IncomingMessages, for messages and connections of agents.
 
     def arrived(self, connection: Connection, name: str) -> None:
-        """Open the run on the agent's host. Turn a second agent away if the first one with its name is alive."""
+        """Open the run on the host of a new agent. Refuse the agent if another live agent has the same name."""
         if (before := self._hosts.named(name)) is not None:
-            if not before.cut:  # the host's first agent lives, so a second one would start its tasks twice
+            if not before.cut:  # the first agent lives, so a second one would start the tasks twice
                 self._inbox.put(ev.Noted(f"A second agent with the name {name} was turned away."))
                 connection.close(f"The run has an agent with the name {name} already. Choose another one with --host.")
                 return
@@ -127,7 +127,7 @@ class AgentsBackend:
 
     def said(self, connection: Connection, said: ms.FromAgent) -> None:
         if (host := self._hosts.of(connection)) is None:
-            return  # it was given up
+            return  # the host is already recorded as lost
         match said:
             case ms.Opened():
                 self._opened(host, said)
@@ -157,14 +157,14 @@ class AgentsBackend:
             case ev.StorageFailed(error):
                 self._inbox.put(ev.StorageFailed(f"on {host.name}, {error}"))
             case ms.Output() | ms.Written():
-                pass  # handled in `message`
+                pass  # handled by IncomingMessages
             case _:
                 host.note(said)
                 self._inbox.put(said)
                 self._let_go(host)
 
     def _signalled(self, host: Host, signal: int, alone: bool) -> None:
-        """React to a signal that tells an agent to end. If it is not for that agent alone, the run reacts."""
+        """Drain the host of an agent that was signalled to end, unless the signal concerns the whole run."""
         if host.lost:
             return
         if not alone:
@@ -177,7 +177,7 @@ class AgentsBackend:
         self._let_go(host)
 
     def _let_go(self, host: Host) -> None:
-        """Have a host that is to leave do so once it has no task."""
+        """Stop the agent of a leaving host once the host has no attempts."""
         if host.leaving and not host.attempts:
             self._tell([host], ms.StopAgent())
 
@@ -207,9 +207,9 @@ class AgentsBackend:
             self._lose(host, why)
 
     def _lose(self, host: Host, why: str) -> None:
-        """Give up a host and its attempts, and close their output."""
+        """Record the loss of a host: post the last events of its attempts, end their logs, place its tasks again."""
         self._hosts.lose(host)
-        host.connection.close(why)  # an agent that reconnects later ends its tasks
+        host.connection.close(why)  # an agent that reconnects later is refused, and ends its tasks
         self._ending.discard(host)
         self._aggregation.lost(host)
         for event in host.last_events():
@@ -226,7 +226,7 @@ class AgentsBackend:
         return host is not None
 
     def _split(self, order: ac.Inject | ac.BeginProfile | ac.EndProfile) -> list[Host]:
-        """Send each host the part of an order for its tasks; return those hosts. Without tasks, the first one."""
+        """Send each host the part of an order for its tasks (without tasks: the first host); return these hosts."""
         mine: dict[Host, list[Task]] = {} if order.tasks else {host: [] for host in self._hosts.ready[:1]}
         for task in order.tasks:
             if (host := self._placements.placed.get(task)) is not None and host.ready:
@@ -245,7 +245,7 @@ class AgentsBackend:
         return name and str(self._directory.path / self._collected.name_of(host.name, name))
 
     def _wait_for_hosts(self, done: Callable[[], bool]) -> None:
-        """Wait until `done` returns true. Raises NoHosts with all problems as soon as a host has one."""
+        """Wait until `done` returns true. Raises NoHosts if there are problems, or after the startup deadline."""
         limit, problems = self._job.limits.startup or math.inf, self._starts.problems
         until = time.monotonic() + limit
         while not done() and not problems and time.monotonic() < until:
@@ -259,7 +259,7 @@ class AgentsBackend:
             raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {why.rstrip('.')}.")
 
     def _end_agents(self) -> None:
-        """Have the agents end what is left, and wait for those that are not cut off."""
+        """Have the connected agents end all processes of the run, and wait until they have confirmed that."""
         self._ending = {host for host in self._hosts.present if not host.cut}
         self._tell(self._ending, ms.Shut(self._over))
         self._inbox.work_until(lambda: not self._ending, GONE_WITHIN, True)

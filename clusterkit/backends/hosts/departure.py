@@ -1,4 +1,4 @@
-"""The departure of an agent that a signal asks to end: it asks the supervisor, ends its tasks in time, and leaves."""
+"""An agent's departure after a signal: the agent asks the supervisor, ends its tasks in time, and then ends itself."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from clusterkit.words.events import Exited, Happened, Spawned
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import signal_name
 
-ANSWERED_WITHIN = 5.0  # seconds for the supervisor to say whether a signal is for this agent alone
-OVERDUE = 15.0  # seconds after the grace period, for the supervisor to have seen the end of every task
+ANSWERED_WITHIN = 5.0  # seconds for the supervisor to answer whether a signal is for this agent alone
+OVERDUE = 15.0  # seconds after the grace period; how long to wait for StopAgent
 SIGINT, SIGTERM = 2, 15
 
 
 class Departure:
-    """Pure: `now` is an argument, and each action is a call.
+    """The rules of a departure. They have no side effects: `now` is an argument, and each action is a callback.
 
-    An engine may send a signal to agent and guardian alike, so that it comes twice; only a second Ctrl-C is in a hurry.
-    A supervisor that does not answer is gone or told to end, too: then the agent passes SIGTERM on by itself.
+    An engine may send a signal to both agent and guardian, so the agent may get it twice; only a second Ctrl-C ends it
+    at once. If the supervisor does not answer, it is gone or ending, so the agent itself sends SIGTERM to its tasks.
     """
 
     def __init__(
@@ -30,9 +30,9 @@ class Departure:
         self._drains = False
         self._alone = False
         self._live: set[tuple[Task, int]] = set()
-        self.is_over = False  # the supervisor has seen the end of every task
-        self.due: float | None = None  # when the agent continues without an answer
-        self.grace: float | None = None  # of the run's tasks; None before there is a run
+        self.is_over = False  # True once the supervisor has received the end of every task
+        self.due: float | None = None  # the time at which the agent acts without an answer
+        self.grace: float | None = None  # seconds; the grace period of the tasks; None before the run is opened
 
     def signalled(self, signal: int, now: float) -> None:
         if self._signal is not None:
@@ -47,7 +47,7 @@ class Departure:
         self._ask(SignalReceived(signal))
 
     def answered(self, answer: KeepRunning | Drain | StopAgent, now: float) -> None:
-        """Take the supervisor's decision about the signal."""
+        """Follow the supervisor's decision about the signal."""
         match answer:
             case KeepRunning():
                 self._signal = self.due = None
@@ -58,7 +58,7 @@ class Departure:
                 self._go()
 
     def note(self, event: Happened) -> None:
-        """Keep track of the live tasks."""
+        """Keep track of the live attempts. Without a supervisor, leave after the last one has ended."""
         if isinstance(event, Spawned):
             self._live.add((event.task, event.attempt))
         elif isinstance(event, Exited):
@@ -79,4 +79,4 @@ class Departure:
 
     def _go(self) -> None:
         self.due = None
-        self._leave("it was told to leave" if self._signal is None else f"it got {signal_name(self._signal)}")
+        self._leave("it was asked to leave" if self._signal is None else f"it got {signal_name(self._signal)}")

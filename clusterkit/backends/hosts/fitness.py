@@ -1,4 +1,4 @@
-"""Fitness: whether a host has what attempts need: the shared directories of the run, disk, memory, and peers."""
+"""Fitness: checks that a host can run attempts: shared directories, disk space, memory, and reachable peers."""
 
 from __future__ import annotations
 
@@ -26,43 +26,43 @@ from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task
 
 MB = 1 << 20
-LEAST_DISK = 16 * MB  # free, for logs and checkpoints to begin with
-LEAST_MEMORY = 64 * MB  # available; a forked task takes that much before its first step
-ANSWER_WITHIN = 5.0  # seconds for a peer's host
-DISK_WITHIN = 10.0  # seconds for a file system
-MOST_PEERS = 32  # hosts that are asked
+LEAST_DISK = 16 * MB  # bytes that must be free, for the first logs and checkpoints
+LEAST_MEMORY = 64 * MB  # bytes that must be available; a forked task takes that much before its first step
+ANSWER_WITHIN = 5.0  # seconds; the time limit for the host of a peer
+DISK_WITHIN = 10.0  # seconds; the time limit for a file system
+MOST_PEERS = 32  # the maximum number of hosts to connect to
 _ANSWERS = frozenset({0, errno.ECONNREFUSED, errno.ECONNRESET, errno.EISCONN})
 _NO_WAY = frozenset({errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ENETDOWN, errno.EHOSTDOWN})
-SEEN_WITHIN = 40.0  # seconds: NFS shows other hosts a new file up to half a minute late
+SEEN_WITHIN = 40.0  # seconds; NFS shows a new file to other hosts up to half a minute late
 _PREFIX = ".clusterkit-shared-"
 WaitUntil = Callable[[Callable[[], bool], float], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
-    """Why no attempt can start here, as a clause. `unreached` are the peers that did not answer."""
+class UnmetRequirement:
+    """The reason why no attempt can start on this host, as a clause. `unreached` are the peers that did not answer."""
 
     why: str
     unreached: tuple[Task, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
-    """The needs of a start: writable directories, and peers by endpoint. `post` gets the crash of a thread."""
+class StartRequirements:
+    """The requirements of a start: writable directories, and reachable peers. Crashes of threads are posted."""
 
     directories: Sequence[Path]
     peers: Mapping[Task, str]
     post: Post
 
-    def look(self) -> Unfit | None:
-        """Return the first thing that is missing; takes no longer than the bounds above. For any thread."""
+    def look(self) -> UnmetRequirement | None:
+        """Return the first requirement that is not met, within the time limits above. May be called in any thread."""
         if (why := _of_memory() or _of_disks(self.directories, self.post)) is not None:
-            return Unfit(why)
+            return UnmetRequirement(why)
         return _of_peers(self.peers)
 
 
 def peers_of(here: str, endpoints: Mapping[Task, str]) -> dict[Task, str]:
-    """Return one task of each other host, starting after this host, so that large jobs spread the checks."""
+    """Return one task per other host, with its endpoint. Begin after this host, to spread the checks of large jobs."""
     hosts: dict[str, tuple[Task, str]] = {}
     for task, end in sorted(endpoints.items()):
         hosts.setdefault(split(end)[0], (task, end))
@@ -77,7 +77,7 @@ def _of_memory() -> str | None:
 
 
 def _of_disks(directories: Sequence[Path], post: Post) -> str | None:
-    """Check in a thread of its own: a network file system without its server blocks every caller."""
+    """Check the directories in a thread: a network file system whose server is gone blocks every caller."""
     found: list[str] = []
     seen = list[Path]()
 
@@ -106,13 +106,13 @@ def _of_disk(directory: Path) -> str | None:
     return f"no file can be made in {directory}: no inode is free" if stat.f_files and not stat.f_favail else None
 
 
-def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
-    """Connect to each peer. One that refuses is reached: its task need not listen yet."""
+def _of_peers(peers: Mapping[Task, str]) -> UnmetRequirement | None:
+    """Connect to each peer. A peer that refuses the connection is reachable: its task need not listen yet."""
     waiting: dict[socket.socket, Task] = {}
     silent = list[Task]()
     with ExitStack() as stack, selectors.DefaultSelector() as selector:
         for task, end in peers.items():
-            # No descriptor is free, or this is no endpoint: then nothing is known.
+            # If no descriptor is free, or the endpoint is invalid, skip the peer.
             with suppress(OSError, ValueError, TypeError):
                 where = split(end)
                 one = stack.enter_context(socket.socket(family_of(where[0])))
@@ -138,26 +138,26 @@ def _of_peers(peers: Mapping[Task, str]) -> Unfit | None:
     if not silent:
         return None
     names = ", ".join(f"{task} ({split(peers[task])[0]})" for task in sorted(silent))
-    return Unfit(f"it does not reach the host of {names}", tuple(sorted(silent)))
+    return UnmetRequirement(f"it does not reach the host of {names}", tuple(sorted(silent)))
 
 
-class Restarts:
-    """Starts attempts after the first once a look, one for all that are pending, has found their needs met."""
+class CheckedStarts:
+    """Starts each later attempt of a task only after a check of the host. All pending starts share one check."""
 
     def __init__(
         self,
-        needs: Callable[[], Callable[[], Unfit | None]],
+        needs: Callable[[], Callable[[], UnmetRequirement | None]],
         port: Callable[[Task], int | None],
         start: Callable[[Order], None],
         post: Post,
     ) -> None:
-        """`needs` returns what to call in a thread of its own; `port` returns a task's own port."""
+        """`needs` returns the check, which is run in a thread; `port` returns the port of a task."""
         self._needs, self._port, self._start, self._post = needs, port, start, post
         self._held: dict[Task, Spawn] = {}
         self._looking = False
 
     def do(self, order: Order) -> None:
-        """Carry out an order, a restart only after a look."""
+        """Carry out an order. A restart is carried out once the host has been checked."""
         match order:
             case Spawn(task, attempt) if attempt > 1:
                 self._held[task] = order
@@ -182,11 +182,11 @@ class Restarts:
 
         start_thread("fitness", look, self._post)
 
-    def _looked(self, found: Unfit | None) -> None:
+    def _looked(self, found: UnmetRequirement | None) -> None:
         self._looking = False
         held, self._held = self._held, {}
         taken = frozenset[int]()
-        with suppress(CannotLook):  # then a start on a port that is taken fails by itself
+        with suppress(CannotLook):  # without the list, a start on a used port fails later
             if held and found is None:
                 taken = procfs.listening_ports()
         for task, order in held.items():
@@ -205,7 +205,7 @@ class NotShared(Exception):
 
 
 class SharedDirectories:
-    """Directories, and the file in each by which they are recognized. For the supervisor. Raises OSError."""
+    """The supervisor's marker files in shared directories, by which agents recognize them. Raises OSError."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self.token = secrets.token_hex(8)
@@ -219,7 +219,7 @@ class SharedDirectories:
 
 
 def seconds_until_seen(directory: Path, token: str, wait: WaitUntil) -> float:
-    """Wait for the supervisor's file, and try to write beside it; return how long it took. Raises NotShared."""
+    """Wait for the supervisor's marker file, then try to write a file; return the seconds waited. Raises NotShared."""
     begun = time.monotonic()
     if not wait(lambda: _is_seen(directory, token), SEEN_WITHIN):
         raise NotShared(
@@ -238,7 +238,7 @@ def seconds_until_seen(directory: Path, token: str, wait: WaitUntil) -> float:
 
 def _is_seen(directory: Path, token: str) -> bool:
     with suppress(OSError):
-        list(directory.iterdir())  # listing it makes a network file system look again
+        list(directory.iterdir())  # listing the directory makes a network file system refresh it
     return _file(directory, token).exists()
 
 

@@ -1,4 +1,4 @@
-"""The hosts of a run, as the supervisor knows them, and the joint answers of several hosts to one order."""
+"""The supervisor's records of a run's hosts, and the combined answers of several hosts to one order."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Post = Callable[[ev.Inspected | ev.FaultTook], None]
 
 
 @dataclass(slots=True)
-class Attempt:
-    """The reported state of an attempt that was ordered."""
+class HostAttempt:
+    """The state of an ordered attempt, as reported by its host."""
 
     started: bool = False
     ended: bool = False
@@ -26,16 +26,16 @@ class Attempt:
 
 @dataclass(slots=True, eq=False)
 class Host:
-    """A host, and the tasks of the run there."""
+    """A host, its connection, and its attempts."""
 
     name: str
     connection: Connection
-    address: str | None = None  # as the other hosts reach it; None until its agent is ready
+    address: str | None = None  # the address for the other hosts; None until its agent is ready
     cut: bool = False
     lost: bool = False
-    leaving: bool = False  # its agent is ending: the host gets no new task, and leaves when its tasks have ended
-    ports: dict[Task, int | None] = field(default_factory=dict)  # held for tasks; an evaluator has none
-    attempts: dict[tuple[Task, int], Attempt] = field(default_factory=dict)  # ordered ones that are not over
+    leaving: bool = False  # True: the host gets no new tasks, and its agent ends after its last task
+    ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
+    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # ordered and not over
 
     @property
     def ready(self) -> bool:
@@ -43,27 +43,27 @@ class Host:
 
     @property
     def usable(self) -> bool:
-        """Whether new tasks can be placed there."""
+        """Whether new tasks can be placed on the host."""
         return self.ready and not self.leaving
 
     @property
     def running(self) -> list[tuple[Task, int]]:
-        """The attempts that have a process there."""
+        """The attempts that have a process on the host."""
         return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
 
     def last_events(self) -> Iterator[ev.SpawnFailed | ev.Exited | ev.Swept]:
-        """Yield the last events of its attempts when the host is lost, except for the end of their output."""
+        """Yield the events that end the attempts of a lost host, except Drained."""
         for (task, number), attempt in sorted(self.attempts.items()):
             if not attempt.started:
                 yield ev.SpawnFailed(task, number, "its host was lost", self.name)
                 continue
             if not attempt.ended:
                 yield ev.Exited(task, number, Exit(host=self.name))
-            if not attempt.swept:  # without a request: the attempt is over once its host is lost
+            if not attempt.swept:  # without a Sweep order, as the attempt is over with its host
                 yield ev.Swept(task, number)
 
     def note(self, event: ev.Happened) -> None:
-        """Update an attempt from an event."""
+        """Update the state of an attempt from an event."""
         match event:
             case ev.Spawned(task, number):
                 self._change(task, number, started=True)
@@ -84,13 +84,13 @@ class Host:
 
 
 class Hosts:
-    """All hosts that ever had an agent in this run. Lookups per message or task do not depend on their number."""
+    """All hosts that ever had an agent in this run. Lookups by name, connection and attempt take constant time."""
 
     def __init__(self) -> None:
         self._all: list[Host] = []
-        self._by_name: dict[str, Host] = {}  # this and the next one without lost hosts
+        self._by_name: dict[str, Host] = {}  # without lost hosts, like `_by_connection`
         self._by_connection: dict[Connection, Host] = {}
-        self._last: dict[Task, Host] = {}  # where each task's last attempt was ordered
+        self._last: dict[Task, Host] = {}  # the host of each task's last attempt
         self.ready_count = 0
 
     def add(self, host: Host) -> None:
@@ -111,8 +111,8 @@ class Hosts:
         host.leaving = True
 
     def order(self, host: Host, task: Task, number: int) -> None:
-        """Record that an attempt is ordered there. Every earlier one of the task is over."""
-        host.attempts[task, number] = Attempt()
+        """Record that an attempt was ordered on a host. Earlier attempts of the task are over."""
+        host.attempts[task, number] = HostAttempt()
         self._last[task] = host
 
     def of_attempt(self, task: Task, number: int) -> Host | None:
@@ -141,7 +141,7 @@ class Hosts:
 
     @property
     def names(self) -> list[str]:
-        """All names, also of lost hosts, each once."""
+        """The names of all hosts, lost hosts included, each once."""
         return list(dict.fromkeys(host.name for host in self._all))
 
     def named(self, name: str) -> Host | None:
@@ -152,13 +152,13 @@ class Hosts:
 
 
 def in_order(name: str) -> list[str | int]:
-    """Return the key to sort names by: `n10` comes after `n9`. Words and numbers alternate, a word first."""
+    """Return a key that sorts the name `n10` after `n9`. It alternates between words and numbers, a word first."""
     return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]
 
 
 @dataclass(slots=True)
-class OpenLook:
-    """A look at all tasks, posted without the hosts that are cut off, and kept until those have answered it."""
+class PendingInspection:
+    """A pending inspection. It is posted without hosts that are cut off, and kept until these have answered too."""
 
     waiting: set[Host]
     look: ev.Look
@@ -168,8 +168,8 @@ class OpenLook:
 
 
 @dataclass(slots=True)
-class OpenFault:
-    """An injection, and the answers so far."""
+class PendingInjection:
+    """A pending injection, and the answers so far."""
 
     waiting: set[Host]
     done: list[str] = field(default_factory=list)
@@ -177,28 +177,28 @@ class OpenFault:
     file: str | None = None  # the damaged file of a checkpoint
 
 
-class Aggregation:
-    """The pending answers. `join` makes one report of several. For the thread of the loop."""
+class CombinedAnswers:
+    """Combines the answers of several hosts to one order. `join` merges reports. For the loop's thread."""
 
     def __init__(
         self, post: Callable[[ev.Inspected | ev.FaultTook], None], join: Callable[[list[str]], str | None]
     ) -> None:
         self._post, self._join = post, join
-        self._looks: list[OpenLook] = []
-        self._faults: dict[int, OpenFault] = {}
+        self._looks: list[PendingInspection] = []
+        self._faults: dict[int, PendingInjection] = {}
 
     def look(self, look: ev.Look, hosts: Collection[Host]) -> None:
-        """Expect an answer to a look from each of these hosts."""
-        self._looks.append(OpenLook(set(hosts), look))
+        """Expect an answer to an inspection from each of these hosts."""
+        self._looks.append(PendingInspection(set(hosts), look))
         self._settle()
 
     def fault(self, number: int, hosts: Collection[Host]) -> None:
         """Expect an answer to an injection from each of these hosts."""
-        self._faults[number] = OpenFault(set(hosts))
+        self._faults[number] = PendingInjection(set(hosts))
         self._settle()
 
     def looked(self, host: Host, answer: ev.Inspected, report: str | None) -> None:
-        """Take a host's answer; its report is at the path `report`."""
+        """Add a host's answer to its inspection; `report` is the path of the report."""
         for one in self._looks:
             if one.look is answer.look and host in one.waiting:
                 one.waiting.remove(host)
@@ -217,11 +217,11 @@ class Aggregation:
         self._settle()
 
     def cut(self) -> None:
-        """Stop waiting for cut-off hosts in inspections. Injections wait: such hosts inject when they return."""
+        """Post the pending inspections without results of hosts that are cut off. Injections wait for such hosts."""
         self._settle()
 
     def lost(self, host: Host) -> None:
-        """Expect nothing of this host any more."""
+        """Expect no more answers from a lost host."""
         for waiting in (*(look.waiting for look in self._looks), *(fault.waiting for fault in self._faults.values())):
             waiting.discard(host)
         self._settle()

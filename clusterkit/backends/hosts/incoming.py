@@ -1,9 +1,10 @@
-"""What agents send: output and files are written in the listener's thread; the rest becomes work for the loop."""
+"""Handles messages of agents: writes output and files in the listener's thread; passes other messages to the loop."""
 
 from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
@@ -29,26 +30,31 @@ _STACKS = re.compile(r"stacks/((?:chief|worker|ps|evaluator):\d+\.attempt-\d+\.t
 _REPORT = re.compile(r"stacks/([a-z]+-\d+\.txt)")
 _RETURNED = re.compile(r"tasks/((?:chief|worker|ps|evaluator):\d+)/return-\d+\.pkl")
 _UNFIT = re.compile(r"[^\w.-]")
-LONGEST = 1 << 40  # bytes of a file that an agent sends
-MOST_OPEN = 256  # logs; a process may have 1,024 descriptors, and each host's connection is one
+LONGEST = 1 << 40  # bytes; the largest offset in a file from an agent
+MOST_OPEN = 256  # open logs; a process may have 1,024 descriptors, and each host's connection takes one
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 
 
-class Collected:
-    """The logs of all hosts' tasks, and their other files. For the thread in which messages arrive."""
+class CollectedFiles:
+    """Writes the logs and other files of all hosts' tasks to the run directory.
+
+    Output arrives in the listener's thread; the loop's thread closes the logs of attempts that are over.
+    """
 
     def __init__(self, directory: RunDirectory, post: Post, viewer: Viewer) -> None:
         self._directory, self._post, self._viewer = directory, post, viewer
         self._arrivals = ArrivalsWriter(directory.arrivals)
         self._logs: dict[tuple[Task, int], BinaryIO] = {}  # in the order of their last writes
         self._full = False
+        self._lock = threading.Lock()  # for the open logs
 
     def output(self, part: Output, data: bytes) -> None:
         try:
-            log = self._log(part.task, part.attempt)
-            log.write(data)
-            self._arrivals.add(part.at, str(part.task).encode(), part.attempt, log.tell())
-            self._arrivals.write()
+            with self._lock:
+                log = self._log(part.task, part.attempt)
+                log.write(data)
+                self._arrivals.add(part.at, str(part.task).encode(), part.attempt, log.tell())
+                self._arrivals.write()
         except OSError as error:
             if not self._full:
                 self._full = True
@@ -56,11 +62,11 @@ class Collected:
         self._viewer(part.task, part.attempt, data)
 
     def written(self, host: str, part: Written, data: bytes) -> None:
-        """Write a part of another file. Raises BadMessage for a name that no agent sends."""
+        """Write a part of a file other than a log. Raises BadMessage for a name or offset that no agent sends."""
         path = self._directory.path / self.name_of(host, part.name)
         if not 0 <= part.offset < LONGEST:
             raise BadMessage(f"{part.offset} is no place in a file.")
-        with suppress(OSError):  # a disk that is full shows in the logs
+        with suppress(OSError):  # a full disk is reported when a log can't be written
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 os.pwrite(descriptor, data, part.offset)
@@ -68,7 +74,7 @@ class Collected:
                 os.close(descriptor)
 
     def name_of(self, host: str, name: str) -> str:
-        """Return a file's place in the run directory; two hosts may have reports of the same name."""
+        """Return a file's path in the run directory. A report gets the host as prefix, to avoid equal names."""
         if _STACKS.fullmatch(name) or _RETURNED.fullmatch(name):
             return name
         if (report := _REPORT.fullmatch(name)) is not None:
@@ -76,14 +82,15 @@ class Collected:
         raise BadMessage(f"{name!r:.80} is not a file that an agent sends.")
 
     def ended(self, drained: Drained) -> None:
-        """Close the attempt's log, whose output is complete, and pass the event on."""
-        if (log := self._logs.pop((drained.task, drained.attempt), None)) is not None:
-            log.close()
+        """Close the log of an attempt whose output is complete, and post the event."""
+        with self._lock:
+            if (log := self._logs.pop((drained.task, drained.attempt), None)) is not None:
+                log.close()
         self._viewer(drained.task, drained.attempt, b"")
         self._post(drained)
 
     def cut_off(self, task: Task, attempt: int) -> None:
-        """End the output of an attempt whose host is lost."""
+        """Close the log of an attempt whose host is lost, and post Drained."""
         with suppress(OSError):
             with self._directory.log(task, attempt).open("rb") as log:
                 words = last_words(log.fileno(), os.fstat(log.fileno()).st_size)
@@ -92,9 +99,10 @@ class Collected:
         self.ended(Drained(task, attempt))  # none of its output arrived
 
     def stop(self) -> None:
-        for log in self._logs.values():
-            log.close()
-        self._arrivals.close()
+        with self._lock:
+            for log in self._logs.values():
+                log.close()
+            self._arrivals.close()
 
     def _log(self, task: Task, attempt: int) -> BinaryIO:
         log = self._logs.pop((task, attempt), None)
@@ -103,12 +111,12 @@ class Collected:
                 self._logs.pop(next(iter(self._logs))).close()
             # Unbuffered, so that followers of the log see output at once.
             log = self._directory.log(task, attempt).open("ab", buffering=0)
-        self._logs[task, attempt] = log  # the last one now
+        self._logs[task, attempt] = log  # moved to the end, as the last one written
         return log
 
 
 def joined(reports: list[str]) -> str | None:
-    """Join several hosts' reports in the first one's file; return its path."""
+    """Merge the reports of several hosts into the file of the first report; return its path."""
     if len(reports) < 2:
         return next(iter(reports), None)
     with suppress(OSError):
@@ -118,9 +126,9 @@ def joined(reports: list[str]) -> str | None:
 
 
 class IncomingMessages:
-    """The listener's AgentEvents: passes them on to the backend, in the loop's thread."""
+    """Implements AgentEvents for the listener: passes each call to the backend, in the loop's thread."""
 
-    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: Collected, to: AgentsBackend) -> None:
+    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: CollectedFiles, to: AgentsBackend) -> None:
         self._tasks = frozenset(job.tasks)
         self._put, self._collected, self._to = put, collected, to
 
@@ -128,7 +136,7 @@ class IncomingMessages:
         self._put(partial(self._to.arrived, connection, host))
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
-        """Pass a message on; give an agent up that sends an invalid one."""
+        """Pass a message on. Close the connection of an agent that sends an invalid message."""
         try:
             said = ms.from_agent(message)
             task = getattr(said, "task", None)
@@ -141,7 +149,7 @@ class IncomingMessages:
             else:
                 self._put(partial(self._to.said, connection, said))
         except ms.BadMessage as error:
-            connection.close(f"The agent on {connection.host} said what no agent says: {error}")
+            connection.close(f"The agent on {connection.host} sent a message that agents do not send: {error}")
 
     def cut(self, connection: Connection, why: str) -> None:
         self._put(partial(self._to.was_cut, connection, why))
@@ -150,7 +158,7 @@ class IncomingMessages:
         self._put(partial(self._to.is_back, connection))
 
     def unreadable(self, connection: Connection, why: str) -> None:
-        """The supervisor sends no files."""
+        """Do nothing: the supervisor sends no files."""
 
     def lost(self, connection: Connection, why: str) -> None:
         self._put(partial(self._to.was_lost, connection, why))

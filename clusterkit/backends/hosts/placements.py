@@ -1,4 +1,4 @@
-"""Placements: puts tasks on hosts, and starts each attempt there once all are placed, or once a host is left."""
+"""Placements: assigns tasks to hosts, and holds back the start of attempts until all tasks are placed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ NO_HOST = "no host is left"
 
 
 class Placements:
-    """The hosts of the tasks, after `begin`. Nothing of the job may run before one of these is called.
+    """Assigns tasks to hosts. No task may run from the call of `begin` until one of the callbacks is called:
 
-    `settled`: every host has the `endpoints`.
-    `failed`: hosts can't take their tasks, or, without reasons, no host is left.
+    `settled`: every host has received the `endpoints`.
+    `failed`: hosts can't take their tasks, for the given reasons; an empty list means that no host is left.
     """
 
     def __init__(
@@ -37,18 +37,18 @@ class Placements:
         self._job, self._hosts, self._tell, self._settled, self._failed = job, hosts, tell, settled, failed
         self._rules = [Rule.parse(text) for text in job.hosts.place]
         self._seats: set[Host] = set()  # hosts that have tasks
-        self._asked: dict[Host, frozenset[Task]] = {}  # by hosts that have not answered
+        self._asked: dict[Host, frozenset[Task]] = {}  # by host that has not answered: tasks that need ports
         self._problems: list[str] = []
-        self._avoided: frozenset[str] = frozenset()  # by the machine's last order
-        self._readmits = False  # whether avoided hosts take tasks this time
-        self._is_outdated = False  # whether the tasks have to be placed again after all answers
+        self._avoided: frozenset[str] = frozenset()  # hosts in the machine's last Avoid order
+        self._readmits = False  # True if avoided hosts take tasks in this placement
+        self._is_outdated = False  # True if tasks have to be placed again after all hosts have answered
         self.placed: dict[Task, Host] = {}
         self.endpoints: dict[Task, str] = {}
-        self.is_open = False  # hosts are asked
-        self.is_settled = False  # tasks can start
+        self.is_open = False  # True while hosts have to answer
+        self.is_settled = False  # True once tasks can start
 
     def begin(self) -> None:
-        """Place every task anew; not while a placement is open, as hosts still have to answer it."""
+        """Assign every task to a host again. Not allowed while `is_open`, as hosts still have to answer."""
         ready = self._hosts.usable
         connected = [host for host in ready if not host.cut] or ready
         names = {host.name: host for host in connected}
@@ -71,12 +71,12 @@ class Placements:
         self._go_on()
 
     def leave_out(self, given_up: tuple[Task, ...]) -> None:
-        """Give these tasks no place when tasks are placed anew."""
+        """Omit these abandoned tasks from the next placement."""
         if self._job.given_up != given_up:
             self._job = replace(self._job, given_up=given_up)
 
     def claimed(self, host: Host, answer: ms.Claimed) -> None:
-        """Take a host's answer: it holds the ports, or can't."""
+        """Record a host's answer: the ports that it holds, or a problem."""
         tasks = self._asked.pop(host, frozenset())
         if answer.problem is None:
             host.ports |= {task: answer.ports.get(task) for task in tasks}
@@ -85,32 +85,32 @@ class Placements:
         self._go_on()
 
     def avoid(self, names: Collection[str]) -> None:
-        """Place no task on these hosts the next time, if there are others."""
+        """In the next placement, use these hosts only if the other hosts are not enough."""
         for name in set(names) - self._avoided:
             if (host := self._hosts.named(name)) is not None:
                 self.leave(host)
         self._avoided, self._readmits = frozenset(names), False
 
     def leave(self, host: Host) -> None:
-        """Place the tasks of a host that is to leave anew. The host still answers pending requests."""
+        """If a leaving host has tasks, place all tasks again later. The host still answers pending requests."""
         if host in self._seats:
             self.is_settled, self._is_outdated = False, True
 
     def lose(self, host: Host) -> None:
-        """Place the tasks of a lost host anew."""
+        """Stop waiting for a lost host's answer. If it has tasks, place all tasks again later."""
         self._asked.pop(host, None)
         self.leave(host)
         self._go_on()
 
     def readmit(self) -> list[str]:
-        """Allow tasks on avoided hosts the next time; return those hosts, none if that was allowed before."""
+        """Allow avoided hosts in the next placement; return their names, or none if they were allowed already."""
         names = [] if self._readmits else [host.name for host in self._hosts.usable if host.name in self._avoided]
         self._readmits = bool(names)
         return names
 
     @property
     def readmitted(self) -> tuple[str, ...]:
-        """The avoided hosts that have tasks nevertheless."""
+        """The names of avoided hosts that have tasks nevertheless."""
         return tuple(sorted(self._avoided.intersection(host.name for host in self.placed.values())))
 
     @property
@@ -118,7 +118,7 @@ class Placements:
         return tuple(host.name for host in self._hosts.usable if host not in self._seats)
 
     def _go_on(self) -> None:
-        """Continue once all hosts have answered."""
+        """Finish the open placement once all hosts have answered, or repeat it if it is outdated."""
         if not self.is_open or self._asked:
             return
         if self._is_outdated:
@@ -134,8 +134,8 @@ class Placements:
         self._settled()
 
 
-class Starts:
-    """The pending starts, and why tasks could not be placed. For the thread of the loop."""
+class PendingStarts:
+    """Holds starts until tasks are placed. `problems` are reasons why placing failed. For the loop's thread."""
 
     def __init__(
         self,
@@ -148,7 +148,7 @@ class Starts:
         self._hosts, self._allocation, self._tell, self._post = hosts, allocation, tell, post
         self._patience = job.limits.startup or math.inf
         self._waiting: list[Spawn] = []
-        self._found: threading.Event | None = None  # while there is no host: set when that is over
+        self._found: threading.Event | None = None  # while no host is left; set to end the wait
         self._until = math.inf
         self.placements = Placements(job, hosts, tell, self._were_placed, self._failed_to_place)
         self.problems: list[str] = []
@@ -165,7 +165,7 @@ class Starts:
             self.placements.begin()
 
     def withdraw(self, task: Task, attempt: int) -> bool:
-        """Forget an attempt that is to end; return whether it was waiting."""
+        """Cancel the start of an attempt if the start is waiting; return whether it was."""
         found = [order for order in self._waiting if (order.task, order.attempt) == (task, attempt)]
         for order in found:
             self._waiting.remove(order)
@@ -173,7 +173,7 @@ class Starts:
         return bool(found)
 
     def joined(self) -> None:
-        """A host joined: place the tasks that wait for one."""
+        """After a host has joined, place the tasks that waited for a host."""
         if self._found is not None:
             self.stop()
             if self._waiting:
@@ -193,7 +193,7 @@ class Starts:
             self.spawn(order)
 
     def _failed_to_place(self, problems: list[str]) -> None:
-        """React to hosts that can't take their tasks, or to none being left: avoided hosts have to take them."""
+        """Place the tasks on avoided hosts as well; if that does not help, fail, or wait for a host to join."""
         if problems and (names := self.placements.readmit()):
             self._post(ev.Noted(f"{problems[0]} So tasks are placed on {', '.join(names)} again."))
             self.placements.begin()
@@ -210,7 +210,7 @@ class Starts:
             self._post(ev.SpawnFailed(order.task, order.attempt, why, crowded=bool(problems)))
 
     def _wait_for_a_host(self) -> None:
-        """Wait, since somebody, such as Kubernetes, may start an agent in place of one that has left."""
+        """Wait for an agent to connect, since Kubernetes, for example, may replace an agent that has ended."""
         limit = "" if self._patience == math.inf else f", for up to {self._patience:g} s"
         self._post(ev.Noted(f"No host is left. The tasks wait for an agent to connect{limit}."))
         self._until = time.monotonic() + self._patience

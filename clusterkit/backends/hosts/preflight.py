@@ -1,4 +1,4 @@
-"""What a job can't have on several hosts."""
+"""Checks that reject job options which are not supported on more than one host."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Shape
 
-DESCRIPTORS_OWN = 40  # of the supervisor, whatever the job
-LONGEST_VARIABLE = 128 << 10  # bytes: Linux's MAX_ARG_STRLEN
+DESCRIPTORS_OWN = 40  # the supervisor's descriptors, whatever the job
+LONGEST_VARIABLE = 128 << 10  # bytes; the limit for an environment variable, Linux's MAX_ARG_STRLEN
 LONGEST_ENDPOINT = len('"255.255.255.255:65535", ')
 
 

@@ -1,4 +1,4 @@
-"""Addresses: this host's own, as others reach it, and those of the supervisor's name."""
+"""Addresses: finds the address by which other hosts reach this host, and resolves the supervisor's name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class NoInterface(ClusterkitError):
 
 
 def family_of(host: str) -> socket.AddressFamily:
-    """Return the family of an address; a name counts as IPv4."""
+    """Return the address family of a host; a name counts as IPv4."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
 def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
-    """Return this host's address on the interface, or else towards `peer`. Raises NoInterface, OSError."""
+    """Return this host's address on `interface`, or the one used to reach `peer`. Raises NoInterface, OSError."""
     if interface is not None:
         return address_on(interface)
     family, _, _, _, address = socket.getaddrinfo(*peer, type=socket.SOCK_DGRAM)[0]
@@ -40,7 +40,7 @@ def own_address(peer: tuple[str, int], interface: str | None = None) -> str:
 
 
 def address_on(interface: str) -> str:
-    """Return the interface's address: IPv4, or else IPv6 that is not link-local. Raises NoInterface."""
+    """Return the interface's IPv4 address; without one, an IPv6 address that is not link-local. Raises NoInterface."""
     interfaces = psutil.net_if_addrs()
     every = [one for one in interfaces.get(interface, ()) if one.family in (socket.AF_INET, socket.AF_INET6)]
     found = {one.family: one.address for one in reversed(every) if not _is_link_local(one.address)}
@@ -56,14 +56,14 @@ def _is_link_local(address: str) -> bool:
 
 
 class Address(NamedTuple):
-    """An address of a name, as a socket takes it."""
+    """One resolved address of a host name; `where` is the argument for socket.connect."""
 
     family: int
     where: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
 class Resolver:
-    """Resolves a name anew each time, and calls `answer` with addresses or a reason. For the thread of `do`."""
+    """Resolves a name without caching; calls `answer`, in the thread of `do`, with addresses or a failure's reason."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Resolver:
         self.is_busy = False
 
     def begin(self) -> None:
-        """Resolve the name. A numeric address is answered at once."""
+        """Resolve the name in a new thread; resolve a numeric address at once."""
         try:
             self._answer(look_up(self._name, socket.AI_NUMERICHOST), "")
         except (OSError, UnicodeError):
@@ -98,6 +98,6 @@ class Resolver:
 
 
 def look_up(name: tuple[str, int], flags: int = 0) -> list[Address]:
-    """Raises OSError, UnicodeError."""
+    """Return the addresses of a host name and port. Raises OSError, UnicodeError."""
     found = socket.getaddrinfo(*name, type=socket.SOCK_STREAM, flags=flags)
     return [Address(family, where) for family, _, _, _, where in found]

@@ -1,7 +1,7 @@
 """The run's certificate: one key and one self-signed certificate, which the supervisor and all its agents share.
 
-Both sides of a connection present it and accept no other, so there is no certificate authority. The file contains the
-key and is the run's secret. Each run has its own.
+Both sides of a connection present this certificate and accept no other, so there is no certificate authority. The file
+also contains the key and is the run's secret. Each run has a different certificate.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pathlib import Path
 from clusterkit.system.files import write_whole
 from clusterkit.words.errors import ClusterkitError
 
-VALID_BEFORE = datetime.timedelta(days=1)  # the hosts' clocks may differ
+VALID_BEFORE = datetime.timedelta(days=1)  # a margin before the time of creation, since the hosts' clocks may differ
 VALID_FOR = datetime.timedelta(days=3650)
 CHUNK = 1 << 16
-# By OpenSSL's codes. Both are said of the run's own certificate: that of another run is refused before.
+# Messages by OpenSSL's error code. They concern only the run's own certificate: others fail with an earlier error.
 _TIMES = {
     9: "the run's certificate is not valid yet by this host's clock, which is behind",
     10: "the run's certificate has expired by this host's clock",
@@ -29,11 +29,11 @@ REFUSED = "the other host refused the run's certificate: compare key and clocks"
 
 
 class CertificateError(ClusterkitError):
-    """The run's certificate can't be made or read."""
+    """The run's certificate can't be created or read."""
 
 
 def write_certificate(path: Path, run_id: str) -> None:
-    """Make a key and a certificate in a new file, for its owner only. Raises CertificateError, FileExistsError."""
+    """Create a key and a certificate in a new file, readable by its owner. Raises CertificateError, FileExistsError."""
     pem = make_certificate(run_id, datetime.datetime.now(datetime.UTC))
     if path.exists():
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
@@ -52,7 +52,7 @@ def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
             f"A run on several hosts needs the package cryptography ({error}): pip install 'tf-clusterkit[engines]'."
         ) from None
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, run_id[:64])])  # as long as the standard allows
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, run_id[:64])])  # the standard allows 64 characters
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
         .not_valid_before(now - VALID_BEFORE)
@@ -65,22 +65,22 @@ def make_certificate(run_id: str, now: datetime.datetime) -> bytes:
 
 
 def server_context(pem: Path) -> ssl.SSLContext:
-    """Raises CertificateError."""
+    """Return the TLS context for the supervisor's side. Raises CertificateError."""
     context = _context(ssl.PROTOCOL_TLS_SERVER, pem)
-    context.num_tickets = 0  # no resumption of TLS sessions: each connection proves that it has the key
+    context.num_tickets = 0  # no resumption of TLS sessions, so that each client has to prove that it has the key
     return context
 
 
 def client_context(pem: Path) -> ssl.SSLContext:
-    """Raises CertificateError."""
+    """Return the TLS context for an agent's side. Raises CertificateError."""
     return _context(ssl.PROTOCOL_TLS_CLIENT, pem)
 
 
 def pinned(pem: Path) -> bytes:
-    """The certificate in a file, as the other side presents it. Raises CertificateError.
+    """Return the certificate in a file as DER, the form in which the peer presents it. Raises CertificateError.
 
-    As with login keys, the file must not be for others. One that belongs to another user is that user's business:
-    Kubernetes lets the pod's group read it.
+    As with login keys, other users must not have access to the file. A file of another user is not checked, since
+    Kubernetes mounts the file with access for the pod's group.
     """
     try:
         with pem.open(encoding="ascii") as file:
@@ -101,23 +101,23 @@ def pinned(pem: Path) -> bytes:
 def _context(side: int, pem: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(side)
     context.minimum_version = context.maximum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the certificate itself is compared
+    context.check_hostname = False  # Tls compares the whole certificate instead
     context.verify_mode = ssl.CERT_REQUIRED
     certificate = pinned(pem)
     try:
         context.load_verify_locations(cadata=certificate)
-        context.load_cert_chain(pem, password=b"")  # without one, OpenSSL would ask the terminal
+        context.load_cert_chain(pem, password=b"")  # without a password, OpenSSL would prompt on the terminal
     except (OSError, ValueError):
         raise CertificateError(f"The run's certificate is damaged: {pem}") from None
     return context
 
 
 class Untrusted(Exception):
-    """The other side does not have the run's certificate, or does not speak TLS."""
+    """The peer does not have the run's certificate, or does not speak TLS."""
 
 
 class Tls:
-    """One side of a connection. Decrypts nothing before the other side has proved that it has the run's key."""
+    """One side of a TLS connection. It decrypts data only after the peer has proved that it has the run's key."""
 
     def __init__(self, context: ssl.SSLContext, certificate: bytes, *, is_server: bool) -> None:
         self._certificate = certificate
@@ -126,7 +126,7 @@ class Tls:
         self.is_open = False
 
     def receive(self, data: bytes) -> bytes:
-        """Decrypt bytes from the network, first the handshake's; a client starts with none. Raises Untrusted."""
+        """Process bytes from the network; return decrypted data. A client begins with b"". Raises Untrusted."""
         self._incoming.write(data)
         try:
             if not self.is_open:
@@ -144,7 +144,7 @@ class Tls:
             raise Untrusted(REFUSED if refused else f"TLS failed ({error.reason or type(error).__name__})") from None
 
     def send(self, data: bytes | bytearray) -> None:
-        """Encrypt bytes for the network; `take` returns them."""
+        """Encrypt bytes for the network; `take` then returns the encrypted bytes."""
         with memoryview(data) as left:
             sent = 0
             while sent < len(left):

@@ -13,65 +13,65 @@ from clusterkit.backends.link.link import Link, reason
 from clusterkit.backends.link.session import Closed, Message, Session, message_text
 from clusterkit.backends.link.stream import FileRange
 
-SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # worth another try
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # temporary shortages, after which a frame is sent again
 
 
 class Connection(Protocol):
-    """An agent, for the supervisor; the supervisor, for an agent. Its methods are for any thread and never wait."""
+    """A session with an agent, or with the supervisor. Its methods may be called in any thread and never block."""
 
     @property
     def host(self) -> str:
-        """The name of the agent's host; for the agent, the supervisor's address."""
+        """The name of the agent's host, or on the agent's side the supervisor's address."""
 
     def send(self, message: Mapping[str, JSON], body: bytes | FileRange = b"") -> None:
-        """Send a message, after those sent before. Raises TypeError or ValueError if it can't be sent.
+        """Send a message, after all earlier messages. Raises TypeError or ValueError if the message can't be sent.
 
-        The message has up to about 1 MiB as JSON, and the body up to 1 MiB. A range of a file is read when it is sent;
-        if it can't be read then, the message is left out, and `unreadable` says so.
+        The limits are about 1 MiB for the message as JSON, and 1 MiB for the body. A range of a file is read when the
+        message is sent. If reading fails, the message is skipped, and `unreadable` is called.
         """
 
     def send_text(self, text: bytes) -> None:
-        """Send a message that `message_text` made: several connections can send and store the same text."""
+        """Send a message encoded by `message_text`. Several connections can share the same text."""
 
     def close(self, why: str) -> None:
-        """End the session after everything that was sent; `why` is a sentence, which both sides get with `lost`.
+        """End the session after all earlier messages. Both sides receive `why`, a sentence, with `lost`.
 
-        Messages sent after it are ignored. During a cut, an agent's close waits until the connection is back or the
-        lease ends. The supervisor's ends the session at once, and the agent is refused when it comes back.
+        Later messages are ignored. During a cut, an agent's `close` waits until the connection is back or the lease
+        ends. The supervisor's `close` ends the session at once, and the agent is refused when it reconnects.
         """
 
 
 class AgentEvents(Protocol):
-    """What happens to a connection.
+    """The callbacks for the events of a connection.
 
-    All calls are in the thread of the listener or dialer, and must neither block nor stop it: while it is blocked, no
-    heartbeat is sent or answered, and leases go by.
+    They run in the thread of the listener or dialer, and must neither block nor stop that thread: while it is blocked,
+    no heartbeat is sent or answered, and leases expire.
 
-    First `connected`, then messages, cuts and resumptions, then `lost`; a `cut` need not come before that.
-    An agent that never reached its supervisor has `lost` alone.
+    The order is `connected`, then messages, cuts and resumptions, then `lost`, with or without a `cut` before it.
+    For an agent that never reached its supervisor, only `lost` is called.
     """
 
     def connected(self, connection: Connection, host: str) -> None:
-        """The session has begun."""
+        """Called once, when the session begins."""
 
     def message(self, connection: Connection, message: Mapping[str, JSON], body: bytes) -> None:
-        """The other side sent a message; each arrives exactly once and in order."""
+        """Called for each message from the peer, exactly once and in order."""
 
     def cut(self, connection: Connection, why: str) -> None:
-        """There is no connection at present, for a reason given as a clause. It may come back."""
+        """Called when the connection is interrupted; `why` is a clause. The connection may come back."""
 
     def resumed(self, connection: Connection) -> None:
-        """The connection is back. Nothing was lost."""
+        """Called when the connection is back. No message was lost."""
 
     def unreadable(self, connection: Connection, why: str) -> None:
-        """A message was skipped because its file can't be read; `why` is a clause."""
+        """Called when a message was skipped because its file can't be read; `why` is a clause."""
 
     def lost(self, connection: Connection, why: str) -> None:
-        """The session is over, for a reason given as a sentence: timed out, closed by either side, or refused."""
+        """Called when the session timed out, was closed by either side, or was refused; `why` is a sentence."""
 
 
-class Peer:
-    """A Connection over links that come and go. What is not public in Connection is for the poller's thread."""
+class SessionConnection:
+    """A Connection that survives a change of its link. Only the poller's thread calls the methods added here."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Peer:
     ) -> None:
         self.host = host
         self.why_over: str | None = None
-        self.waits_when_closed = True  # for the next link, to deliver what was sent before
+        self.waits_when_closed = True  # True: `close` waits for the next link, to deliver earlier messages
         self._session, self._events, self._do, self._clock = session, events, do, clock
         self._link: Link | None = None
         self._began = False
@@ -99,7 +99,7 @@ class Peer:
         self._do(lambda: self._close(why))
 
     def begin(self, link: Link, greeting: bytes = b"") -> None:
-        """Use this link from now on; send the greeting first."""
+        """Use `link` from now on, and send `greeting` first."""
         if self._link is not None:
             self._link.close()
             self._events.cut(self, "a new connection took its place")
@@ -129,17 +129,17 @@ class Peer:
         return self._link is not None
 
     def cut(self, why: str) -> None:
-        """Give up the link; the other side may reconnect."""
+        """Close the link and report a cut; the peer may reconnect."""
         if self._link is not None:
             self._link.fail(why)
 
     def drop(self) -> None:
-        """Close the link, without an event."""
+        """Close the link without calling any event."""
         if self._link is not None:
             self._link.close()
 
     def opened(self, link: Link) -> None:
-        """A link opened, which does not belong to a session yet."""
+        """Do nothing: a link is passed to a Peer only after the link has opened."""
 
     def received(self, link: Link, frame: Frame) -> None:
         delivered = self._session.receive(frame, self._clock())
@@ -154,7 +154,7 @@ class Peer:
             return self._session.next_frame(read_range)
         except OSError as error:
             if error.errno in SCARCE and self._link is not None:
-                self._link.fail(reason(error))  # the next link tries it again
+                self._link.fail(reason(error))  # the next link sends the message again
                 return None
             self._events.unreadable(self, f"{error.filename} can't be read: {error.strerror}")
             return self._session.skip()
@@ -187,7 +187,7 @@ class Peer:
 
 
 def read_range(part: FileRange) -> bytes:
-    """Read a part of a file. Raises OSError, also if the file is shorter."""
+    """Read a part of a file. Raises OSError, also if the file is too short."""
     with Path(part.path).open("rb", buffering=0) as file:
         data = os.pread(file.fileno(), part.size, part.offset)
     if len(data) < part.size:

@@ -1,4 +1,4 @@
-"""The dialer: an agent's side, which connects to the supervisor again and again until the agent's lease ends."""
+"""The dialer: the agent's side of the connection. It reconnects to the supervisor until the agent's lease ends."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from clusterkit.backends.link.address import Address, Resolver
 from clusterkit.backends.link.certificate import Tls, client_context, pinned
-from clusterkit.backends.link.connection import AgentEvents, Peer
+from clusterkit.backends.link.connection import AgentEvents, SessionConnection
 from clusterkit.backends.link.frames import AgentRefused, Frame
 from clusterkit.backends.link.link import Link, reason
 from clusterkit.backends.link.session import AgentSession
@@ -21,9 +21,9 @@ from clusterkit.system.poller import Poller
 from clusterkit.text.endpoints import endpoint_of
 from clusterkit.words.events import Crashed
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds between two attempts to connect
-CONNECT_WITHIN = 2.0  # seconds per attempt: TCP alone would retry too rarely to notice the end of a cut
-WELCOME_WITHIN = 2.0  # seconds at least, from the start of the attempt; a third of the timeout where that is more
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0  # seconds; the first and the longest pause between two attempts to connect
+CONNECT_WITHIN = 2.0  # seconds per attempt; TCP by itself retries too rarely to notice the end of a cut
+WELCOME_WITHIN = 2.0  # seconds from the start of an attempt until the welcome; at least a third of the timeout
 
 
 class Dialer:
@@ -40,11 +40,11 @@ class Dialer:
     ) -> None:
         self._context, self._certificate = client_context(pem), pinned(pem)
         self._addresses = deque[Address]()  # addresses to try before the name is resolved again
-        self.address = address  # after the welcome, the supervisor's own address: its name may have others
+        self.address = address  # the supervisor's address; after a welcome, the one that answered
         self._name = endpoint_of(*address)
         self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
         self._poller = Poller("dialer", post, self._turn)
-        self._peer = Peer(self._session, self._name, events, self._poller.do, _now)
+        self._peer = SessionConnection(self._session, self._name, events, self._poller.do, _now)
         self._resolver = Resolver(address, self._poller.do, self._resolved, post)
         self._link: Link | None = None
         self._dial_at = _now()
@@ -53,7 +53,7 @@ class Dialer:
         self._poller.start()
 
     def stop(self) -> None:
-        """End the connection at once, without a word to the supervisor or a further event."""
+        """End the connection at once, without a message to the supervisor or any further event."""
         self._poller.do(self._drop)
         self._poller.stop()
 
@@ -70,7 +70,7 @@ class Dialer:
         self._pause = FIRST_PAUSE
         host, port, *_ = self._addresses[0].where
         self.address = str(host), int(port)
-        self._addresses.clear()  # the supervisor may have another address by then
+        self._addresses.clear()  # the next connection resolves the name again, since the address may have changed
         self._peer.begin(link)
 
     def next_frame(self) -> bytes | None:
@@ -80,7 +80,7 @@ class Dialer:
         self._trouble = why
 
     def _turn(self) -> float | None:
-        """Do what is due; return the seconds until the next deadline."""
+        """Act on expired deadlines, and connect if necessary; return the seconds until the next deadline."""
         if self._peer.why_over is not None:
             return None
         now = _now()
@@ -104,7 +104,7 @@ class Dialer:
         if link.user is self:
             if now >= self._welcome_by(link):
                 link.fail("it does not answer")
-        elif now >= self._silent_at(link):  # sooner than TCP, which after a cut may wait for minutes
+        elif now >= self._silent_at(link):  # TCP may take minutes to notice a cut
             link.fail(f"nothing was received for {now - link.heard:.1f} s")
         elif now >= self._session.next_beat:
             self._session.beat(now)
@@ -174,4 +174,4 @@ def _connecting(address: Address) -> socket.socket:
 
 
 def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)  # unlike monotonic time, it includes that of a suspended host
+    return time.clock_gettime(time.CLOCK_BOOTTIME)  # unlike CLOCK_MONOTONIC, advances while the host is suspended

@@ -1,4 +1,4 @@
-"""Frames: the protocol between agent and supervisor, in lines of JSON, each followed by the bytes that it announces."""
+"""Frames: the protocol between agent and supervisor. A frame is a line of JSON and a body of the size in that line."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from clusterkit import __version__
 from clusterkit.words.errors import ClusterkitError
 
 JSON: TypeAlias = "bool | int | float | str | Sequence[JSON] | Mapping[str, JSON] | None"
-LONGEST_HEADER = 1 << 20  # bytes, without the end of the line
+LONGEST_HEADER = 1 << 20  # bytes, without the line break
 LONGEST_BODY = 1 << 20
-PROTOCOL = 2  # grows with each change of a frame; those of "refused", and of a hello's version, must not change
+PROTOCOL = 2  # increases when frames change; "refused" and the version fields of a hello must never change
 _SESSION = re.compile("[0-9a-f]{32}")
 _LONGEST_NAME = 255
 
 
 class BadFrame(ValueError):
-    """The other side sent an invalid frame."""
+    """The peer sent an invalid frame."""
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A header and a body. Its methods read fields of the header, and raise BadFrame."""
+    """A header and a body. Each method returns a field of the header, or raises BadFrame if the field is invalid."""
 
     header: Mapping[str, JSON]
     body: bytes = b""
-    length: int = field(default=0, compare=False)  # bytes that it took
+    length: int = field(default=0, compare=False)  # bytes of the whole encoded frame
 
     @property
     def kind(self) -> str:
@@ -43,14 +43,14 @@ class Frame:
         raise self._bad(name)
 
     def number(self, name: str) -> int:
-        """Return a count, from 0 on."""
+        """Return a field that is an integer, at least 0."""
         value = self.header.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
             return value
         raise self._bad(name)
 
     def seconds(self, name: str) -> float:
-        """Return a time or a duration, not below 0."""
+        """Return a field that is a time or a duration, at least 0."""
         value = self.header.get(name)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e12:
             return float(value)
@@ -71,7 +71,7 @@ class Frame:
 
 
 class FrameParser:
-    """Finds the frames in a stream of bytes, however it is cut up. Keeps no more than one frame and what follows it."""
+    """Splits a stream of bytes, in chunks of any size, into frames. Buffers at most a frame and the rest of a chunk."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -80,7 +80,7 @@ class FrameParser:
         self._header_length = self._size = 0  # bytes
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """Yield the frames that these bytes complete. Raises BadFrame; after that, the stream is of no use."""
+        """Yield the frames that these bytes complete. Raises BadFrame; the parser can't be used after that."""
         self._data += data
         while (frame := self._next()) is not None:
             yield frame
@@ -113,17 +113,17 @@ class FrameParser:
 
 
 def frame(header: Mapping[str, JSON]) -> bytes:
-    """Return a frame without a body, as bytes."""
+    """Encode a frame without a body."""
     return as_text({**header, "size": 0}) + b"\n"
 
 
 def numbered(number: int, acknowledged: int, text: bytes, body: bytes) -> bytes:
-    """Return a frame of the stream; `text` is the rest of its header, which `as_text` made earlier."""
+    """Encode a numbered frame of the stream. `text` is the rest of its header, encoded earlier by `as_text`."""
     return b'{"seq":%d,"ack":%d,"size":%d,%b\n%b' % (number, acknowledged, len(body), text[1:], body)
 
 
 def as_text(header: Mapping[str, JSON]) -> bytes:
-    """Return a header as JSON. Raises TypeError or ValueError if it has no JSON form."""
+    """Encode a header as JSON. Raises TypeError or ValueError if the header has no JSON form."""
     return json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
 
 
@@ -148,7 +148,7 @@ def _finite(text: str) -> float:
 
 
 class AgentRefused(ClusterkitError):
-    """The supervisor refuses an agent; the message says why."""
+    """The supervisor refuses an agent; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +156,11 @@ class Hello:
     """An agent's greeting."""
 
     host: str
-    session: str  # chosen by the agent: a hello that is repeated because no answer came must not be a second agent
-    welcomed: bool  # whether the supervisor has answered in this session
-    attempt: int  # counts the agent's connections, so that an old one that arrives late is recognized
+    session: str  # an id chosen by the agent, so that a repeated hello is not mistaken for a second agent
+    welcomed: bool  # True once the supervisor has answered in this session
+    attempt: int  # the number of the agent's connection, by which a delayed older hello is recognized
     received: int  # the number of the last message received
-    time: float  # the agent's clock, as in a heartbeat
+    time: float  # the time by the agent's clock, as in a heartbeat
     protocol: int = PROTOCOL
     version: str = __version__
 
@@ -170,18 +170,18 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class Welcome:
-    """The supervisor's answer."""
+    """The supervisor's answer to a hello."""
 
     received: int
-    time: float  # the time in the hello that this answers
-    timeout: float  # the supervisor's timeout in seconds, for both sides
+    time: float  # the time in the answered hello
+    timeout: float  # seconds; the supervisor's timeout, which applies to both sides
 
     def encode(self) -> bytes:
         return frame({"kind": "welcome", **dataclasses.asdict(self)})
 
 
 def parse_hello(greeting: Frame) -> Hello:
-    """Read an agent's greeting. Raises BadFrame, and AgentRefused if the agent speaks another protocol."""
+    """Parse an agent's greeting. Raises BadFrame, and AgentRefused if the agent uses another protocol version."""
     if greeting.kind != "hello":
         raise BadFrame(f"{greeting.kind!r:.40} instead of a hello")
     protocol, version = greeting.number("protocol"), greeting.text("version")
@@ -201,7 +201,7 @@ def parse_hello(greeting: Frame) -> Hello:
 
 
 def parse_welcome(answer: Frame) -> Welcome:
-    """Raises BadFrame, and AgentRefused."""
+    """Parse the answer to a hello. Raises BadFrame, and AgentRefused if the supervisor refused the agent."""
     if answer.kind == "refused":
         raise AgentRefused(answer.text("why"))
     if answer.kind != "welcome":

@@ -14,30 +14,32 @@ from clusterkit.system.poller import READABLE, WRITABLE, Poller
 BATCH = 1 << 14  # bytes of small frames that are sent together
 
 
-class User(Protocol):
-    """The owner of a link, which can change. All calls are in the poller's thread."""
+class LinkOwner(Protocol):
+    """The owner of a link: its callbacks, which run in the poller's thread. A link's user can change."""
 
     def opened(self, link: Link) -> None:
-        """The other side has proved that it has the run's key."""
+        """Called when the peer has proved that it has the run's key."""
 
     def received(self, link: Link, frame: Frame) -> None:
-        """A frame has arrived. May raise BadFrame, which ends the link."""
+        """Called for each frame that arrives. May raise BadFrame, which ends the link."""
 
     def next_frame(self) -> bytes | None:
-        """Return the next frame to send, if any. Called when there is room."""
+        """Return the next frame to send, or None. Called when the link can send more."""
 
     def ended(self, link: Link, why: str) -> None:
-        """The connection is gone, for a reason given as a clause; not called where the user closed it."""
+        """Called when the connection has ended, unless the user closed it. `why` is a clause."""
 
 
 class Link:
-    """One connection. Its methods are for the poller's thread."""
+    """One TCP connection. Its methods are for the poller's thread."""
 
-    def __init__(self, poller: Poller, sock: socket.socket, tls: Tls, user: User, clock: Callable[[], float]) -> None:
-        """Take over a socket that does not block, and may still be connecting."""
+    def __init__(
+        self, poller: Poller, sock: socket.socket, tls: Tls, user: LinkOwner, clock: Callable[[], float]
+    ) -> None:
+        """Take over a non-blocking socket, which may still be connecting."""
         self.user = user
         self.heard = clock()  # when bytes were last received
-        self.is_connected = False  # as far as TCP goes
+        self.is_connected = False  # True once TCP is connected
         self.is_closed = False
         self._poller, self._socket, self._tls, self._clock = poller, sock, tls, clock
         self._parser = FrameParser()
@@ -46,29 +48,29 @@ class Link:
         poller.watch(sock.fileno(), self._handle, self._awaited)
 
     def send(self, frame: bytes) -> None:
-        """Send a frame before the user's next ones."""
+        """Send a frame before the next frames of the user."""
         self._tls.send(frame)
         self.pump()
 
     def pump(self) -> None:
-        """Send the user's frames, as far as the network takes them."""
+        """Send the user's frames until no frame is left or the socket's buffer is full."""
         while not self.is_closed and self._flush() and self._tls.is_open and (frames := self._next_frames()):
             self._tls.send(frames)
 
     def close(self, last: bytes = b"") -> None:
-        """Close the connection, after a last frame if there is room for it."""
+        """Close the connection, after a last frame if the socket's buffer has room."""
         if self.is_closed:
             return
         self.is_closed = True
         if last:
             self._tls.send(last)
         with suppress(OSError):
-            self._write()  # TLS may have something to say, too: why it failed
+            self._write()  # this may include a TLS alert, which gives the peer the reason of a failure
         self._poller.forget(self._socket.fileno())
         self._socket.close()
 
     def fail(self, why: str) -> None:
-        """Close the connection, and tell the user that it ended."""
+        """Close the connection, and call the user's `ended`."""
         if not self.is_closed:
             self.close()
             self.user.ended(self, why)
@@ -76,7 +78,7 @@ class Link:
     def _handle(self, events: int) -> None:
         self.is_connected = True
         try:
-            if events & ~WRITABLE:  # an error and the other side's end as well: reading finds out which
+            if events & ~WRITABLE:  # data, an error, or the end of the stream: reading shows which
                 self._read()
             self.pump()
         except (BadFrame, Untrusted) as error:

@@ -1,4 +1,4 @@
-"""The listener: the supervisor's side, to which agents connect. Anyone else who finds its port is turned away."""
+"""The listener: the supervisor's side of the connections. It accepts agents, and refuses all other clients."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from clusterkit.backends.link.address import family_of
 from clusterkit.backends.link.certificate import Tls, pinned, server_context
-from clusterkit.backends.link.connection import AgentEvents, Peer
+from clusterkit.backends.link.connection import AgentEvents, SessionConnection
 from clusterkit.backends.link.frames import AgentRefused, Frame, Hello, parse_hello, refusal
 from clusterkit.backends.link.link import Link
 from clusterkit.backends.link.session import SupervisorSession
@@ -20,17 +20,17 @@ from clusterkit.text.endpoints import split
 from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 
-WELCOME_WITHIN = 10.0  # seconds from the start of a connection
-MOST_STRANGERS = 64  # connections without a welcome; the one that has been silent the longest makes room for a new one
-DEAF = 0.5  # seconds to pause accepting when no descriptor is free
+WELCOME_WITHIN = 10.0  # seconds from accepting a connection until the agent's hello
+MOST_STRANGERS = 64  # connections without a welcome; beyond that, the one that was silent the longest is closed
+DEAF = 0.5  # seconds; the pause in accepting connections when no descriptor is free
 BACKLOG = 1024
-EVERYWHERE = "::"  # all addresses of this host, also those of IPv4
+EVERYWHERE = "::"  # all addresses of this host, IPv4 included
 
 
 class ConnectedAgent(NamedTuple):
     """An agent that has been welcomed."""
 
-    peer: Peer
+    peer: SessionConnection
     session: SupervisorSession
 
 
@@ -45,11 +45,11 @@ class Listener:
         self._timeout, self._events = timeout, agents
         self._socket = _listening(address)
         self._socket.setblocking(False)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # the connections inherit it
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited by the connections
         self.port: int = self._socket.getsockname()[1]
-        self.refused = 0  # connections without the key or a hello, or that were refused
+        self.refused = 0  # the number of connections that had no key, sent no hello, or were refused
         self._agents: dict[str, ConnectedAgent] = {}
-        self._strangers: dict[Link, float] = {}  # until when each has to be welcomed
+        self._strangers: dict[Link, float] = {}  # deadlines of connections without a welcome
         self._deaf_until = math.inf
         self._look_at = math.inf
         self._poller = Poller("listener", post, self._turn)
@@ -57,13 +57,13 @@ class Listener:
         self._poller.start()
 
     def stop(self) -> None:
-        """End all connections at once, without a word to the agents or a further event."""
+        """End all connections at once, without a message to the agents or any further event."""
         self._poller.do(self._drop)
         self._poller.stop()
         self._socket.close()
 
     def opened(self, link: Link) -> None:
-        """Wait for the agent's hello."""
+        """Do nothing: the agent sends its hello next."""
 
     def received(self, link: Link, frame: Frame) -> None:
         try:
@@ -93,7 +93,7 @@ class Listener:
                 f"This supervisor does not know the agent on {hello.host}: it belongs to an earlier one."
             )
         session = SupervisorSession(self._timeout, time.monotonic())
-        peer = Peer(session, hello.host, self._events, self._poller.do, time.monotonic)
+        peer = SessionConnection(session, hello.host, self._events, self._poller.do, time.monotonic)
         peer.waits_when_closed = False
         return ConnectedAgent(peer, session)
 
@@ -102,12 +102,12 @@ class Listener:
         self.refused += 1
 
     def _accept(self, _: int) -> None:
-        """Accept one connection per turn of the loop, so that established ones come first."""
+        """Accept one connection per turn of the poller, so that established connections are served first."""
         try:
             sock, _address = self._socket.accept()
         except (BlockingIOError, ConnectionAbortedError):
             return
-        except OSError:  # no descriptors, for example: it would be tried again without end
+        except OSError:  # such as no free descriptor; without a pause, accepting would fail again and again
             self._poller.rearm(self._socket.fileno(), 0)
             self._deaf_until = time.monotonic() + DEAF
             self._look_by(self._deaf_until)
@@ -129,7 +129,7 @@ class Listener:
         return None if self._look_at == math.inf else max(0.0, self._look_at - time.monotonic())
 
     def _look(self, now: float) -> None:
-        """Act on expired deadlines. They only move into the future, so the next look is at the earliest one."""
+        """Act on expired deadlines, and note the earliest of the others. Deadlines are only ever postponed."""
         if now >= self._deaf_until:
             self._deaf_until = math.inf
             self._poller.rearm(self._socket.fileno(), READABLE)
@@ -139,7 +139,7 @@ class Listener:
         for peer, session in present:
             if session.lost_at <= now:
                 peer.end(f"Nothing was received from {peer.host} for {now - session.heard:.1f} s.")
-            elif session.silent_at <= now:  # after a cut in the network TCP may say nothing for minutes
+            elif session.silent_at <= now:  # TCP may take minutes to notice a cut
                 peer.cut(f"nothing was received for {now - session.heard:.1f} s")
         alive = [(peer, session) for peer, session in present if peer.why_over is None]
         due = (session.silent_at if peer.is_linked else session.lost_at for peer, session in alive)
@@ -159,6 +159,6 @@ def _listening(address: str) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family_of(host), backlog=BACKLOG, dualstack_ipv6=both)
     except OSError as error:
-        why = str(error.strerror).partition(" (")[0]  # Python adds the address
+        why = str(error.strerror).partition(" (")[0]  # Python appends the address
         instead = "Choose an address of this host, and a free port, with --listen."
         raise BadJob([f"The supervisor can't listen at {address}: {why}. {instead}"]) from None

@@ -1,4 +1,4 @@
-"""The messages between supervisor and agent: orders and events as they are, and messages about the host itself."""
+"""The messages between supervisor and agent: the state machine's orders and events, and messages about the host."""
 
 from __future__ import annotations
 
@@ -15,52 +15,52 @@ from clusterkit.words.model import Task
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """Prepare for a run, whose directory, checkpoints and working directory all hosts share; answered by Opened."""
+    """Prepare the host for a run; answered by Opened. All hosts share the run, checkpoint and working directories."""
 
     run_id: str
     run_directory: str
     checkpoints: str
     cwd: str
-    token: str  # in the file by which an agent recognizes the shared directories: see fitness.py
+    token: str  # part of the name of the file that identifies a shared directory; see fitness.py
     seed: int
     job: JobSpec
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Hold ports for these tasks, none of which runs; answered by Claimed."""
+    """Hold ports for these tasks, which must not be running; answered by Claimed."""
 
     tasks: tuple[Task, ...]
-    here: tuple[Task, ...] = ()  # all for which the host needs room; if empty, `tasks`
+    here: tuple[Task, ...] = ()  # all tasks that the host must have room for; if empty, `tasks`
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where each task of the job listens. Comes before the first start."""
+    """The endpoints of all tasks of the job. Sent before the first Spawn."""
 
     endpoints: Mapping[Task, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Shut:
-    """End whatever is left of the run; answered by Gone. If it is not `over`, an agent is needed here again."""
+    """End all processes of the run; answered by Gone. If the run is not `over`, the host will need an agent again."""
 
     over: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class KeepRunning:
-    """Continue and wait for orders: the signal is for the whole run, and the supervisor handles it."""
+    """Continue and wait for orders: the signal concerns the whole run, and the supervisor handles it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """The signal is for this agent alone. Its tasks are being ended, to move to other hosts; StopAgent follows."""
+    """Wait for StopAgent: the signal concerns this agent alone, and its tasks are being moved to other hosts."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopAgent:
-    """End the agent: nothing of the run is left on its host."""
+    """End the agent: none of the run's tasks are left on its host."""
 
 
 # From an agent to the supervisor.
@@ -71,13 +71,13 @@ class Opened:
     """The host is ready, or has problems."""
 
     problems: tuple[str, ...]
-    address: str = ""  # the address from which it reaches the supervisor
-    delay: float = 0.0  # seconds until it saw a file of the supervisor's
+    address: str = ""  # the host's address for the other hosts
+    delay: float = 0.0  # seconds until the host saw a file that the supervisor had written
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """The ports of the tasks that were asked for, or why there are none."""
+    """The answer to Claim: a port for each task in the cluster, or the problem."""
 
     ports: Mapping[Task, int]
     problem: str | None = None
@@ -85,7 +85,7 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True)
 class SignalReceived:
-    """A signal asks the agent to end; answered by KeepRunning, or by Drain and then StopAgent."""
+    """The agent received a signal to end; answered by KeepRunning, or by Drain and then StopAgent."""
 
     signal: int
 
@@ -101,7 +101,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A part of a file of the run directory, such as a stack dump, from `offset` on; `name` is its path there."""
+    """A part, at `offset`, of a file such as a stack dump; `name` is the file's path in the run directory."""
 
     name: str
     offset: int
@@ -109,7 +109,7 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """Nothing of the run is left on this host."""
+    """The answer to Shut: all of the run's processes on this host have ended."""
 
 
 ToAgent = Open | Claim | Endpoints | Shut | KeepRunning | Drain | StopAgent | actions.Order
@@ -123,11 +123,11 @@ _FROM_AGENT = {kind.__name__: kind for kind in typing.get_args(FromAgent)}
 
 
 class BadMessage(ValueError):
-    """The other side sent an invalid message."""
+    """The peer sent an invalid message."""
 
 
 def encode(message: ToAgent | FromAgent) -> dict[str, typing.Any]:
-    """Return a message as JSON: `{"is": "Spawn", "task": "worker:1", …}`."""
+    """Return a message as a JSON object, such as `{"is": "Spawn", "task": "worker:1", …}`."""
     return {"is": type(message).__name__, **wire.encode(message)}
 
 

@@ -1,9 +1,9 @@
-"""A session: one agent and its supervisor, through all their connections, and when each of them gives up.
+"""Sessions: the state shared by all connections between an agent and its supervisor, and the timeouts of both sides.
 
-The agent's heartbeats contain the time at which they were sent, and the supervisor echoes it. The agent's lease ends
-`timeout` after the newest time that was echoed. The supervisor received that heartbeat later than it was sent, and
-counts the agent lost after it has received nothing for `timeout` and a margin. So the lease always ends first, whatever
-the network delays or loses, and the agent has the margin to end its tasks.
+The agent's heartbeats contain the time of sending, which the supervisor echoes. The agent's lease ends `timeout` after
+the newest echoed time. The supervisor counts the agent as lost after it has received nothing for `timeout` plus a
+margin. Since a heartbeat is received later than it is sent, the lease always ends first, whatever the network delays
+or loses, and the agent can use the margin to end its tasks.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from clusterkit.backends.link import frames
 from clusterkit.backends.link.frames import JSON, BadFrame, Frame
 from clusterkit.backends.link.stream import FileRange, Stream, size_of
 
-BEATS = 5  # heartbeats in a timeout
-MARGIN = 2.0  # seconds at least, from the end of the agent's lease until the supervisor counts it lost
-LONGEST_MESSAGE = frames.LONGEST_HEADER - 128  # bytes of JSON; the stream adds some
+BEATS = 5  # heartbeats per timeout
+MARGIN = 2.0  # seconds; the minimum time from the end of an agent's lease until the supervisor counts the agent as lost
+LONGEST_MESSAGE = frames.LONGEST_HEADER - 128  # bytes of JSON, which leave room for the fields that the stream adds
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message from the other side."""
+    """A message from the peer."""
 
     content: Mapping[str, JSON]
     body: bytes
@@ -30,40 +30,40 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The other side has closed the session; everything that it sent before was received."""
+    """The peer closed the session; all of its earlier messages were received."""
 
     why: str
 
 
 class Session:
-    """The part of a session that both sides have in common."""
+    """The part of a session that is the same on both sides."""
 
     def __init__(self) -> None:
-        self.why_closed: str | None = None  # by this side
+        self.why_closed: str | None = None  # the reason, if this side closed the session
         self._stream = Stream()
-        self._pulse: tuple[str, float] | None = None  # a heartbeat or its echo, to be sent first; only the newest
+        self._pulse: tuple[str, float] | None = None  # the newest heartbeat or echo to be sent, before all messages
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
-        """Send a message, which `message_text` made. One after `close` is ignored."""
+        """Send a message encoded by `message_text`. Messages after `close` are ignored."""
         if self.why_closed is None:
             self._stream.put(text, body)
 
     def close(self, why: str) -> None:
-        """Send a last message, which closes the session; the messages before it are delivered first."""
+        """Send a last message, which closes the session after all earlier messages are delivered."""
         if self.why_closed is None:
             self.why_closed = why
             self._stream.put(frames.as_text({"kind": "close", "why": why}), b"")
 
     @property
     def is_closed(self) -> bool:
-        """Whether the other side has received that this side closed the session."""
+        """Whether the peer has acknowledged that this side closed the session."""
         return self.why_closed is not None and self._stream.is_empty
 
     def forget(self) -> None:
         self._stream.forget()
 
     def next_frame(self, read: Callable[[FileRange], bytes]) -> bytes | None:
-        """Return the frame to send now. Raises OSError if its file can't be read."""
+        """Return the frame to send now, or None. Raises OSError if the frame's file can't be read."""
         if self._pulse is not None:
             (kind, time), self._pulse = self._pulse, None
             return frames.frame({"kind": kind, "time": time, "ack": self._stream.acknowledgment()})
@@ -78,11 +78,11 @@ class Session:
         return frames.numbered(kept.number, self._stream.acknowledgment(), kept.text, b"")
 
     def acknowledgment(self) -> bytes:
-        """Return a frame that only acknowledges."""
+        """Return a frame that only acknowledges received messages."""
         return frames.frame({"kind": "ack", "ack": self._stream.acknowledgment()})
 
     def receive(self, received: Frame, now: float) -> Message | Closed | None:
-        """Return what a frame delivers. Raises BadFrame."""
+        """Process a frame; return the new message, or the end of the session, that it contains. Raises BadFrame."""
         kind = received.kind
         self._stream.acknowledge(received.number("ack"))
         if kind == "message":
@@ -106,7 +106,7 @@ class Session:
 
 
 class AgentSession(Session):
-    """The agent's side. `lease` is when it ends, and with it the agent's tasks."""
+    """The agent's side of a session. At the time `lease`, the session and the agent's tasks end."""
 
     def __init__(self, session: str, host: str, timeout: float, now: float) -> None:
         super().__init__()
@@ -124,10 +124,10 @@ class AgentSession(Session):
         return frames.Hello(self._host, self._session, self._welcomed, self._attempts, received, now).encode()
 
     def welcome(self, answer: Frame) -> None:
-        """Raises BadFrame, AgentRefused."""
+        """Process the supervisor's answer to a hello. Raises BadFrame, AgentRefused."""
         welcome = frames.parse_welcome(answer)
         self._begin(welcome.received)
-        if not self._welcomed:  # until now, the lease was the time to find the supervisor
+        if not self._welcomed:  # before the first welcome, the lease limits the time to reach the supervisor
             self._welcomed, self.lease = True, 0.0
         self.timeout = welcome.timeout
         self._extend(welcome.time)
@@ -137,7 +137,7 @@ class AgentSession(Session):
         return self._beat_at + self.timeout / BEATS
 
     def beat(self, now: float) -> None:
-        """Send a heartbeat before anything else."""
+        """Make a heartbeat the next frame to send."""
         self._beat_at = now
         self._pulse = ("beat", now)
 
@@ -155,7 +155,7 @@ class AgentSession(Session):
 
 
 class SupervisorSession(Session):
-    """The supervisor's side. The agent is lost at `lost_at`, unless something is received from it before."""
+    """The supervisor's side of a session. The agent is lost at `lost_at`, which each received frame postpones."""
 
     def __init__(self, timeout: float, now: float) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ class SupervisorSession(Session):
 
     @property
     def silent_at(self) -> float:
-        """When an open connection counts as cut; the agent gives it up after the same time."""
+        """The time at which a silent connection counts as cut. The agent closes it after the same time of silence."""
         return self.heard + self._timeout / 2
 
     @property
@@ -173,7 +173,7 @@ class SupervisorSession(Session):
         return self.heard + self._timeout + max(MARGIN, self._timeout / BEATS)
 
     def welcome(self, hello: frames.Hello, now: float) -> bytes:
-        """Begin a connection of the agent's; return the answer. Raises BadFrame if a newer one has begun already."""
+        """Begin a connection with the agent; return the answer. Raises BadFrame if a newer connection has begun."""
         if hello.attempt <= self._attempt:
             raise BadFrame("the hello of an older connection")
         self._begin(hello.received)
@@ -190,7 +190,7 @@ class SupervisorSession(Session):
 
 
 def message_text(message: Mapping[str, JSON], body: bytes | FileRange) -> bytes:
-    """A message as the session keeps it. Raises TypeError or ValueError if it can't be sent."""
+    """Encode a message for `Session.put`. Raises TypeError or ValueError if the message can't be sent."""
     text = frames.as_text({"kind": "message", "message": message})
     if len(text) > LONGEST_MESSAGE:
         raise ValueError(f"A message of {len(text)} bytes is too long; the limit is {LONGEST_MESSAGE}.")

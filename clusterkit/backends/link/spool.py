@@ -1,4 +1,4 @@
-"""The spool: an agent's own run directory, and how much of it was sent to the supervisor."""
+"""The spool: the run directory on an agent's host, and a record of how much of it was sent to the supervisor."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from clusterkit.backends.link.stream import LONGEST_PART, FileRange
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.model import Task
 
-SHARED = ("tensorboard", "export")  # in the directory that all hosts share: tasks write there, for all to see
+SHARED = ("tensorboard", "export")  # links to the run directory that all hosts share, where tasks write directly
 PREFIX = "clusterkit-agent-"
-KEPT = 24 * 3600.0  # seconds after its last change: a killed agent's spool may be the only copy of a log
+KEPT = 24 * 3600.0  # seconds after its last change; a killed agent's spool may hold the only copy of a log
 Send = Callable[[ms.FromAgent, bytes | FileRange], None]
 
 
 class Spool:
-    """Keeps a host's logs on its own disk, and sends what is written there, without keeping it in memory."""
+    """Keeps the logs of a host's tasks on the host's disk, and sends new parts without keeping them in memory."""
 
     def __init__(self, order: ms.Open, send: Send) -> None:
-        """Create the directory below the temporary one. Raises RunDirectoryError, OSError."""
+        """Create the run directory in the system's temporary directory. Raises RunDirectoryError, OSError."""
         remove_orphans(time.time() - KEPT)
         self._place = Path(tempfile.mkdtemp(prefix=PREFIX))
         self._send = send
         self._sent: dict[Path, int] = {}
         self.directory = RunDirectory(self._place / order.run_id, Path(order.checkpoints))
         self.directory.make()
-        self.directory.lock()  # so that nobody on this host takes the tasks for strays
+        self.directory.lock()  # marks the run as live, so that no other clusterkit on this host kills the tasks
         for name in SHARED:
             own, shared = self.directory.path / name, Path(order.run_directory, name)
             shared.mkdir(mode=0o700, exist_ok=True)
@@ -43,16 +43,16 @@ class Spool:
             own.symlink_to(shared)
 
     def view(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Send an attempt's output as far as it is in the log, which may lack a part on a full disk."""
+        """Send an attempt's new output from its log, which lacks `chunk` if the disk is full."""
         log = self.directory.log(task, attempt)
         try:
             size = log.stat().st_size
-        except OSError:  # it was removed, which the supervisor learns when it is to be read
+        except OSError:  # the log was removed; this is reported when reading the log fails
             size = self._sent.get(log, 0) + len(chunk)
         self._send_rest(log, size, lambda offset: ms.Output(task, attempt, time.time()))
 
     def forward(self) -> None:
-        """Send what was added to the other files: stack dumps, reports, values that functions returned."""
+        """Send new parts of the other files: stack dumps, reports, and return values of functions."""
         for path in [*self.directory.all_stacks.glob("*.txt"), *self.directory.all_tasks.glob("*/return-*.pkl")]:
             name = str(path.relative_to(self.directory.path))
             with suppress(OSError):
@@ -62,7 +62,7 @@ class Spool:
         shutil.rmtree(self._place, ignore_errors=True)
 
     def _send_rest(self, path: Path, size: int, message: Callable[[int], ms.FromAgent]) -> None:
-        """Send the rest of a file of that size; `message` makes the message for a part from its offset."""
+        """Send the unsent rest of a file of `size` bytes. `message` returns the message for the part at an offset."""
         offset = self._sent.get(path, 0)
         while offset < size:
             part = min(LONGEST_PART, size - offset)
@@ -71,7 +71,7 @@ class Spool:
 
 
 def remove_orphans(before: float) -> None:
-    """Delete this user's spools of agents that were killed with their guardians, last changed before this wall time."""
+    """Delete this user's spools of killed agents, if they were last changed before this wall time."""
     for place in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             seen = place.lstat()

@@ -1,4 +1,4 @@
-"""The stream: messages in both directions, each delivered once and in order, through any number of connections."""
+"""The stream: delivers messages in both directions, once each and in order, over any number of connections."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import PurePath
 
 from clusterkit.backends.link.frames import BadFrame
 
-WINDOW = 1 << 20  # unacknowledged bytes beyond which no further message is sent
-LONGEST_PART = 1 << 19  # bytes of a file in one message
-LINED_UP = 1024  # waiting messages from which on new parts of a file are merged with its waiting parts
-ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer are acknowledged together with what is sent anyway
+WINDOW = 1 << 20  # bytes; with this many unacknowledged, no further message is sent
+LONGEST_PART = 1 << 19  # bytes; the largest part of a file in one message
+LINED_UP = 1024  # messages; if this many wait, a new part of a file joins the file's waiting message in any position
+ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged with the next message or heartbeat
 
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """A part of a file. It is read when it is sent, maybe more than once, so it must not change until then."""
+    """A part of a file. It is read whenever it is sent, maybe repeatedly, so the bytes must not change."""
 
     path: PurePath
     offset: int
     size: int
-    grows: bool = False  # whether later parts of the file may be sent in the same message, with this one's header
+    grows: bool = False  # True if later parts of the file may be added to the same message
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
-    """A message that the other side has not acknowledged."""
+class UnacknowledgedMessage:
+    """A message that the peer has not acknowledged."""
 
     number: int
     text: bytes  # the header, without the fields that the stream adds
@@ -34,39 +34,39 @@ class Kept:
 
     @property
     def size(self) -> int:
-        """Roughly its bytes."""
+        """The approximate size of the frame in bytes."""
         return len(self.text) + size_of(self.body)
 
 
 class Stream:
-    """One side's part: keeps what is sent until it is acknowledged, and counts what is received."""
+    """One side of a stream: keeps sent messages until they are acknowledged, and counts received messages."""
 
     def __init__(self) -> None:
         self.received = 0  # the number of the last message that was delivered
-        self._sent = deque[Kept]()  # in this connection
-        self._unsent = deque[Kept]()
-        self._growing: dict[PurePath, Kept] = {}  # the last message of each file that was never sent
-        self._on_way = 0  # bytes in _sent
+        self._sent = deque[UnacknowledgedMessage]()  # sent in this connection, and not acknowledged
+        self._unsent = deque[UnacknowledgedMessage]()
+        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # by file: its last message, if never sent
+        self._on_way = 0  # bytes of the messages in _sent
         self._acknowledged = 0
-        self._highest_sent = 0  # in any connection
+        self._highest_sent = 0  # the highest number sent in any connection
         self._last = 0
-        self._owed = 0  # bytes received that were not acknowledged
+        self._owed = 0  # received bytes that are not acknowledged yet
 
     def put(self, text: bytes, body: bytes | FileRange) -> None:
-        """Add a message. A new part of a growing file joins its waiting message, which keeps a backlog short.
+        """Add a message. If an earlier part of the same growing file is still unsent, extend that message instead.
 
-        While few messages wait, only the last one is extended, which keeps the order of several files.
+        While the backlog is short, only the newest message is extended, so that output of several files stays in order.
         """
         if isinstance(body, FileRange) and body.grows and self._joins(body):
             return
         self._last += 1
-        kept = Kept(self._last, text, body)
+        kept = UnacknowledgedMessage(self._last, text, body)
         self._unsent.append(kept)
         if isinstance(body, FileRange) and body.grows:
             self._growing[body.path] = kept
 
-    def next(self) -> Kept | None:
-        """Return the message to send now; None if none waits or too much is on its way."""
+    def next(self) -> UnacknowledgedMessage | None:
+        """Return the message to send now; None if no message waits or too many bytes are unacknowledged."""
         if not self._unsent or self._on_way >= WINDOW:
             return None
         kept = self._unsent.popleft()
@@ -77,8 +77,8 @@ class Stream:
         self._highest_sent = max(self._highest_sent, kept.number)
         return kept
 
-    def skip(self, text: bytes) -> Kept:
-        """Send this text in place of the last message, which can't be read."""
+    def skip(self, text: bytes) -> UnacknowledgedMessage:
+        """Replace the message returned last, whose file can't be read, with this text; return the message."""
         kept = self._sent[-1]
         self._on_way -= kept.size
         kept.text, kept.body = text, b""
@@ -86,7 +86,7 @@ class Stream:
         return kept
 
     def acknowledge(self, number: int) -> None:
-        """Forget the messages up to this one, which the other side has received. Raises BadFrame."""
+        """Drop the messages up to this number, which the peer has received. Raises BadFrame."""
         newest = self._sent[-1].number if self._sent else self._acknowledged
         if not self._acknowledged <= number <= newest:
             raise BadFrame(f"an acknowledgment of message {number}, not of {self._acknowledged} to {newest}")
@@ -95,7 +95,7 @@ class Stream:
         self._acknowledged = number
 
     def resume(self, number: int) -> None:
-        """Begin a connection to a peer that has received the messages up to this number. Raises BadFrame."""
+        """Continue over a new connection, after the last message that the peer has received. Raises BadFrame."""
         if not self._acknowledged <= number <= self._highest_sent:
             raise BadFrame(f"a resumption after message {number}, not {self._acknowledged} to {self._highest_sent}")
         self._unsent.extendleft(reversed(self._sent))
@@ -111,7 +111,7 @@ class Stream:
         self._growing.clear()
 
     def take(self, number: int, size: int) -> bool:
-        """Whether a message is new and has to be delivered. Raises BadFrame if one before it is missing."""
+        """Return whether a message is new and has to be delivered. Raises BadFrame if an earlier message is missing."""
         if number > self.received + 1:
             raise BadFrame(f"message {number} after message {self.received}")
         if number <= self.received:
@@ -121,7 +121,7 @@ class Stream:
         return True
 
     def acknowledgment(self) -> int:
-        """Return the number that a frame sent now acknowledges."""
+        """Return the number of the last received message, for a frame that is sent now."""
         self._owed = 0
         return self.received
 

@@ -1,1 +1,1 @@
-"""Processes of this machine: how tasks are started, watched, signalled, swept, and looked into."""
+"""The backend for this machine: starts, watches, signals, sweeps and inspects tasks as local processes."""

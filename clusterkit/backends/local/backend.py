@@ -1,4 +1,4 @@
-"""Tasks as processes of this machine."""
+"""The local backend: runs tasks as processes of this machine."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import PurePath
 from typing import assert_never
 
 from clusterkit.backends.local.checkpoint_finder import CheckpointFinder, start_afresh
-from clusterkit.backends.local.family import AttemptProcess, Family
+from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.backends.local.hang_inspector import HangInspector, InspectedAttempt
 from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
-from clusterkit.backends.local.spawner import Means, Plans, Spawner
+from clusterkit.backends.local.spawner import Plans, Spawner, StartResources
 from clusterkit.backends.local.stacks import ask, dump_for, remove_empty_dumps
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
@@ -26,9 +26,9 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.ports import listening
-from clusterkit.system.process import Child, heed_children
-from clusterkit.system.sweep import WillNotDie
-from clusterkit.warm.starter import WarmStarter, Warmth
+from clusterkit.system.process import AttemptChild, heed_children
+from clusterkit.system.sweep import ProcessesSurvived
+from clusterkit.warm.starter import ForkServerSettings, WarmStarter
 from clusterkit.words import actions as ac
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Impaired, Inspected, Look, Profiled, Spawned, Vitals
@@ -36,7 +36,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import SIGKILL
 
-END_WITHIN = 3.0  # seconds to kill what is left once no attempt lives
+END_WITHIN = 3.0  # seconds; the time limit for killing the remaining processes at the end of the run
 NOBODY = (
     "its program does not use clusterkit.training (report, serve, Checkpointer or ReportProgress), "
     "or has not come so far yet"
@@ -44,16 +44,16 @@ NOBODY = (
 
 
 class LocalBackend:
-    """Runs tasks as children of the calling thread, which has to outlive the run. Faults use `seed`."""
+    """Runs tasks as child processes of the calling thread, which has to outlive the run. Random faults use `seed`."""
 
-    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: Warmth) -> None:
+    def __init__(self, job: JobSpec, seed: int, inbox: Inbox, viewer: Viewer, warmth: ForkServerSettings) -> None:
         self._job = job
         self._seed = seed
         self._inbox = inbox
         self._post = inbox.put
         self._viewer = viewer
         self._warmth = warmth
-        self._children: dict[Task, tuple[int, Child]] = {}
+        self._children: dict[Task, tuple[int, AttemptChild]] = {}
         self._here: set[Task] = set()
         every = 0.0 if waits_for_steps(job) else EVERY
         self._steps = StepReader(job.progress_regex, inbox.put, every) if job.progress_regex else None
@@ -66,10 +66,10 @@ class LocalBackend:
         return endpoints
 
     def open(self, directory: RunDirectory) -> None:
-        """Create the network, start the fork server and the threads. They end in reverse order."""
+        """Create the network and start the fork server and the threads; `shut` stops them in reverse order."""
         job, post, ending = self._job, self._post, self._stack.callback
         self._directory = directory
-        # First, since it takes the longest.
+        # The fork server starts first because it takes the longest.
         self._starts = WarmStarter(self._warmth, post, lambda: post(lambda: self._spawner.start_waiting()))
         ending(self._starts.stop)
         self._network = network_for(job, directory, self._seed)
@@ -85,7 +85,7 @@ class LocalBackend:
         ending(self._inspector.stop)
         self._paces = PaceInspector(post)
         ending(self._paces.stop)
-        self._family = Family(directory.run_id)
+        self._family = ProcessFamily(directory.run_id)
         self._watcher = Watcher(post, self._family.in_grace)
         ending(self._watcher.stop)
         self._sweeper = Sweeper(self._family, post)
@@ -93,16 +93,16 @@ class LocalBackend:
         ending(heed_children(self._sweeper.child_ended.ring))
         ending(self._end_all)
         if self._network is not None:
-            ending(self._network.stop)  # before `_end_all` kills it, so that it can write its captured packets
+            ending(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
         ending(self._starts.stop)
         self._injector = Injector(self._present, self._network, directory.checkpoints, self._seed, post)
-        ending(self._injector.stop)  # before processes are reaped that it may have to resume
-        means = Means(directory, self._logs, self._starts, self._family, self._network)
+        ending(self._injector.stop)  # before any process is reaped that the injector may have to resume
+        means = StartResources(directory, self._logs, self._starts, self._family, self._network)
         self._spawner = Spawner(means, job.hosts.count > 0, post, self._started)
         ending(self._spawner.finish)
 
     def claim(self, tasks: Iterable[Task]) -> dict[Task, str]:
-        """Prepare the start of tasks on this machine, and hold their ports; return their endpoints."""
+        """Prepare to start tasks on this machine: create their directories and hold ports. Return their endpoints."""
         tasks = list(tasks)
         self._here |= set(tasks)
         for task in tasks:
@@ -145,7 +145,7 @@ class LocalBackend:
             case ac.HurrySteps():
                 self._watcher.hurry()
             case ac.Avoid():
-                pass  # tasks have no other host to go to
+                pass  # tasks can't move to another host
             case ac.Refresh(files, fresh):
                 self._starts.renew(self._job, self._directory, files)
                 if fresh:
@@ -154,13 +154,13 @@ class LocalBackend:
                 assert_never(order)
 
     def leave(self) -> None:
-        """Do nothing: no process comes back in another allocation."""
+        """Do nothing: a local run does not continue in another allocation."""
 
     def shut(self) -> None:
-        """End each part, even if another one fails to end."""
+        """Stop every part of the backend, even if stopping another part raises an exception."""
         self._stack.close()
 
-    def _started(self, order: ac.Spawn, moment: float, child: Child) -> None:
+    def _started(self, order: ac.Spawn, moment: float, child: AttemptChild) -> None:
         task, attempt = order.task, order.attempt
         self._children[task] = (attempt, child)
         self._post(Spawned(task, attempt, f"pid {child.pid}", forked=child.process is None))
@@ -170,7 +170,7 @@ class LocalBackend:
 
     def _signal(self, order: ac.Signal) -> None:
         if self._spawner.withdraw(order.task, order.attempt):
-            return  # its process did not exist yet
+            return  # the attempt's process was not started yet
         if child := self._child(order.task, order.attempt):
             if order.grace or order.signal == SIGKILL:
                 child.grace_until = time.monotonic() + order.grace if order.grace else 0.0
@@ -221,7 +221,7 @@ class LocalBackend:
             self._steps.feed(task, attempt, chunk)
 
     def _end_all(self) -> None:
-        with suppress(WillNotDie):  # the guardian tries once more, and reports it
+        with suppress(ProcessesSurvived):  # the guardian tries to kill the processes once more, and reports a failure
             self._family.end_all(END_WITHIN)
 
     def _vitals(self) -> dict[Task, Vitals]:
@@ -233,23 +233,23 @@ class LocalBackend:
             for task, (attempt, _) in self._children.items()
         }
 
-    def _present(self, task: Task) -> Child | None:
+    def _present(self, task: Task) -> AttemptChild | None:
         return self._children.get(task, (0, None))[1]
 
-    def _child(self, task: Task, attempt: int) -> Child | None:
+    def _child(self, task: Task, attempt: int) -> AttemptChild | None:
         known, child = self._children.get(task, (0, None))
         return child if known == attempt else None
 
 
 def send_request(pipe: PurePath, **request: object) -> bool:
-    """Send a request through the named pipe that the training library reads; return whether the task has it open."""
+    """Write a request to the named pipe that the training library reads; return whether writing succeeded."""
     try:
-        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # fails if the task has not opened it
+        descriptor = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # fails if no task has the pipe open
     except OSError:
         return False
     try:
         os.write(descriptor, json.dumps(request).encode() + b"\n")
-    except OSError:  # the task is stopped, and its pipe full of requests
+    except OSError:  # the pipe is full of requests because the task is stopped
         return False
     else:
         return True

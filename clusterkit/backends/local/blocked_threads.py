@@ -1,4 +1,4 @@
-"""Describes what a task's main thread does or waits for, from the stacks that faulthandler wrote."""
+"""Describes what a task's main thread does or waits for, based on the stacks that faulthandler wrote."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pathlib import PurePosixPath
 
 from clusterkit.text.frames import is_own
 
-# A task can write anything into its stacks, so every part has a longest size.
+# A task can write anything to its stack file, so the length of every part is limited.
 _FRAME = re.compile(
     r'^  File "(?P<file>.{0,4096})", line (?P<line>\d{1,9}) in (?P<function>.{1,500})$', flags=re.MULTILINE
 )
-_MOST_FRAMES = 200  # of a thread; faulthandler writes 100
+_MOST_FRAMES = 200  # frames read per thread; faulthandler writes at most 100
+_MOST_THREADS = 10
 _OUTERMOST = "<module>"
 
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """One line of a stack."""
+    """One frame of a stack, as printed by faulthandler."""
 
     file: str
     line: int
@@ -32,20 +33,20 @@ class StackFrame:
 
     @property
     def own(self) -> bool:
-        """Whether this is the program's code, and not a library's."""
+        """Whether the code belongs to the program and not to a library."""
         return is_own(self.file)
 
 
 @dataclass(frozen=True, slots=True)
-class Doing:
-    """`text` is a clause with the task as its subject. `own`: the task cannot be waiting for another one."""
+class ThreadActivity:
+    """A thread's activity, as a clause whose subject is the task. `own`: the thread does not wait for another task."""
 
     text: str
     own: bool
 
 
-# The end of a frame's file name, its function, the description, and `own`. The first row that matches a frame between
-# the program's code and the innermost frame counts, so specific rows come first.
+# Columns: the end of the file name, the function, and the fields `text` and `own` of Doing. The first row that matches
+# any frame between the program's code and the innermost frame is used, so specific rows come first.
 _TENSORFLOW = (
     ("clusterkit/training/checkpointer.py", "save|wait", "writes a checkpoint", True),
     ("clusterkit/training/background.py", "finish", "writes a checkpoint", True),
@@ -88,7 +89,7 @@ _PYTHON = (
     ("ssl.py", "read|recv|do_handshake", "waits for a socket"),
     ("selectors.py", "select", "waits for a socket or a pipe"),
 )
-# A function in C has no frame, so the line that calls it is matched.
+# A C function has no frame, so these patterns match the line of Python that calls the function.
 _SOURCE = (
     (r"\bsleep\(", "sleeps (time.sleep)"),
     (r"\binput\(", "waits for input"),
@@ -99,13 +100,12 @@ _SOURCE = (
 
 
 def main_thread(dump: str) -> tuple[StackFrame, ...]:
-    """Return the main thread's frames, innermost first; empty if the dump does not contain them.
+    """Return the main thread's frames, innermost first, or no frames if the dump does not contain the main thread.
 
-    faulthandler begins with the newest thread, so the main thread comes last. Of more than 100 threads it leaves out
-    the oldest; then the main thread is the current one, which handles the signal.
+    faulthandler writes the newest thread first, so the main thread comes last. With more than 100 threads, it omits the
+    oldest threads; the main thread is then the one marked as current, because the main thread handles the signal.
     """
-    stacks = re.split(r"^(?=(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
-    found = [(text.startswith("Current"), _frames(text)) for text in stacks if _FRAME.search(text)]
+    found = _threads(dump)
     if not found:
         return ()
     whole = [frames for _, frames in found if frames[-1].function == _OUTERMOST]
@@ -113,25 +113,38 @@ def main_thread(dump: str) -> tuple[StackFrame, ...]:
     return (whole or current or [found[-1][1]])[-1]
 
 
-def doing(frames: Sequence[StackFrame], source: str = "") -> Doing | None:
-    """Return what a thread does or waits for. `source` is its innermost frame's line of code."""
+def other_threads(dump: str) -> tuple[StackFrame, ...]:
+    """Return the innermost frame of the program's own code in each other thread that runs some, at most ten."""
+    main = main_thread(dump)
+    own = ([frame for frame in frames if frame.own] for _, frames in _threads(dump) if frames != main)
+    return tuple(islice((frames[0] for frames in own if frames), _MOST_THREADS))
+
+
+def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | None:
+    """Describe what a thread does or waits for; None without frames. `source` is the innermost frame's line of code."""
     if not frames:
         return None
     place = next((at for at, frame in enumerate(frames) if frame.own), None)
     inner = frames[: len(frames) if place is None else place]
     for files, functions, text, own in _TENSORFLOW:
         if any(_is(frame, files, functions) for frame in inner):
-            return Doing(text, own)
+            return ThreadActivity(text, own)
     at = f"at {frames[0 if place is None else place]}"
     for files, functions, text in _PYTHON:
         if any(_is(frame, files, functions) for frame in inner):
-            return Doing(f"{text} {at}", own=True)
+            return ThreadActivity(f"{text} {at}", own=True)
     for pattern, text in _SOURCE if not inner else ():
         if re.search(pattern, source.strip()):
-            return Doing(f"{text} {at}", own=True)
+            return ThreadActivity(f"{text} {at}", own=True)
     if any(_is(frame, "polymorphic_function/tracing_compilation.py", "trace_function") for frame in frames):
-        return Doing(f"traces a tf.function {at}", own=True)
-    return Doing(f"is {at}", own=True)
+        return ThreadActivity(f"traces a tf.function {at}", own=True)
+    return ThreadActivity(f"is {at}", own=True)
+
+
+def _threads(dump: str) -> list[tuple[bool, tuple[StackFrame, ...]]]:
+    """Return the frames of each thread, and whether it is the current one."""
+    stacks = re.split(r"^(?=(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
+    return [(text.startswith("Current"), _frames(text)) for text in stacks if _FRAME.search(text)]
 
 
 def _frames(text: str) -> tuple[StackFrame, ...]:

@@ -1,4 +1,4 @@
-"""Finds the checkpoints that existed when attempts began, in a thread beside the loop."""
+"""Finds the checkpoints that existed when attempts started, in a background thread."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from clusterkit.system.barrier import start_thread
 from clusterkit.words.events import CheckpointFound, Crashed, Impaired, Noted
 from clusterkit.words.model import Task
 
-PATIENCE = 2.0  # seconds that `stop` waits for a scan; a hanging file system may block it for good
+PATIENCE = 2.0  # seconds; how long `stop` waits for a scan, which a hanging file system may block forever
 
 
 class _Query(NamedTuple):
     task: Task
     attempt: int
-    moment: float  # wall time
+    moment: float  # wall time of the attempt's start
 
 
 class CheckpointFinder:
-    """Posts CheckpointFound for each attempt that began with a checkpoint.
+    """Posts CheckpointFound for each attempt that had a checkpoint to resume from when it started.
 
-    Only checkpoints from before the start count: the attempt may write its first one during the scan.
-    Why not a Poller: a scan may hang for good, so `stop` does not insist on the end of the thread.
+    Checkpoints written after the start are ignored, because the attempt may write its first one during the scan.
+    This class does not use a Poller: a scan may hang forever, and `stop` must not wait for a scan.
     """
 
     def __init__(self, directory: PurePath, post: Callable[[CheckpointFound | Crashed], None]) -> None:
@@ -38,14 +38,14 @@ class CheckpointFinder:
         self._thread: threading.Thread | None = None
 
     def look(self, task: Task, attempt: int, moment: float) -> None:
-        """Look for the newest checkpoint that existed at that wall time."""
+        """Search for the newest checkpoint that existed at the wall time `moment`."""
         self._starts.put(_Query(task, attempt, moment))
         if self._thread is None:
-            with suppress(OSError):  # no thread can be started now; the next attempt tries again
+            with suppress(OSError):  # the thread can't be started now; the next call of `look` tries again
                 self._thread = start_thread("checkpoint finder", self._run, self._post)
 
     def stop(self) -> None:
-        """End the thread, even during a scan."""
+        """End the thread and any running scan; return after PATIENCE seconds even if the scan hangs."""
         self._ended.set()
         self._starts.put(None)
         if self._thread is not None:
@@ -53,7 +53,7 @@ class CheckpointFinder:
 
     def _run(self) -> None:
         while (start := self._starts.get()) is not None:
-            together = [start]  # a gang's attempts begin one right after the other, most of them during the first scan
+            together = [start]  # a gang's attempts start in quick succession, so one scan serves several of them
             with suppress(queue.Empty):
                 while (start := self._starts.get_nowait()) is not None:
                     together.append(start)
@@ -67,7 +67,7 @@ class CheckpointFinder:
 
 
 def start_afresh(directory: Path) -> Noted | Impaired:
-    """Move the checkpoints aside, so that nothing resumes from them; return the event that reports it."""
+    """Move the checkpoints aside, so that no attempt resumes from them; return the event that reports the outcome."""
     try:
         aside = move_aside(directory)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The family: the first processes of all attempts, and the orphans, processes that attempts have left behind."""
+"""The processes of a run: the first process of each attempt, and orphans, the processes that attempts left behind."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from typing import NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPERS, Child, first_readable, reap
+from clusterkit.system.process import HELPERS, AttemptChild, first_readable, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
-Sign = int | str  # a process id, or the name of a pipe or of a task
-PATIENCE = 0.1  # seconds that a look at the orphans waits while a process is started
+Sign = int | str  # evidence of a process's origin: a process id, or the name of a pipe or task
+PATIENCE = 0.1  # seconds; how long a search for orphans waits for a process that is being started
 
 
-class Adopted(NamedTuple):
-    """A living child of this process that this process has not started."""
+class Orphan(NamedTuple):
+    """An orphan: a living child of this process that another process started."""
 
     pid: int
     group: int
@@ -35,27 +35,27 @@ class Adopted(NamedTuple):
 class Orphans:
     """Attributes adopted processes to attempts by their group, session, open pipes and environment.
 
-    A daemon may share none of these with its task: it leads a session of its own, has closed the inherited descriptors
-    and has an empty environment. Any attempt that started before the daemon may have left it, so it is attributed to
-    all of those attempts, once all of them have ended.
+    A daemon that leads its own session, has closed the inherited descriptors and has an empty environment shares none
+    of these with its task. Any attempt that started before the daemon may be its origin, so the daemon is attributed to
+    all of these attempts, once all of them have ended.
     """
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # by pid and start: possible leaders
+        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # possible leaders by orphan (pid, start)
 
-    def living(self, leaders: Mapping[int, Child]) -> Iterator[Adopted]:
-        """Yield the living adopted processes, and reap the others. `leaders` are the first processes of attempts."""
+    def living(self, leaders: Mapping[int, AttemptChild]) -> Iterator[Orphan]:
+        """Yield the living adopted processes, and reap the dead ones. `leaders` are the first processes of attempts."""
         session = os.getsid(0)
         for pid in procfs.children(os.getpid()):
-            # One in this process's session was started by it: tasks and helpers lead sessions of their own.
+            # A child in this process's session was started by this process: tasks and helpers lead separate sessions.
             if pid in leaders or pid in HELPERS or (seen := procfs.stat(pid)) is None or seen[2] == session:
                 continue
             if seen[0] not in "ZX" or not _reaped(pid):
-                yield Adopted(pid, *seen[1:])
+                yield Orphan(pid, *seen[1:])
 
-    def signs(self, leaders: Mapping[int, Child]) -> dict[int, set[Sign]]:
-        """Return the signs of each adopted process's origin: pids and pipes of leaders, or a task's name."""
+    def signs(self, leaders: Mapping[int, AttemptChild]) -> dict[int, set[Sign]]:
+        """Return evidence of each adopted process's origin, by its pid: pids and pipes of leaders, or a task's name."""
         found = dict[int, set[Sign]]()
         marks = {mark for child in leaders.values() for mark in (child.pid, child.pipe)}
         before, self._unmarked = self._unmarked, {}
@@ -76,28 +76,28 @@ class Orphans:
         return env.get("CLUSTERKIT_TASK") if env.get("CLUSTERKIT_RUN_ID") == self._run_id else None
 
 
-def _begun_before(start: int, leaders: Mapping[int, Child]) -> frozenset[int]:
+def _begun_before(start: int, leaders: Mapping[int, AttemptChild]) -> frozenset[int]:
     begun = {pid: procfs.start_of(pid) for pid in leaders}
     return frozenset(pid for pid, at in begun.items() if at is not None and at <= start)
 
 
 def _reaped(pid: int) -> bool:
-    """Reap a process if it has ended, and not only its first thread; return whether it had."""
+    """Reap a process if all of its threads have ended; return whether the process is gone."""
     with suppress(ChildProcessError):
         return os.waitpid(pid, os.WNOHANG)[0] != 0
     return True
 
 
 class AttemptProcess(NamedTuple):
-    """An attempt and its first process, which is not reaped."""
+    """An attempt and its first process, which has not been reaped."""
 
     task: Task
     attempt: int
-    child: Child
+    child: AttemptChild
 
 
-class StartedSpawn(NamedTuple):
-    """A start that has begun: its process exists, or was requested from a fork server."""
+class PendingStart(NamedTuple):
+    """An attempt that is starting: its process exists, or was requested from a fork server."""
 
     start: Start
     pipe: str
@@ -107,20 +107,20 @@ class StartedSpawn(NamedTuple):
     asked: PendingFork | None = None
 
 
-class Family:
-    """Tells the first processes of attempts from those that were left behind.
+class ProcessFamily:
+    """Starts and reaps the first processes of attempts, and kills the processes that attempts left behind.
 
-    One lock is held while a process is started and while orphans are looked for: a process between fork and exec
-    looks like an orphan that has every task's pipe open.
+    A lock excludes searches for orphans while a process is started: between fork and exec, the new process looks like
+    an orphan that has every task's pipe open.
     """
 
     def __init__(self, run_id: str) -> None:
         self._orphans = Orphans(run_id)
-        self._leaders: dict[int, Child] = {}
-        self._lock = threading.RLock()  # `begin` takes it, and `finish` releases it in the same thread
+        self._leaders: dict[int, AttemptChild] = {}
+        self._lock = threading.RLock()  # acquired by `begin`, and released by `finish` in the same thread
 
-    def begin(self, start: Start, server: ForkServer | None) -> StartedSpawn:
-        """Begin to start an attempt; `finish` has to follow, in the same order and thread. Raises OSError."""
+    def begin(self, start: Start, server: ForkServer | None) -> PendingStart:
+        """Begin to start an attempt. Complete starts with `finish`, in the same order and thread. Raises OSError."""
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:
@@ -132,10 +132,10 @@ class Family:
         except BaseException:
             self._lock.release()
             raise
-        return StartedSpawn(start, pipe, oom_kills, process, server, asked)
+        return PendingStart(start, pipe, oom_kills, process, server, asked)
 
-    def finish(self, begun: StartedSpawn) -> Child:
-        """Return the first process of an attempt that has begun. Raises OSError."""
+    def finish(self, begun: PendingStart) -> AttemptChild:
+        """Complete the start of an attempt, and return its first process. Raises OSError."""
         try:
             process, pid = begun.process, None
             if begun.server is not None and begun.asked is not None:
@@ -144,14 +144,14 @@ class Family:
             if pid is None:
                 process = process or spawn(begun.start)
                 pid = process.pid
-            child = Child(pid, _pidfd(pid, process), begun.pipe, begun.oom_kills, process)
+            child = AttemptChild(pid, _pidfd(pid, process), begun.pipe, begun.oom_kills, process)
             self._leaders[pid] = child
             return child
         finally:
             self._lock.release()
 
     def reap_clean(self, ended: Collection[AttemptProcess]) -> list[AttemptProcess]:
-        """Reap the first processes of attempts that left nothing behind, listing children once; return the others."""
+        """Reap the ended attempts that left no processes behind, with one search for orphans; return the others."""
         left = []
         with self._lock:
             signs = {sign for of_one in self._orphans.signs(self._leaders).values() for sign in of_one}
@@ -163,18 +163,18 @@ class Family:
         return left
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill what an attempt left behind, and reap its first process; return the number killed. Raises WillNotDie."""
+        """Kill the processes an attempt left behind, and reap its first; return how many died. Raises WillNotDie."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
         return killed
 
     def reap_orphans(self) -> bool:
-        """Reap every orphan that has ended; return False instead while a process is started. Raises CannotLook."""
+        """Reap all orphans that have ended. If a process is being started, return False instead. Raises CannotLook."""
         return self._living() is not None
 
-    def in_grace(self, child: Child) -> bool:
-        """Whether an attempt whose first process ended of SIGTERM has others, in their grace period."""
+    def in_grace(self, child: AttemptChild) -> bool:
+        """Whether other processes of the attempt still live in the grace period that followed SIGTERM."""
         if signal.SIGTERM not in child.reached or time.monotonic() >= child.grace_until:
             return False
         try:
@@ -183,8 +183,8 @@ class Family:
             return True
         return living is None or any(one.group == child.pid for one in living)
 
-    def _living(self) -> list[Adopted] | None:
-        """Reap the orphans that have ended, and return the others; None while a process is started."""
+    def _living(self) -> list[Orphan] | None:
+        """Reap the orphans that have ended, and return the living ones; None if a process is being started."""
         if not self._lock.acquire(timeout=PATIENCE):
             return None
         try:
@@ -207,13 +207,13 @@ class Family:
             found = [pid for pid, signs in self._orphans.signs(self._leaders).items() if not own.isdisjoint(signs)]
             return found + [below for pid in found for below in procfs.descendants(pid)]
 
-    def _reap(self, child: Child) -> None:
-        if self._leaders.pop(child.pid, None) is not None:  # a sweep may come after end_all
+    def _reap(self, child: AttemptChild) -> None:
+        if self._leaders.pop(child.pid, None) is not None:  # absent if `end_all` has already reaped the child
             reap(child)
 
 
 def spawn(start: Start) -> subprocess.Popen[bytes]:
-    """Start an attempt with a fresh interpreter. It ends with the calling thread. Raises OSError."""
+    """Start an attempt in a new interpreter, which is killed when the calling thread ends. Raises OSError."""
     with _held_back():
         return subprocess.Popen(
             _argv(start),
@@ -229,7 +229,7 @@ def spawn(start: Start) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def _held_back() -> Iterator[None]:
-    """Block SIGINT, which would raise, and the ignored signals, which a new interpreter would not ignore."""
+    """Block SIGINT, which would raise KeyboardInterrupt, and ignored signals, which a new process does not ignore."""
     ignored = {number for number in signal.valid_signals() if signal.getsignal(number) is signal.SIG_IGN}
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, *ignored})
     try:
@@ -239,21 +239,21 @@ def _held_back() -> Iterator[None]:
 
 
 def _argv(start: Start) -> Sequence[str]:
-    # A command goes through the entry too: only code inside the new process can ask for the parent-death signal,
-    # and it holds across exec. Why not preexec_fn: it runs Python between fork and exec of a threaded process.
+    # A command is started through the entry too: only the new process can request the parent-death signal, which then
+    # survives exec. preexec_fn is not used, because it runs Python between fork and exec of a threaded process.
     plan, descriptors = start.plan, ",".join(map(str, (start.stacks, *start.namespaces)))
     return [plan.python, ENTRY, str(os.getpid()), descriptors, plan.kind, plan.target, *plan.args]
 
 
 def _pidfd(pid: int, process: subprocess.Popen[bytes] | None) -> int:
-    """Open a pidfd. If that fails, end the process, which could not be watched."""
+    """Open a pidfd. If opening it fails, kill the process, since its end could not be noticed."""
     try:
         return os.pidfd_open(pid)
     except OSError:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         if process is not None:
-            process.returncode = 0  # else Popen would wait for this pid again, which another process may have by then
+            process.returncode = 0  # keeps Popen from waiting for this pid, which may be reused by then
         raise
 
 

@@ -1,4 +1,4 @@
-"""Finds out why a run hangs: inspects every live task, in a thread beside the loop, and writes a report."""
+"""Finds out why a run hangs: inspects every live task in a background thread, and writes a report."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread
+from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread, other_threads
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
 from clusterkit.machine.stalls import halted
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.system.procfs import Meter, TcpConnection, established
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
-APART = 0.5  # seconds between two samples: enough to see which task uses the CPU, and that a disk wait lasts
-LONGEST_PROGRAM = 4 << 20  # bytes of a source file
-PATIENCE = 3.0  # seconds for the tasks to write their stacks; a stopped task writes none
+APART = 0.5  # seconds between two samples, which show which tasks use the CPU and whether a disk wait lasts
+LONGEST_PROGRAM = 4 << 20  # bytes; larger source files are not read
+PATIENCE = 3.0  # seconds; how long to wait for the tasks to write their stacks
 STATES = {"R": "running", "S": "asleep", "D": "in a disk wait", "T": "stopped", "t": "stopped by a debugger"}
 Post = Callable[[Inspected | Crashed], None]
 
 
 @dataclass(slots=True)
 class InspectedAttempt:
-    """A live attempt, and the findings about it. Its peers connect to `endpoint`."""
+    """A live attempt, and the findings about it. `endpoint` is the address that its peers connect to."""
 
     task: Task
     attempt: int
-    child: Child
+    child: AttemptChild
     vitals: Vitals
     endpoint: str | None = None
     dump: Dump | None = None
-    cpu: float | None = None  # percent of one core
+    cpu: float | None = None  # percent of one core; None if unknown
     connections: list[TcpConnection] = field(default_factory=list)
-    listens: frozenset[int] = frozenset()  # ports
+    listens: frozenset[int] = frozenset()  # ports that the process listens on
 
 
 class HangInspector:
-    """Inspects tasks in one thread for each inspection."""
+    """Runs each inspection of the tasks in a separate thread."""
 
     def __init__(self, run: RunDirectory, post: Post) -> None:
         self._run = run
@@ -56,7 +56,7 @@ class HangInspector:
         self._threads: list[threading.Thread] = []
 
     def begin(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
-        """Inspect live attempts, which are not reaped before this returns; posts Inspected. Raises OSError."""
+        """Start an inspection, which posts Inspected. Reap none of the attempts before this returns. Raises OSError."""
         for subject in subjects:
             subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
             ask(subject.dump, subject.child.pid)
@@ -72,7 +72,7 @@ class HangInspector:
     def _look(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
         report: str | None = None
         try:
-            with suppress(CannotLook):  # the report has the findings so far
+            with suppress(CannotLook):  # the report then contains the findings up to the error
                 self._watch(subjects)
             _tell(subjects)
             with suppress(OSError):
@@ -80,11 +80,11 @@ class HangInspector:
                 path = self._run.all_stacks / f"{look.value}-{number}.txt"
                 path.write_text(report_of(why, subjects))
                 report = str(path)
-        finally:  # the machine waits for the answer
+        finally:  # in any case, since the machine waits for Inspected
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
     def _watch(self, subjects: Sequence[InspectedAttempt]) -> None:
-        """Take two samples, and wait in between for the stacks of all tasks that are not stopped."""
+        """Sample the tasks twice; in between, wait for the stacks of the tasks that are not stopped."""
         meter, begun = Meter(), time.monotonic()
         pids = {subject.task: subject.child.pid for subject in subjects}
         meter.sample(pids)
@@ -97,7 +97,7 @@ class HangInspector:
             subject.listens = procfs.listening_ports_of(subject.child.pid, subject.child.pid)
             seen = procfs.stat(subject.child.pid)
             state = seen[0] if seen else "X"
-            if state == "D" != subject.vitals.state:  # a short disk wait, as in every process
+            if state == "D" != subject.vitals.state:  # a short disk wait is normal
                 state = "S"
             subject.vitals = replace(subject.vitals, state=state)
 
@@ -112,7 +112,7 @@ def _tell(subjects: Sequence[InspectedAttempt]) -> None:
 
 
 def _source_of(frame: StackFrame) -> str:
-    """Return the frame's line of code; "" if the file, which a task can choose, is not a program."""
+    """Return the frame's line of code; "" if the file, a name that the task may have forged, can't be a program."""
     try:
         seen = os.stat(frame.file)
     except (OSError, ValueError):
@@ -122,7 +122,7 @@ def _source_of(frame: StackFrame) -> str:
 
 
 def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
-    """Return the findings about every task as text."""
+    """Return the report with a section for every task."""
     places = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
     ends = {made.local: subject.task for subject in subjects for made in subject.connections} | places
     return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, ends, places) for s in subjects)])
@@ -131,7 +131,7 @@ def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
 def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mapping[str, Task]) -> str:
     vitals = subject.vitals
     wrong = halted([subject.task], {subject.task: vitals})
-    state = STATES.get(vitals.state, "not there any more")
+    state = STATES.get(vitals.state, "gone")
     cpu = "unknown" if subject.cpu is None else f"{subject.cpu:.0f} % of a core"
     frames = main_thread(subject.dump.text) if subject.dump else ()
     stack = [f"    {frame.file}:{frame.line} in {frame.function}" for frame in frames]
@@ -142,19 +142,20 @@ def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mappin
         f"  endpoint     {subject.endpoint or 'none'}{'' if vitals.listening else ', not listening'}",
         f"  connections  {_peers(subject.connections, ends)}",
         f"  listens      {_listens(subject, places) or 'nowhere'}",
+        *(f"  thread at    {frame}" for frame in (other_threads(subject.dump.text) if subject.dump else ())),
         *(["  main thread, innermost first", *stack] if stack else ["  no stacks: stopped, or no Python program"]),
         "",
     ])  # fmt: skip
 
 
 def _listens(subject: InspectedAttempt, places: Mapping[str, Task]) -> str:
-    """Return whose endpoint, or which other port, the process listens on, such as `worker:0, port 2222`."""
+    """Return the tasks whose endpoints the process listens on, and its other ports, such as `worker:0, port 2222`."""
     host = (subject.endpoint or "").rpartition(":")[0]
     return ", ".join(str(places.get(f"{host}:{port}", f"port {port}")) for port in sorted(subject.listens))
 
 
 def _peers(connections: Sequence[TcpConnection], ends: Mapping[str, Task]) -> str:
-    """Return the other ends, such as `worker:0 (2), ps:0, 10.0.0.1:443`."""
+    """Return the peers of the connections with their counts, such as `worker:0 (2), ps:0, 10.0.0.1:443`."""
     names = [str(ends.get(made.remote, made.remote)) for made in connections]
     return (
         ", ".join(name + (f" ({n})" if (n := names.count(name)) > 1 else "") for name in sorted(set(names))) or "none"

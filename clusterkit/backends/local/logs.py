@@ -1,4 +1,4 @@
-"""Logs: copies every byte that tasks write to their attempts' files and then to viewers, and finds steps in it."""
+"""Logs: copies the output of tasks to the attempts' log files and then to viewers, and finds steps in the output."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from clusterkit.words.model import Task
 
 CHUNK = 1 << 19
 PIPE_SIZE = 1 << 20
-READS = 4  # of a pipe without writers, of which one empties it
-KEPT = 1 << 24  # bytes of freed memory that the allocator keeps for later chunks
-SWITCH = 0.0005  # seconds for which another thread may hold the interpreter's lock while the pump needs it
+READS = 4  # reads of each pipe in `stop`; a single read empties a pipe without writers
+KEPT = 1 << 24  # bytes; freed memory that the allocator keeps for later chunks
+SWITCH = 0.0005  # seconds; how long another thread may hold the GIL while the pump waits for the GIL
 TAIL_BYTES = 1 << 16
-TAIL_LINES, MOST_TAIL_LINES = 60, 240  # the latter if the last traceback is that long
+TAIL_LINES, MOST_TAIL_LINES = 60, 240  # lines of a log's end to keep; up to the second number for a long traceback
 Post = Callable[[Drained | StorageFailed | Crashed], None]
-Viewer = Callable[[Task, int, bytes], None]  # an empty chunk is the end of the attempt's output
-SLOW = 2.0  # seconds of CPU time for one chunk of output (512 KiB at most): the searches delay the supervisor
+Viewer = Callable[[Task, int, bytes], None]  # task, attempt, chunk; an empty chunk marks the end of the output
+SLOW = 2.0  # seconds of CPU time; the limit for searching one chunk (≤ 512 KiB), since searches delay the supervisor
 _GIVEN_UP = (
     "Searching the output of {} with --progress-regex takes too long ({:.0f} s for one piece of it), so no steps are "
     "read from the logs any more. Start the run again with a simpler regular expression."
@@ -38,7 +38,7 @@ _GIVEN_UP = (
 
 
 class ArrivalsWriter:
-    """Records the order in which output arrived, by which `logs` merges the tasks' files. Raises RunDirectoryError."""
+    """Records the order of arriving output, for `clusterkit logs` to merge the files. Raises RunDirectoryError."""
 
     def __init__(self, path: PurePath) -> None:
         self._lines: list[bytes] = []
@@ -48,11 +48,11 @@ class ArrivalsWriter:
             raise unusable(path, error) from None
 
     def add(self, at: float, task: bytes, attempt: int, size: int) -> None:
-        """Add that an attempt's log had this size at this wall time."""
+        """Record that at the wall time `at` an attempt's log had `size` bytes."""
         self._lines.append(b"%.6f %b %d %d\n" % (at, task, attempt, size))
 
     def write(self) -> None:
-        """Write the added records; drop them if that fails. Raises OSError."""
+        """Write the added records to the file, or drop the records if writing fails. Raises OSError."""
         lines, self._lines = self._lines, []
         if lines:
             os.write(self._file, b"".join(lines))
@@ -63,7 +63,7 @@ class ArrivalsWriter:
 
 @dataclass(slots=True)
 class OutputStream:
-    """The output of one attempt on its way to its file."""
+    """The pipe that one attempt writes to (`source`), and its log (`file`)."""
 
     task: Task
     attempt: int
@@ -74,7 +74,7 @@ class OutputStream:
 
 
 class LogPump:
-    """One thread that moves the output of all tasks, byte by byte as they wrote it."""
+    """Copies the output of all tasks, byte for byte, in one thread."""
 
     def __init__(self, post: Post, viewer: Viewer, arrivals: PurePath) -> None:
         self._post = post
@@ -87,25 +87,25 @@ class LogPump:
         self._poller.start()
 
     def open(self, task: Task, attempt: int, path: PurePath) -> int:
-        """Create the attempt's log and a pipe to it; return the task's end of the pipe. Raises OSError."""
+        """Create the attempt's log and the pipe for its output; return the pipe's write end. Raises OSError."""
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             source, sink = os.pipe2(os.O_CLOEXEC)
         except OSError:
             os.close(file)
             raise
-        with suppress(OSError):  # the user's share of pipe memory may be used up
+        with suppress(OSError):  # the user's limit of pipe memory may be reached
             fcntl.fcntl(sink, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
         os.set_blocking(source, False)
         self._poller.do(partial(self._add, OutputStream(task, attempt, str(task).encode(), source, file)))
         return sink
 
     def close(self, task: Task, attempt: int) -> None:
-        """Stop waiting for the end of an attempt's output."""
+        """Stop reading an attempt's output, even if the pipe is still open for writing."""
         self._poller.do(partial(self._close, task, attempt))
 
     def stop(self) -> None:
-        """End the thread, and save the rest of the pipes, in case the thread has failed. For when no task is left."""
+        """End the thread. If the thread has failed, save the rest of the pipes. Call this when no task is alive."""
         self._poller.stop()
         for stream in self._streams.values():
             with suppress(OSError):
@@ -154,12 +154,12 @@ class LogPump:
             self._failed("the order of the logs", error)
 
     def _failed(self, what: str, error: OSError) -> None:
-        if not self._full:  # reported once; the job is being stopped, and its output still has to be read
+        if not self._full:  # report only the first failure; the output is still read while the job is stopped
             self._full = True
             self._post(StorageFailed(f"{what} could not be written: {error.strerror}"))
 
     def _end(self, stream: OutputStream) -> None:
-        self._note()  # so that followers read everything before the end
+        self._note()  # so that followers of the log read all of it before Drained
         del self._streams[stream.task, stream.attempt]
         self._poller.forget(stream.source)
         os.close(stream.source)
@@ -170,7 +170,7 @@ class LogPump:
 
 
 def last_words(log: int, size: int) -> tuple[tuple[str, ...], str | None]:
-    """Return the last lines of an open log of `size` bytes, and the last uncaught exception in them, or None."""
+    """Return the last lines of an open log of `size` bytes, and the last uncaught exception in these lines, or None."""
     tail = os.pread(log, TAIL_BYTES, max(0, size - TAIL_BYTES))
     terminal = TerminalLines()
     lines = terminal.feed(tail, 0.0) + terminal.flush()
@@ -182,17 +182,17 @@ def last_words(log: int, size: int) -> tuple[tuple[str, ...], str | None]:
 
 
 def _make_fast() -> None:
-    """Change settings of this process without which moving chunks takes twice as long."""
-    # The pump needs the interpreter again after each system call. While the console handles lines, it would wait 5 ms
-    # each time, and so would the tasks.
+    """Tune the GIL and the allocator of this process; without this, copying chunks takes twice as long."""
+    # The pump needs the GIL after each system call. By default it would wait 5 ms each time while the console handles
+    # lines, and the tasks would wait for the pump.
     sys.setswitchinterval(SWITCH)
-    # glibc returns freed memory beyond twice the largest block that was ever freed to the kernel, and would get it back
-    # for the next chunk with a fault for each page. So a large block is freed once.
+    # glibc keeps at most twice the size of the largest block freed so far, and returns other free memory to the kernel.
+    # The next chunk would then cost a page fault for each page. Freeing one large block raises that limit.
     bytes(KEPT)
 
 
 class StepReader:
-    """Searches output for steps, and posts the newest one of each task at most every `every` seconds."""
+    """Searches output for steps, and posts the newest step of each task at most once every `every` seconds."""
 
     def __init__(self, regex: str, post: Callable[[Progressed | Impaired], None], every: float = EVERY) -> None:
         from clusterkit.job.step_regex import step_in
@@ -206,7 +206,7 @@ class StepReader:
         self._given_up = False
 
     def feed(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Search a chunk of an attempt's output; an empty chunk is its end."""
+        """Search a chunk of an attempt's output; an empty chunk marks the end of the output."""
         if self._given_up:
             return
         key = (task, attempt)

@@ -15,25 +15,25 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Inspected, Look, Pace, Vitals
 from clusterkit.words.model import Task
 
-SAMPLES = 16  # of each look
+SAMPLES = 16  # samples taken by each inspection
 SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: from SHORTEST to SHORTEST + SPREAD
-FAMILY = 60.0  # seconds between two searches for a task's processes
-GOLDEN = 0.6180339887  # its multiples modulo 1 are spread evenly, and not in step with any period of a task
-THREADS = 8  # sampled threads of a task: those that used the CPU most
-AT_ONCE, TRIES = 0.02, 3  # seconds within which a task's times have to be read; if they are not, it is tried again
+FAMILY = 60.0  # seconds between two searches for a task's descendants
+GOLDEN = 0.6180339887  # its multiples modulo 1 are evenly spread, and never in step with a periodic task
+THREADS = 8  # threads sampled per task: the threads that used the CPU most
+AT_ONCE, TRIES = 0.02, 3  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
-Times = dict[tuple[int, int], tuple[int, int]]  # by process and thread: nanoseconds run, and waited for a CPU
+Times = dict[tuple[int, int], tuple[int, int]]  # by (pid, thread id): nanoseconds running, and waiting for a CPU
 
 
 @dataclass(slots=True)
 class PacedAttempt:
-    """An attempt whose pace is measured, by its first process."""
+    """An attempt whose pace is measured. `pid` is its first process."""
 
     attempt: int
     pid: int
     times: Times = field(default_factory=dict)
     measured_at: float | None = None
-    below: tuple[int, ...] = ()  # its descendants at the last search
+    below: tuple[int, ...] = ()  # pids of the descendants of `pid` at the last search
     looked_at: float = -FAMILY
     busiest: tuple[tuple[int, int], ...] = ()
     samples: int = 0
@@ -42,9 +42,9 @@ class PacedAttempt:
 
 
 class PaceInspector:
-    """Runs each look at the tasks in a thread. An attempt's usage is known from its second look on.
+    """Runs each inspection of the tasks in a thread. The CPU time of an attempt is known from the second inspection on.
 
-    A TensorFlow task has a hundred threads, so only the states of those are read that used the CPU since the last look.
+    A TensorFlow task has a hundred threads, so only threads that used the CPU since the last inspection are sampled.
     """
 
     def __init__(self, post: Callable[[Inspected | Crashed], None]) -> None:
@@ -55,7 +55,7 @@ class PaceInspector:
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Look at these tasks, given by attempt and first pid; posts Inspected. Raises OSError."""
+        """Start an inspection of tasks, given with attempt and first pid. It posts Inspected. Raises OSError."""
         if self._looking:
             self._post(Inspected({}, Look.PACE))
             return
@@ -80,10 +80,10 @@ class PaceInspector:
     def _look(self, subjects: Mapping[Task, PacedAttempt]) -> None:
         vitals: dict[Task, Vitals] = {}
         try:
-            with suppress(CannotLook):  # the next look follows soon
+            with suppress(CannotLook):  # the next inspection follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
-        finally:  # the machine waits for the answer, and may ask again at once
+        finally:  # in any case, since the machine waits for Inspected, and may then request another inspection at once
             self._looking = False
             self._post(Inspected(vitals, Look.PACE))
 
@@ -99,7 +99,7 @@ class PaceInspector:
 
 def _sample(subject: PacedAttempt) -> None:
     seen = procfs.stat(subject.pid)
-    if seen is None or seen[2] != subject.pid:  # a task leads its session, so another process has this pid now
+    if seen is None or seen[2] != subject.pid:  # not the leader of its session: the pid was reused
         return
     subject.samples += 1
     if seen[0] in STOPPED:
@@ -109,7 +109,7 @@ def _sample(subject: PacedAttempt) -> None:
 
 
 def _measured(subject: PacedAttempt) -> Vitals | None:
-    """Return the attempt's usage since its last look, and its samples; None if it is gone."""
+    """Return the attempt's samples, and its CPU time since the last inspection; None if its process is gone."""
     seen = procfs.stat(subject.pid)
     if seen is None or seen[2] != subject.pid:
         return None
@@ -118,7 +118,8 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
         subject.below, subject.looked_at = tuple(procfs.descendants(subject.pid)), time.monotonic()
     subject.times, now = _times(subject)
     subject.measured_at = now
-    known = {process for process, _ in before} or {subject.pid}  # the usage of others may have begun before that
+    # Newly found processes are not counted, since part of their usage may be older than the last inspection.
+    known = {process for process, _ in before} or {subject.pid}
     used = {
         thread: [max(0, now - then) for now, then in zip(times, before.get(thread, (0, 0)), strict=True)]
         for thread, times in subject.times.items()
@@ -134,7 +135,7 @@ def _measured(subject: PacedAttempt) -> Vitals | None:
 
 
 def _times(subject: PacedAttempt) -> tuple[Times, float]:
-    """Return the times of the attempt's threads, and when they were read; tries again if reading took too long."""
+    """Return the times of the attempt's threads, and the time of reading; read again if reading took too long."""
     for _ in range(TRIES):
         now = time.monotonic()
         processes = (subject.pid, *subject.below)

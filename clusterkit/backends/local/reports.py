@@ -1,4 +1,4 @@
-"""Parses the reports of tasks. A task can write anything to its channel, so everything is checked and bounded."""
+"""Parses the reports of tasks. A task can write anything to its channel, so every value is checked and bounded."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from clusterkit.words.reports import MOST_METRICS, Stage
 Report = (
     ev.Progressed | ev.Checkpointed | ev.Resumed | ev.Ready | ev.Reached | ev.PhaseChanged | ev.ProgramEnds
     | ev.Profiled | ev.SigtermHandled | ev.StepsTimed | ev.TrainsWith | ev.InDebugger | ev.LeftDebugger
-    | ev.EditorAwaited | ev.PhaseReached
+    | ev.EditorAwaited | ev.PhaseReached | ev.StepsUnreported
 )  # fmt: skip
-LONGEST = 1 << 16  # bytes of a line; a longer one is ignored
-MOST = 1 << 63  # steps, attempts and requests are below it
-LONGEST_PATH = 4096  # characters; the kernel's own limit, in bytes
-LONGEST_NAME = 100  # characters of a phase's name, or a metric's
+LONGEST = 1 << 16  # bytes; longer lines are ignored
+MOST = 1 << 63  # the exclusive upper limit of steps, attempts, requests and other counts
+LONGEST_PATH = 4096  # characters; the kernel's limit is the same number of bytes
+LONGEST_NAME = 100  # characters; the limit for names of phases, metrics, strategies and functions
 LONGEST_REASON = 1000
 MOST_WORKERS = 1000
 MOST_STRATEGIES = 8
@@ -62,6 +62,8 @@ def _report(task: Task, message: dict[str, Any]) -> Report | None:
         return ev.SigtermHandled(task, attempt, message["handled"] is True)
     if kind == "workers":
         return ev.StepsTimed(task, attempt, _workers(message["workers"]))
+    if kind == "unreported":
+        return ev.StepsUnreported(task, attempt, _count(message["seconds"]))
     if kind == "strategy":
         distributed, training = message["distributed"] is True, Training(message["training"])
         return ev.TrainsWith(
@@ -100,7 +102,7 @@ def _count_or_none(message: dict[str, Any], name: str) -> int | None:
 
 
 def _text(value: object, longest: int) -> str:
-    """Return a bounded string without NUL, its characters that UTF-8 can't encode replaced. Raises ValueError."""
+    """Check that a value is a short string without NUL; replace what UTF-8 can't encode. Raises ValueError."""
     if not isinstance(value, str) or len(value) > longest or "\0" in value:
         raise ValueError(value)
     return value.encode(errors="replace").decode()
@@ -112,7 +114,7 @@ def _path(message: dict[str, Any]) -> str | None:
 
 
 def _metrics(value: object) -> dict[str, float | None]:
-    """Return the first metrics, without those with long or unprintable names."""
+    """Return the first MOST_METRICS metrics, skipping long or unprintable names. Raises ValueError."""
     if not isinstance(value, dict):
         raise ValueError(value)
     names = [name for name in value if len(name) <= LONGEST_NAME and name.isprintable()]
@@ -120,7 +122,7 @@ def _metrics(value: object) -> dict[str, float | None]:
 
 
 def _number(value: object) -> float | None:
-    """Return a finite number that JSON and a float can hold; None for anything else."""
+    """Return the value if it is a finite float or an integer of limited size; None for anything else."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if type(value) is int and abs(value) < MOST else None
@@ -135,7 +137,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 
 def _workers(value: object) -> dict[Task, ev.StepTimes]:
-    """Return the steps of workers, given as `[count, seconds]` by index."""
+    """Parse the step times of workers, a JSON object of `[count, seconds]` by worker index. Raises ValueError."""
     if not isinstance(value, dict) or len(value) > MOST_WORKERS:
         raise ValueError(value)
     return {Task(TaskType.WORKER, _index(index)): _times(times) for index, times in value.items()}

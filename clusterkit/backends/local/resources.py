@@ -1,4 +1,4 @@
-"""The resources of this machine: which a job gets, which are missing or will be short, and which a run holds."""
+"""The resources of this machine: assigns them to jobs, holds them for runs, and finds those that are insufficient."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from clusterkit.warm.choice import marks
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskType, number_of
 
-if TYPE_CHECKING:  # most jobs use the host's network
+if TYPE_CHECKING:  # imported only if needed, since most jobs use the host's network
     from clusterkit.network.virtual import VirtualNetwork
 
 SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
-ANSWER_WITHIN = 20.0  # seconds; without nvidia-persistenced the driver first has to wake up the GPUs
-# A process that has imported TensorFlow has 554 MB resident, of which four together share all but 330 MB each;
-# a small model and its data come on top. Measured on TensorFlow 2.21, Linux.
+ANSWER_WITHIN = 20.0  # seconds for nvidia-smi; without nvidia-persistenced the driver first has to wake up the GPUs
+# After importing TensorFlow, a process has 554 MB resident; with four such processes, 330 MB of each are not shared.
+# A small model and its data come on top. Measured with TensorFlow 2.21 on Linux.
 TASK_MEMORY = 400 << 20
-DESCRIPTORS = 6  # of the supervisor, for each task: port, pipe, log, progress, pidfd, and one while it starts
+DESCRIPTORS = 6  # the supervisor's descriptors per task: port, pipe, log, progress, pidfd, and one during the start
 DESCRIPTORS_OWN = 40
-LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the least with which a run succeeds; measured with the smallest jobs
+LEAST_DESCRIPTORS, LEAST_OWN = 5, 24  # the minimum per task and per supervisor; measured with the smallest jobs
 GB = 1 << 30
 
 
 def addresses(job: JobSpec) -> dict[Task, str]:
-    """Each task's address on the virtual network; empty for a job without one."""
+    """Return each task's address on the virtual network; empty for a job without a virtual network."""
     if not _is_virtual(job):
         return {}
     from clusterkit.network.virtual import addresses_of
@@ -50,19 +50,19 @@ def addresses(job: JobSpec) -> dict[Task, str]:
 
 
 def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> dict[Task, str]:
-    """Return the endpoints of those tasks that are in the cluster. The stack holds their ports. Raises NoPorts."""
+    """Claim endpoints for the tasks that are in the cluster. `stack` then holds their ports. Raises NoPorts."""
     if _is_virtual(job):
         from clusterkit.network.virtual import endpoints_of
 
         return endpoints_of(job.tasks)
     with ExitStack() as ports:
         held = {task: ports.enter_context(claim()) for task in tasks if task in job.cluster}
-        stack.push(ports.pop_all())  # for the whole run; an error above releases them at once
+        stack.push(ports.pop_all())  # holds the ports for the whole run; an error above releases them at once
     return {task: f"{HOST}:{port.getsockname()[1]}" for task, port in held.items()}
 
 
 def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:
-    """Create the job's virtual network, its disk that can be full, or both; None for neither. Raises NetworkError."""
+    """Create the virtual network, the disk for the fault disk-full, or both; None for neither. Raises NetworkError."""
     if not _is_virtual(job) and not needs_disk(job.faults):
         return None
     from clusterkit.network.virtual import NetworkPlan, VirtualNetwork
@@ -77,46 +77,46 @@ def _is_virtual(job: JobSpec) -> bool:
     return job.network is Network.VIRTUAL
 
 
-class Found(NamedTuple):
-    """The GPUs, by the names that CUDA_VISIBLE_DEVICES takes; without any, the reason."""
+class UsableGpus(NamedTuple):
+    """The usable GPUs, as names for CUDA_VISIBLE_DEVICES, or the reason why there are none."""
 
     names: tuple[str, ...]
     why_none: str | None = None
 
 
-def gpus_here(env: Mapping[str, str] = os.environ) -> Found:
-    """Return the GPUs that this process may use, by UUID, since CUDA may number them differently from the tool."""
+def gpus_here(env: Mapping[str, str] = os.environ) -> UsableGpus:
+    """Return the GPUs that this process may use, by UUID, since CUDA may number GPUs differently from nvidia-smi."""
     if (named := env.get(GPUS)) is not None:
         names = visible(named)
-        return Found(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
+        return UsableGpus(names, None if names else f"{GPUS}={named} hides every GPU from clusterkit")
     tool = TOOL[0]
-    if shutil.which(tool, path=env.get("PATH")) is None:  # saves a process on most machines
-        return Found((), f"{tool}, which lists GPUs, was not found")
+    if shutil.which(tool, path=env.get("PATH")) is None:  # most machines lack the tool
+        return UsableGpus((), f"{tool}, which lists GPUs, was not found")
     try:
         asked = subprocess.run(
             TOOL, stdin=subprocess.DEVNULL, capture_output=True, timeout=ANSWER_WITHIN, env=dict(env)
         )
     except OSError as error:
-        return Found((), f"{tool} can't be run: {error.strerror}")
+        return UsableGpus((), f"{tool} can't be run: {error.strerror}")
     except subprocess.TimeoutExpired:
-        return Found((), f"{tool} did not answer within {ANSWER_WITHIN:g} s")
+        return UsableGpus((), f"{tool} did not answer within {ANSWER_WITHIN:g} s")
     said = asked.stdout.decode(errors="replace").strip()
     if asked.returncode != 0:
         said = (said or asked.stderr.decode(errors="replace").strip()).partition("\n")[0]
-        return Found((), f"{tool} ends with code {asked.returncode}" + (f" ({said.rstrip('.')})" if said else ""))
+        return UsableGpus((), f"{tool} ends with code {asked.returncode}" + (f" ({said.rstrip('.')})" if said else ""))
     rows = [line.split(",") for line in said.splitlines()]
     names = tuple(row[1].strip() for row in rows if len(row) == 2 and row[0].strip().isdecimal())
-    return Found(names, None if names else f"{tool} lists no GPU")
+    return UsableGpus(names, None if names else f"{tool} lists no GPU")
 
 
 def visible(named: str) -> tuple[str, ...]:
-    """Return the GPUs that CUDA finds in CUDA_VISIBLE_DEVICES: those before the first invalid one, each once."""
+    """Return the GPUs that CUDA accepts in CUDA_VISIBLE_DEVICES: the names before the first invalid one, each once."""
     valid = takewhile(lambda name: name and not name.startswith("-"), map(str.strip, named.split(",")))
     return tuple(dict.fromkeys(valid))
 
 
 def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> list[str]:
-    """Return a sentence if the limit of open files is too low for the tasks `here`, or for all if None."""
+    """Return a sentence if the limit of open files is too low for the tasks `here` (None: all tasks of the job)."""
     tasks = len(job.tasks) if here is None else len(here)
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= tasks * LEAST_DESCRIPTORS + LEAST_OWN:
@@ -127,7 +127,7 @@ def too_few_descriptors(job: JobSpec, here: Collection[Task] | None = None) -> l
 
 
 def shortages(job: JobSpec) -> list[str]:
-    """Return a sentence for each resource of which the tasks are estimated to need more than is available."""
+    """Return a sentence for each resource that is estimated to be too small for the tasks."""
     tasks = len(job.tasks)
     found = []
     memory, there = tasks * TASK_MEMORY, psutil.virtual_memory().available
@@ -159,10 +159,10 @@ def shortages(job: JobSpec) -> list[str]:
 
 
 def preflight(job: JobSpec, here: Collection[Task] | None = None) -> Preflight:
-    """Check the job, and assign cores and GPUs of this machine. `here` are the tasks of this host, None: all tasks."""
+    """Check the job, and assign cores and GPUs of this machine. `here`: the tasks of this host, or None for all."""
     asked = job.devices
     cores = () if asked.cpus is None else tuple(sorted(os.sched_getaffinity(0)))
-    found = gpus_here() if asked.gpus else Found(())
+    found = gpus_here() if asked.gpus else UsableGpus(())
     job = replace(job, devices=replace(asked, cores=cores, names=found.names))
     problems = [*_network_problems(job), *too_few(job, found.why_none, here), *too_few_descriptors(job, here)]
     return Preflight(job, problems, [] if problems or here is not None else shortages(job))

@@ -1,4 +1,4 @@
-"""The spawner: starts attempts, several at a time where a fork server makes them."""
+"""The spawner: starts attempts, several at a time if a fork server creates the processes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from clusterkit.backends.local.family import Family, StartedSpawn
+from clusterkit.backends.local.family import PendingStart, ProcessFamily
 from clusterkit.backends.local.logs import LogPump
 from clusterkit.job.plan import Endpoints, Start, TaskPlan, attempt_environment, plan_tasks
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.paths import RunPaths
 from clusterkit.system.inbox import Work
-from clusterkit.system.process import Child
+from clusterkit.system.process import AttemptChild
 from clusterkit.warm.starter import WarmStarter
 from clusterkit.words.actions import Spawn
 from clusterkit.words.events import NEVER_STARTED, Noted, SpawnFailed, StorageFailed
@@ -27,24 +27,24 @@ from clusterkit.words.model import Task
 if TYPE_CHECKING:
     from clusterkit.network.virtual import VirtualNetwork
 
-# Errors of a start that this machine causes, and not the program. The next attempt may be free of them.
+# Start errors caused by this machine and not by the program. The next attempt may succeed.
 OF_HOST = frozenset({
     errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.ESTALE,
     errno.EROFS, errno.ETXTBSY,
 })  # fmt: skip
-AT_ONCE = 4  # attempts that may be starting at a time
+AT_ONCE = 4  # attempts that may be starting at the same time
 Post = Callable[[Noted | SpawnFailed | StorageFailed | Work], None]
-Started = Callable[[Spawn, float, Child], None]
-Starting = tuple[Spawn, float, StartedSpawn]  # a starting attempt, the wall time, and its process
+Started = Callable[[Spawn, float, AttemptChild], None]
+Starting = tuple[Spawn, float, PendingStart]  # a starting attempt: its order, the wall time, and its process
 
 
 class Plans:
-    """How each task here is started. Planned for the first attempt, and again when workers are given up."""
+    """The start plans of this machine's tasks, made for the first attempt, and again when workers are abandoned."""
 
     def __init__(self, job: JobSpec, endpoints: Endpoints, paths: RunPaths, here: Collection[Task]) -> None:
         self._job, self._endpoints, self._paths, self._here = job, endpoints, paths, here
         self._plans: Mapping[Task, TaskPlan] = {}
-        self._without: tuple[Task, ...] | None = None  # the workers that the plans leave out; None: not planned yet
+        self._without: tuple[Task, ...] | None = None  # the omitted workers; None before the first plan
 
     def of(self, order: Spawn) -> TaskPlan:
         if self._without != order.given_up:
@@ -54,31 +54,31 @@ class Plans:
         return self._plans[order.task]
 
 
-class Means(NamedTuple):
-    """What attempts start with. The fork servers are `servers`; `network` is None where tasks have the host's."""
+class StartResources(NamedTuple):
+    """The parts of the backend that are needed to start attempts. `network` is None if tasks use the host's network."""
 
     directory: RunDirectory
     logs: LogPump
     servers: WarmStarter
-    family: Family
+    family: ProcessFamily
     network: VirtualNetwork | None
 
 
 class Spawner:
-    """Starts attempts in the order of their requests, and passes each one on to `started`.
+    """Starts attempts in the order of their requests, and calls `started` with each new process.
 
-    A start begins with the request for a process, and is finished when the process exists. In between the loop
-    prepares the next attempt; it calls `finish` before it does anything else to a task.
+    A start begins with the request for a process, and is finished when the process exists. In between, the loop can
+    begin the next start. Before the loop does anything else with a task, it has to call `finish`.
     """
 
-    def __init__(self, means: Means, on_hosts: bool, post: Post, started: Started) -> None:
+    def __init__(self, means: StartResources, on_hosts: bool, post: Post, started: Started) -> None:
         self._means = means
         self._on_hosts = on_hosts
         self._post = post
         self._started = started
         self._environ = dict(os.environ)
         self._begun = deque[Starting]()
-        self._waiting: dict[Task, Spawn] = {}  # attempts that wait for the fork server
+        self._waiting: dict[Task, Spawn] = {}  # attempts whose start waits until the fork server is ready
         self.plans: Plans
 
     def spawn(self, order: Spawn) -> None:
@@ -91,19 +91,19 @@ class Spawner:
             self._finish(self._begun.popleft())
 
     def finish(self) -> None:
-        """Wait for the processes of all attempts that have begun to start."""
+        """Wait until the processes of all starting attempts exist."""
         while self._begun:
             self._finish(self._begun.popleft())
 
     def start_waiting(self) -> None:
-        """Start the attempts that wait for the fork server, which is ready or gone."""
+        """Start the attempts that waited for the fork server, which is now ready or has failed."""
         self._means.servers.replace_lost()
         waiting, self._waiting = self._waiting, {}
         for order in waiting.values():
             self.spawn(order)
 
     def withdraw(self, task: Task, attempt: int) -> bool:
-        """Cancel the start of an attempt that waits for the fork server; return whether it did."""
+        """Cancel the start of an attempt if the start waits for the fork server; return whether it was cancelled."""
         waiting = self._waiting.get(task)
         if waiting is None or waiting.attempt != attempt:
             return False
@@ -112,7 +112,7 @@ class Spawner:
         return True
 
     def _begin(self, order: Spawn) -> Starting | None:
-        """Begin to start an attempt; None if it waits for a fork server, or failed to start, which is posted."""
+        """Begin to start an attempt. Return None if it waits for a fork server, or if it failed, after posting that."""
         plan, task, attempt, means = self.plans.of(order), order.task, order.attempt, self._means
         env = attempt_environment(self._environ, plan, attempt, order.reason, order.restore or "")
         if means.servers.has_to_wait(plan, env):
@@ -123,7 +123,7 @@ class Spawner:
             output = means.logs.open(task, attempt, means.directory.log(task, attempt))
         except OSError as error:
             what = f"its log could not be made: {_why(error)}"
-            if not self._on_hosts:  # a host's own disk is full, but another host's may not be
+            if not self._on_hosts:  # on hosts, another host's disk may have room
                 self._post(StorageFailed(f"{task}: {what}"))
             self._post(SpawnFailed(task, attempt, what, unfit=True))
             return None

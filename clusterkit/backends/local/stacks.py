@@ -1,4 +1,4 @@
-"""Stack dumps: a task writes them to a file on request, after a header from the supervisor."""
+"""Stack dumps: on request, a task appends its stacks to a file, below a header written by the supervisor."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from clusterkit.task.entry import STACKS_SIGNAL
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.model import Task
 
-LOOK_EVERY = 0.02  # seconds between two looks at a file
-LONGEST = 4 << 20  # bytes that are read of a file; the stacks of 100 threads take a fifth of it
-# Seconds without a new byte after which a dump is complete: if its last line looks final, and otherwise.
+LOOK_EVERY = 0.02  # seconds between two reads of a dump file
+LONGEST = 4 << 20  # bytes read from the end of a dump file; the stacks of 100 threads take a fifth of this
+# Seconds without a new byte after which a dump counts as complete, with a last line that looks final, and without.
 QUIET, QUIET_AT_ANY_LINE = 0.15, 1.0
-# A final line: the main thread's outermost frame, or "..." for frames and threads that are left out.
+# The end of a final line: the main thread's outermost frame, or "..." in place of omitted frames and threads.
 _LAST = (" in <module>", "<no Python frame>", "...")
 
 
 @dataclass(slots=True)
 class Dump:
-    """The stacks that are requested of an attempt."""
+    """A stack dump requested from one attempt."""
 
     path: Path
     header: bytes
-    remote: bool = False  # whether the task is on a host, whose agent sends the header together with the stacks
+    remote: bool = False  # True if the task is on a host, whose agent sends the header together with the stacks
     text: str = ""
-    asked: bool = False  # whether the request, the header, reached the file
+    asked: bool = False  # True once the file contains the header, which is the request
     grew_at: float = field(default_factory=time.monotonic)
 
     def look(self) -> bool:
@@ -53,7 +53,7 @@ class Dump:
 
     @property
     def silence(self) -> str:
-        """The reason for a missing dump, as a clause with the task as its subject."""
+        """The reason why the dump is missing, as a clause whose subject is the task."""
         if self.asked:
             return "does not answer. Is it paused?"
         if self.remote:
@@ -68,17 +68,17 @@ def dumps_of(run: RunDirectory, attempts: Iterable[tuple[Task, int]], request: i
 
 
 def dump_for(run: RunDirectory, task: Task, attempt: int, why: str, remote: bool = False) -> Dump:
-    """Return a description of the dump to request with `ask`; its header contains `why`."""
+    """Return the dump, to be requested with `ask`. Its header contains `why`."""
     header = f"--- {task}, attempt {attempt}: {why}\n".encode()
     return Dump(run.stacks(task, attempt), header, remote)
 
 
 def ask(dump: Dump, pid: int) -> None:
-    """Request a live task's stacks, if it handles the signal, which would kill any other program."""
+    """Request a live task's stacks, unless the task has no handler for the signal, which would then kill the task."""
     with suppress(OSError, CannotLook):
         if not procfs.has_handler(pid, STACKS_SIGNAL):
             return
-        # Not blocking: the task can write to the directory, and the file could be a pipe.
+        # Non-blocking, because the task could have replaced the file with a pipe.
         file = os.open(dump.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
             os.write(file, dump.header)
@@ -98,7 +98,7 @@ def collect(dumps: Sequence[Dump], timeout: float, ended: threading.Event | None
 
 
 def remove_empty_dumps(directory: RunDirectory) -> None:
-    """Remove the files for stack dumps that were never asked for."""
+    """Remove the files of stack dumps that were never requested."""
     for dump in directory.all_stacks.glob("*"):
         with suppress(FileNotFoundError):
             if dump.stat().st_size == 0:

@@ -1,4 +1,4 @@
-"""The sweeper: kills and reaps processes that attempts left behind, in threads, so that the loop does not wait."""
+"""The sweeper: kills and reaps the processes of ended attempts in threads, so that the loop does not wait."""
 
 from __future__ import annotations
 
@@ -8,39 +8,39 @@ from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
 
-from clusterkit.backends.local.family import AttemptProcess, Family
+from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
 from clusterkit.system.barrier import start_thread
 from clusterkit.system.poller import Bell, Poller
-from clusterkit.system.sweep import WillNotDie
+from clusterkit.system.sweep import ProcessesSurvived
 from clusterkit.words.errors import CannotLook
 from clusterkit.words.events import Crashed, Swept
 
-REST = 0.02  # seconds between two looks for orphans that have ended
+REST = 0.02  # seconds; the minimum time between two searches for ended orphans
 Post = Callable[[Swept | Crashed], None]
 
 
 class Sweeper:
-    """One thread reaps attempts and orphans that have ended. An attempt that left processes gets a thread of its own.
+    """Reaps ended attempts and orphans in one thread. Each attempt that left processes behind gets a separate thread.
 
-    Ring `child_ended` when a child of this process has ended; a signal handler may do that.
+    Call `child_ended.ring` when a child of this process has ended. A signal handler may call it.
     """
 
-    def __init__(self, family: Family, post: Post) -> None:
+    def __init__(self, family: ProcessFamily, post: Post) -> None:
         self._family = family
         self._post = post
-        self._ended: list[AttemptProcess] = []  # since the last turn; for the thread
-        self._reap_at, self._may_reap_at = math.inf, 0.0  # when to look for orphans, and the earliest time
+        self._ended: list[AttemptProcess] = []  # attempts to be swept in the thread's next turn
+        self._reap_at, self._may_reap_at = math.inf, 0.0  # the planned and the earliest time of a search
         self.child_ended = Bell()
         self._poller = Poller("sweeper", post, self._turn)
         self._poller.watch(self.child_ended.fileno(), lambda _: self._expect_orphan())
         self._poller.start()
 
     def sweep(self, ended: AttemptProcess) -> None:
-        """Kill the processes that the attempt left behind, reap it, and post Swept."""
+        """Kill the processes that the attempt left behind, reap its first process, and post Swept, in a thread."""
         self._poller.do(lambda: self._ended.append(ended))
 
     def stop(self) -> None:
-        """End the thread. The backend's end sweeps the remaining attempts."""
+        """End the thread. The backend kills and reaps the remaining processes in its `shut`."""
         self._poller.stop()
         self.child_ended.close()
 
@@ -53,7 +53,7 @@ class Sweeper:
         now = time.monotonic()
         if self._reap_at <= now:
             self._reap_at, self._may_reap_at = math.inf, now + REST
-            with suppress(CannotLook):  # the next sweep looks again
+            with suppress(CannotLook):  # the next search finds the orphans
                 if not self._family.reap_orphans():
                     self._reap_at = self._may_reap_at
         return None if self._reap_at == math.inf else max(0.0, self._reap_at - now)
@@ -62,13 +62,13 @@ class Sweeper:
         batch, self._ended = self._ended, []
         left: Collection[AttemptProcess] = batch
         if batch:
-            with suppress(CannotLook):  # `_end` tries each one again for a while
+            with suppress(CannotLook):  # `_end` repeats the search for each attempt for a while
                 left = self._family.reap_clean(batch)
         for ended in batch:
             if ended not in left:
                 self._post(Swept(ended.task, ended.attempt))
                 continue
-            try:  # its processes may die slowly, and other attempts must not wait
+            try:  # in a thread, since the processes may die slowly, and other attempts must not wait
                 start_thread(f"sweep {ended.task}", partial(self._end, ended), self._post)
             except OSError:
                 self._end(ended)
@@ -76,5 +76,5 @@ class Sweeper:
     def _end(self, ended: AttemptProcess) -> None:
         try:
             self._post(Swept(ended.task, ended.attempt, self._family.sweep(ended)))
-        except WillNotDie as error:
+        except ProcessesSurvived as error:
             self._post(Swept(ended.task, ended.attempt, len(error.pids), error.pids, error.unseen))

@@ -12,25 +12,25 @@ from pathlib import PurePath
 from clusterkit.backends.local.family import AttemptProcess
 from clusterkit.backends.local.reports import LONGEST, parse_report
 from clusterkit.system.poller import ONCE, READABLE, Poller
-from clusterkit.system.process import Child, exit_of
+from clusterkit.system.process import AttemptChild, exit_of
 from clusterkit.words.events import Exited, Happened, Progressed
 from clusterkit.words.model import Task
 
-# A pipe rests between two reads, so that reports are read in batches: at first REST, then up to LONGEST_REST seconds
-# while they keep coming. All rests are powers of 2, so that pipes are read at the same moments.
+# A pipe is left unread ("rests") between two reads, so that reports are read in batches. The first rest takes REST
+# seconds; while reports arrive, rests grow to LONGEST_REST. All are powers of 2, so that pipes are read together.
 REST, LONGEST_REST = 0.03125, 0.25
-GRACE_REST = 0.0625  # seconds between two looks at a process group in its grace period
-FULL = 1 << 13  # bytes in one read after which the pipe rests shortly, before it fills up
-EVERY = 1.0  # seconds between posted steps of a task; other reports are posted at once
+GRACE_REST = 0.0625  # seconds between two checks of a process group in its grace period
+FULL = 1 << 13  # bytes; after a read of at least this size the pipe gets only a short rest, before it fills up
+EVERY = 1.0  # seconds; the minimum time between two posted steps of a task; other reports are posted at once
 CHUNK = 1 << 16
-MOST_CHUNKS = 16  # to read from a pipe at once, since a task may write without end
-HURRIED = 0.0078125  # seconds that a pipe rests while a fault waits for a step
+MOST_CHUNKS = 16  # the maximum number of chunks in one read of a pipe, since a task may write without end
+HURRIED = 0.0078125  # seconds; the rest of a pipe while a fault waits for a step
 Post = Callable[[Happened], None]
 
 
 @dataclass(slots=True)
 class Channel:
-    """A task's progress pipe; it outlives the attempts."""
+    """A task's progress pipe, which all attempts of the task use."""
 
     task: Task
     fd: int
@@ -38,18 +38,18 @@ class Channel:
     pending: Progressed | None = None
     passed_at: float = -EVERY
     attempt: int = 0
-    ordinary: bytes | None = None  # the beginning of the attempt's step reports; of several in a row the last counts
+    ordinary: bytes | None = None  # prefix of the attempt's step reports; of several in a row only the last is used
     rest: float = REST
 
 
 class Watcher:
-    """Polls the tasks' pidfds and their progress pipes.
+    """Waits for the tasks' pidfds and reads their progress pipes.
 
-    An empty pipe is polled. Once it has data, it is read after each rest, until it is empty and no step of it remains
-    to be posted. The exit of an attempt is not posted while processes of its group are `in_grace`.
+    An empty pipe is polled. A pipe with data is read after each rest, until the pipe is empty and its last step is
+    posted. The exit of an attempt is not posted while `in_grace` returns true for its first process.
     """
 
-    def __init__(self, post: Post, in_grace: Callable[[Child], bool]) -> None:
+    def __init__(self, post: Post, in_grace: Callable[[AttemptChild], bool]) -> None:
         self._post, self._in_grace = post, in_grace
         self._poller = Poller("watcher", post, self._look_at_rested)
         self._known: dict[int, Channel | AttemptProcess] = {}
@@ -59,23 +59,23 @@ class Watcher:
         self._poller.start()
 
     def listen(self, task: Task, path: PurePath) -> None:
-        """Read the task's reports from this pipe. Call this before the task starts."""
-        # Opened for writing too, to avoid an end of file between two attempts.
+        """Start to read the task's reports from the pipe at `path`. Call this before the task starts."""
+        # The pipe is opened for writing too, to avoid an end of file between two attempts.
         channel = Channel(task, os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC))
         self._channels[task] = channel
         self._watch(channel.fd, channel)
 
     def begin_line(self, task: Task) -> None:
-        """End the partial line that an attempt may have left in the pipe. Call this before the next one starts."""
-        with suppress(BlockingIOError):  # the pipe is full of lines
+        """End the partial line that an attempt may have left in the pipe. Call this before the next attempt starts."""
+        with suppress(BlockingIOError):  # the pipe is full
             os.write(self._channels[task].fd, b"\n")
 
-    def wait_for(self, task: Task, attempt: int, child: Child) -> None:
+    def wait_for(self, task: Task, attempt: int, child: AttemptChild) -> None:
         """Post Exited when the attempt's first process has ended."""
         self._watch(child.pidfd, AttemptProcess(task, attempt, child))
 
     def hurry(self) -> None:
-        """From now on give pipes short rests, and post the newest step of each read."""
+        """From now on read pipes more often, and post the newest step of each read at once."""
         self._poller.do(self._hurry)
 
     def stop(self) -> None:
@@ -99,9 +99,9 @@ class Watcher:
         self._resting = dict.fromkeys(self._resting, 0.0)
 
     def _look_at_rested(self) -> float | None:
-        """Read the pipes whose rest is over; return the seconds until the next one, None if no pipe rests."""
+        """Read the pipes whose rest is over; return the seconds until the next rest ends, or None if no pipe rests."""
         now, rest = time.monotonic(), self._rest
-        moment = now // rest * rest  # when they were due, so that steps are posted at regular times
+        moment = now // rest * rest  # when the reads were due, so that steps are posted at regular intervals
         for fd in [fd for fd, until in self._resting.items() if until <= now]:
             del self._resting[fd]
             self._take(fd, moment)
@@ -126,7 +126,7 @@ class Watcher:
         del self._known[fd]
         channel = self._channels[waiting.task]
         now = time.monotonic()
-        self._read(channel, now)  # its reports come before its end
+        self._read(channel, now)  # post the attempt's reports before its exit
         self._pass_on(channel, now)
         channel.rest = self._rest
         self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
@@ -141,7 +141,7 @@ class Watcher:
         if data:
             *lines, half = (channel.half + data).split(b"\n")
             channel.half = half[: LONGEST + 1]  # enough to recognize an over-long line
-            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # no iteration without a whole line
+            for line, following in zip(lines, [*lines[1:], b""], strict=False):  # no iteration if no line is complete
                 if not _is_overtaken(channel, line, following):
                     self._message(channel, line, now)
         if channel.pending and now - channel.passed_at >= self._every:
@@ -158,10 +158,10 @@ class Watcher:
             channel.pending, channel.attempt = event, event.attempt
             if first:
                 channel.ordinary = b'{"kind":"progress","attempt":%d,' % event.attempt
-            if first or line.startswith(b'{"kind":"metrics"'):  # those are rare, and no later report has them
+            if first or line.startswith(b'{"kind":"metrics"'):  # metrics are rare, and later reports do not repeat them
                 self._pass_on(channel, now)
         elif event is not None:
-            self._pass_on(channel, now)  # steps that were reported earlier come first
+            self._pass_on(channel, now)  # post the earlier steps first
             self._post(event)
 
     def _pass_on(self, channel: Channel, now: float) -> None:
@@ -171,7 +171,7 @@ class Watcher:
 
 
 def _is_overtaken(channel: Channel, line: bytes, following: bytes) -> bool:
-    """Whether a line can be skipped: the next one is a step with as many metrics, and it is not the first one."""
+    """Return whether to skip a line: it is not the first step, and the next line is a step with no fewer metrics."""
     ordinary = channel.ordinary
     return (
         ordinary is not None

@@ -1,4 +1,4 @@
-"""Agents that somebody else starts: by hand, or by Kubernetes from the manifests."""
+"""The engine `agents`: clusterkit does not start the agents; users start them by hand, or Kubernetes from manifests."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words.events import AllocationEnding
 from clusterkit.words.job import JobSpec
 
-MOVED_WITHIN = 15.0  # seconds at least for the tasks to end; Kubernetes gives a pod 30 unless it is told otherwise
+MOVED_WITHIN = 15.0  # seconds; the minimum time for the tasks to end; Kubernetes by default gives a pod 30 s
 
 
 class ExternalAgents(Allocation):
-    """They are waited for, as long as a start may take."""
+    """Agents that are started outside clusterkit. The supervisor waits for them until the startup deadline."""
 
     address = "::"
 
     def __init__(self, continues: bool = False, grace: float = 0.0) -> None:
-        """`grace` is what the job asks for, and what manifests give the pods time for."""
+        """`grace` is the job's grace period, for which manifests extend the time that pods have to end."""
         self._continues, self._grace = continues, max(MOVED_WITHIN, grace)
 
     def start(self, endpoint: str, key: Path) -> None:
-        """Nothing is started here."""
+        """Do nothing: the agents are started elsewhere."""
 
     def failed(self) -> str | None:
         return None
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | None:
-        """A supervisor that is told to end, and that somebody is to start again, is moved. An agent leaves."""
+        """Return AllocationEnding for a SIGTERM to a supervisor that will be started again; otherwise None."""
         if not self._continues or elsewhere or signal != SIGTERM:
             return None
         return AllocationEnding("the supervisor is told to end (SIGTERM)", self._grace)
 
     def stop(self) -> None:
-        """They end when they are told that the run is over, or do not hear of it any more."""
+        """Do nothing: the agents end with the run, or when their lease ends."""
 
 
-class External(Engine):
-    """Whoever runs `clusterkit agent`."""
+class ExternalEngine(Engine):
+    """The engine for agents that others start with `clusterkit agent`."""
 
     def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> ExternalAgents:
         return ExternalAgents(continues, job.limits.grace)
 
 
-ENGINE = External()
+ENGINE = ExternalEngine()

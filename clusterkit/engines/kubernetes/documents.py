@@ -1,4 +1,4 @@
-"""The documents of a run, the comments at their head, and their YAML, which every parser reads as what was meant."""
+"""The Kubernetes objects of a run, their leading comments, and their YAML, which all parsers read the same way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from clusterkit.engines.kubernetes import pods
-from clusterkit.engines.kubernetes.manifest import AGENT, HOME, MOST, SUPERVISOR, Document, Manifest, Place, Secret
+from clusterkit.engines.kubernetes.manifest import (
+    AGENT,
+    HOME,
+    MOST,
+    SUPERVISOR,
+    Document,
+    Manifest,
+    RunMetadata,
+    Secret,
+)
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import number_of
@@ -20,19 +29,19 @@ if TYPE_CHECKING:
     from yaml.nodes import ScalarNode
 
 
-FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` with which the run is over
-KILLS = 20  # how often a supervisor that was killed is replaced; evictions and lost nodes are not counted
-SIZE = "10Gi"  # of the shared volume
-# Strings that need no quotes. Parsers differ in what else they take as a number, a date or a truth value: 1e3, 012,
-# 0o17, y, NO, 12:30:00. What is not clearly a word is quoted.
+FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` after which the run is over
+KILLS = 20  # how often a killed supervisor is replaced; evictions and lost nodes are not counted
+SIZE = "10Gi"  # the default size of the shared volume
+# Strings that need no quotes. All strings that are not clearly words are quoted, since parsers differ in what they
+# read as a number, a date or a truth value: 1e3, 012, 0o17, y, NO, 12:30:00.
 _WORD = re.compile(r"[A-Za-z/][A-Za-z0-9._/-]*")
 _NO_WORDS = re.compile("y|n|yes|no|on|off|true|false|null|nan|inf", re.IGNORECASE)
-# Several lines that are shown as they are: the key, the job file.
+# Texts of several lines that are written as a block, such as the key and the job file.
 _LINES = re.compile(r"(?:(?:[!-~](?:[ -~]*[!-~])?)?\n)*[!-~](?:[ -~]*[!-~])?\n")
 
 
 def jobset(manifest: Manifest) -> Document:
-    """The JobSet of a job. It makes the headless Service itself, under the run's name."""
+    """Return the JobSet of a job. The JobSet's controller creates a headless Service with the run's name."""
     return {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
@@ -61,7 +70,7 @@ def _supervisor(manifest: Manifest) -> Document:
         "completions": 1,
         "completionMode": "Indexed",
         "backoffLimit": KILLS,
-        "podReplacementPolicy": "Failed",  # there are never two supervisors of a run
+        "podReplacementPolicy": "Failed",  # a run must never have two supervisors
         "podFailurePolicy": {
             "rules": [
                 {
@@ -76,13 +85,13 @@ def _supervisor(manifest: Manifest) -> Document:
 
 
 def _agents(manifest: Manifest) -> Document:
-    host = f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"  # of the supervisor's pod, and of one that replaced it
+    host = f"{manifest.name}-{SUPERVISOR}-0-0.{manifest.name}"  # the name of the supervisor's pod and its replacements
     env: list[Document] = [
         {"name": pods.POD_NAME, "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": pods.SUPERVISOR_HOST, "value": host},
     ]
     only = pods.container(manifest, AGENT, pods.agent_words(), env, pods.of_agent(manifest), [pods.KEY_MOUNT])
-    # Nodes with GPUs are kept for the pods that use them.
+    # Nodes with GPUs are often reserved, by a taint, for pods that use GPUs.
     kept: list[Document] = [{"key": pods.GPU, "operator": "Exists", "effect": "NoSchedule"}]
     tolerations: Document = {"tolerations": kept} if manifest.job.devices.gpus else {}
     spread: Document = {
@@ -108,13 +117,13 @@ def _agents(manifest: Manifest) -> Document:
     }
 
 
-def key_secret(place: Place, pem: str) -> Document:
-    """The certificate and the key with which supervisor and agents know each other."""
+def key_secret(place: RunMetadata, pem: str) -> Document:
+    """Return the Secret with the certificate and key by which supervisor and agents recognize each other."""
     return _secret(place, place.key, {pods.KEY: pem})
 
 
 def job_object(manifest: Manifest) -> list[Document]:
-    """The job file of the supervisor's pod, if it has one: as a Secret if one may be in it."""
+    """Return the object with the supervisor's job file, if any: a Secret if the file may contain secrets."""
     text, (name, is_secret) = pods.job_file(manifest), pods.job_name(manifest)
     if not text:
         return []
@@ -127,7 +136,7 @@ def job_object(manifest: Manifest) -> list[Document]:
 
 
 def volume_claim(manifest: Manifest) -> list[Document]:
-    """The claim for the volume of the run directories, unless there is one already."""
+    """Return the claim for the volume of the run directories, unless the user names an existing claim."""
     flags = manifest.flags
     if flags.claim is not None:
         return []
@@ -141,7 +150,7 @@ def volume_claim(manifest: Manifest) -> list[Document]:
 
 
 def network_policy(manifest: Manifest) -> Document:
-    """Let only the pods of the run reach each other: TensorFlow's servers ask nobody who they are."""
+    """Return a policy that lets only pods of the run connect to its pods: TensorFlow's servers do not authenticate."""
     selector: Document = {"matchLabels": pods.of_run(manifest.name)}
     return {
         "apiVersion": "networking.k8s.io/v1",
@@ -155,7 +164,7 @@ def network_policy(manifest: Manifest) -> Document:
     }
 
 
-def _secret(place: Place, name: str, values: dict[str, str]) -> Document:
+def _secret(place: RunMetadata, name: str, values: dict[str, str]) -> Document:
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -167,13 +176,13 @@ def _secret(place: Place, name: str, values: dict[str, str]) -> Document:
 
 
 def documents(manifest: Manifest, pem: str) -> list[Document]:
-    """The objects of a run, in the order in which they have to be made. `pem` is the run's key."""
+    """Return the objects of a run, in the order in which to create them. `pem` is the run's key."""
     key = [key_secret(manifest.place, pem)] if manifest.flags.secret is Secret.TOO else []
     return [*key, *job_object(manifest), *volume_claim(manifest), network_policy(manifest), jobset(manifest)]
 
 
 def secrets_in(manifest: Manifest) -> list[str]:
-    """What in the documents is nobody's business, in words."""
+    """Return descriptions of all secrets in the documents."""
     urls = ["credentials in a URL of the job"] if has_credentials(manifest.job) else []
     name, is_secret = pods.job_name(manifest)
     key = [f"the run's key (Secret {manifest.place.key})"] if manifest.flags.secret is Secret.TOO else []
@@ -182,7 +191,7 @@ def secrets_in(manifest: Manifest) -> list[str]:
 
 
 def head(manifest: Manifest) -> Iterator[str]:
-    """What the reader of the documents should know first, as lines."""
+    """Yield the lines of the comment at the head of the documents: secrets, and commands to use."""
     yield f"clusterkit run {manifest.name}: {manifest.job.shape_text} on {number_of('host', manifest.hosts)}."
     if found := secrets_in(manifest):
         yield f"SECRET: this holds {listed(found)}."
@@ -225,7 +234,7 @@ def _dumper() -> type[SafeDumper]:
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data: object) -> bool:
-            return True  # an object that stands in two places is written twice
+            return True  # write an object again in each place where it occurs
 
     Dumper.add_representer(str, _string)
     return Dumper

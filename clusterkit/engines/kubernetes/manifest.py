@@ -1,4 +1,4 @@
-"""What `clusterkit manifests` was asked for, and what keeps it from running in pods."""
+"""The request of `clusterkit manifests`, and checks that reject jobs which can't run in pods."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from clusterkit.words.secrets import has_credentials, hidden_in
 JSON = None | bool | int | float | str | Sequence["JSON"] | Mapping[str, "JSON"]
 Document = Mapping[str, JSON]  # one Kubernetes object, or a part of one
 
-MOST = 2**31 - 1  # of a number in an object
-HOME = "/var/lib/clusterkit"  # where the pods have the volume that they share; CLUSTERKIT_HOME of the supervisor
+MOST = 2**31 - 1  # the largest integer in a Kubernetes object
+HOME = "/var/lib/clusterkit"  # the mount point of the shared volume in all pods, and the supervisor's CLUSTERKIT_HOME
 AGENT, SUPERVISOR = "agent", "supervisor"
 LONGEST_LABEL = 63
-# Services are named like the run, and a service's name begins with a letter (RFC 1035).
+# A Service gets the run's name, and the name of a Service has to begin with a letter (RFC 1035).
 _RUN = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"(?=.{1,253}\Z)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -29,7 +29,7 @@ _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*")
 
 
 class Secret(enum.StrEnum):
-    """Whether the Secret of the run's key is among the documents."""
+    """Whether the documents include the Secret with the run's key, omit it, or consist of it alone."""
 
     TOO = "too"
     OUT = "out"
@@ -37,8 +37,8 @@ class Secret(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """What is the same in the metadata of every object of a run; `run` is its id, with which their names begin."""
+class RunMetadata:
+    """The metadata that all objects of a run share. Their names begin with `run`, the run's id."""
 
     run: str
     namespace: str | None
@@ -49,8 +49,8 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Flags:
-    """What the flags say beside the job."""
+class ManifestFlags:
+    """The values of the command's flags that are not options of the job."""
 
     image: str
     namespace: str | None = None
@@ -65,25 +65,25 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A job that can be written down for Kubernetes."""
+    """A valid job for Kubernetes, and the flags for its objects."""
 
-    name: str  # the run's id, with which the name of every object begins
+    name: str  # the run's id, and the beginning of all object names
     job: JobSpec
-    options: JobOptions  # of the job, without the run's id
-    flags: Flags
+    options: JobOptions  # the job's options without the run's id
+    flags: ManifestFlags
 
     @property
-    def place(self) -> Place:
-        return Place(self.name, self.flags.namespace)
+    def place(self) -> RunMetadata:
+        return RunMetadata(self.name, self.flags.namespace)
 
     @property
     def hosts(self) -> int:
-        """How many agents have tasks."""
+        """The number of agents that have tasks at first."""
         return hosts_of(self.job, self.flags)
 
     @property
     def agents(self) -> int:
-        """How many agents there are, with those that have no task until another one is lost."""
+        """The number of all agents, including spare agents, which get tasks only after another agent is lost."""
         return agents_of(self.job, self.flags)
 
     @property
@@ -91,17 +91,17 @@ class Manifest:
         return self.flags.claim or self.name
 
 
-def hosts_of(job: JobSpec, flags: Flags) -> int:
-    """As many as were asked for, or one for each task that computes."""
+def hosts_of(job: JobSpec, flags: ManifestFlags) -> int:
+    """Return the number of hosts from the flags, or else one for each computing task."""
     return len(computing(job)) if flags.hosts is None else flags.hosts
 
 
-def agents_of(job: JobSpec, flags: Flags) -> int:
+def agents_of(job: JobSpec, flags: ManifestFlags) -> int:
     return hosts_of(job, flags) + job.hosts.spare
 
 
 def longest_name(hosts: int) -> int:
-    """How long a run's id may be: pods are called `<id>-supervisor-0-0-<5 characters>`, and by that name resolved."""
+    """Return the maximum length of a run id. Pods have DNS names such as `<id>-supervisor-0-0-<5 characters>`."""
     longest = max(f"-{SUPERVISOR}-0-0-xxxxx", f"-{AGENT}-0-{max(hosts - 1, 0)}-xxxxx", key=len)
     return LONGEST_LABEL - len(longest)
 
@@ -118,7 +118,7 @@ def name_problems(name: str, hosts: int) -> Iterator[str]:
     )
 
 
-def flag_problems(flags: Flags) -> Iterator[str]:
+def flag_problems(flags: ManifestFlags) -> Iterator[str]:
     if not _IMAGE.fullmatch(flags.image):
         yield f"--image {flags.image!r} can't be the name of an image."
     if flags.namespace is not None and not _LABEL.fullmatch(flags.namespace):
@@ -138,8 +138,8 @@ def flag_problems(flags: Flags) -> Iterator[str]:
             yield f"{flag} {size!r} is not a size. Write 512Mi, 10Gi or a number of bytes."
 
 
-def problems_of(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str]:
-    """Every problem but those with the name."""
+def problems_of(job: JobSpec, options: JobOptions, flags: ManifestFlags) -> Iterator[str]:
+    """Yield all problems except those of the run's id."""
     yield from flag_problems(flags)
     yield from _volume_problems(options, flags)
     yield from _text_problems(job, options)
@@ -155,7 +155,7 @@ def problems_of(job: JobSpec, options: JobOptions, flags: Flags) -> Iterator[str
     yield from _table_problems(job)
 
 
-def _volume_problems(options: JobOptions, flags: Flags) -> Iterator[str]:
+def _volume_problems(options: JobOptions, flags: ManifestFlags) -> Iterator[str]:
     if flags.claim is not None and (flags.storage is not None or flags.storage_size is not None):
         yield "--claim names a volume claim that there is already; --storage and --storage-size are for a new one."
     if "resume" in options and flags.claim is None:
@@ -184,14 +184,14 @@ def _secret_problems(job: JobSpec) -> Iterator[str]:
         for name in hidden_in(setup.env, job.show_env):
             yield (
                 f"--no-secret: {where}env: {name} may be a secret, and would be in the documents. Leave it out of "
-                "the job, and name a Secret of yours that has it: --env-from NAME. If it is none, add --show-env."
+                "the job, and name a Secret of yours that has it: --env-from NAME. If it is not secret, add --show-env."
             )
     if has_credentials(job):
         yield "--no-secret: the job has a URL with credentials in it, which would be in the documents. Use a variable."
 
 
 def _table_problems(job: JobSpec) -> Iterator[str]:
-    """The tables lie in a directory of their own in the supervisor's pod, to which their paths would be relative."""
+    """Yield a problem for each relative path in a task table: in the pod, the job file has a different directory."""
     for kind, setup in job.setups.items():
         for name, path in (("cwd", setup.cwd), ("python", setup.python)):
             if path is not None and not path.startswith("/") and (name == "cwd" or "/" in path):

@@ -1,23 +1,23 @@
-"""The templates of pods: their commands, which user they run as, what they may write, what they see."""
+"""The templates of pods: their commands, user, resources, volumes and security settings."""
 
 from __future__ import annotations
 
 from math import ceil
 
-from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest, Place
+from clusterkit.engines.kubernetes.manifest import HOME, JSON, MOST, Document, Manifest, RunMetadata
 from clusterkit.job.devices import computing
 from clusterkit.job.jobfile import job_text
 from clusterkit.job.options import JobOptions, job_flags
 from clusterkit.words.secrets import has_credentials, hidden_in
 
-PORT = 7077  # on which the supervisor listens for agents
+PORT = 7077  # the port on which the supervisor listens for agents
 KEY_DIRECTORY, KEY = "/run/clusterkit/key", "agents.pem"
 JOB_DIRECTORY, JOB_FILE = "/etc/clusterkit", "job.toml"
-POD_NAME, SUPERVISOR_HOST = "POD_NAME", "SUPERVISOR_HOST"  # variables of the agents' pods
+POD_NAME, SUPERVISOR_HOST = "POD_NAME", "SUPERVISOR_HOST"  # environment variables in the agents' pods
 
 
 def supervisor_words(manifest: Manifest) -> list[str]:
-    """The command of the supervisor's pod: what stands in the job file of the pod is not on the command line."""
+    """Return the command of the supervisor's pod. Options in the pod's job file are omitted from the command."""
     options = {name: value for name, value in manifest.options.items() if name not in ("env", "task", "hosts")}
     return [
         *("clusterkit", "up", "--engine", "agents", "--hosts", str(manifest.hosts), "--listen", f"[::]:{PORT}"),
@@ -28,7 +28,7 @@ def supervisor_words(manifest: Manifest) -> list[str]:
 
 
 def agent_words() -> list[str]:
-    """The command of the agents' pods, in which Kubernetes replaces the variables."""
+    """Return the command of the agents' pods. Kubernetes replaces the variables in it."""
     return [
         *("clusterkit", "agent", "--connect", f"$({SUPERVISOR_HOST}):{PORT}", "--key", f"{KEY_DIRECTORY}/{KEY}"),
         *("--host", f"$({POD_NAME})"),
@@ -36,13 +36,13 @@ def agent_words() -> list[str]:
 
 
 def job_file(manifest: Manifest) -> str:
-    """The job file in the supervisor's pod: variables, which may be secrets, and tables. Empty if there are none."""
+    """Return the text of the pod's job file: environment variables, which may be secret, and task tables; or ""."""
     options = {name: value for name, value in manifest.options.items() if name in ("env", "task") and value}
     return job_text(JobOptions(**options), secrets=True).lstrip("\n")  # type: ignore[typeddict-item]
 
 
 def verbatim(text: str) -> str:
-    """Write a word of a container's command, or a variable's value, in which `$(NAME)` would stand for a variable."""
+    """Escape a text in a container's command or environment, where Kubernetes would replace `$(NAME)`."""
     return text.replace("$", "$$")
 
 
@@ -51,23 +51,23 @@ SUPERVISOR: Document = {"requests": {"cpu": "1", "memory": "512Mi"}}
 
 
 def of_agent(manifest: Manifest) -> Document:
-    """For all tasks that a host may get when they are spread evenly."""
+    """Return the resources of an agent's pod: enough for the tasks of a host if tasks are spread evenly."""
     job, hosts, memory = manifest.job, manifest.hosts, manifest.flags.memory
     devices, tasks = job.devices, ceil(len(job.tasks) / hosts)
     amount = {} if memory is None else {"memory": memory}
     gpus = (devices.gpus or 0) * ceil(len(computing(job)) / hosts)
-    limits = {**amount, **({GPU: str(gpus)} if gpus else {})}  # a GPU's limit is its request, too
+    limits = {**amount, **({GPU: str(gpus)} if gpus else {})}  # for GPUs, the limit is also the request
     requests = {"cpu": str((devices.cpus or 1) * tasks), **amount}
     return {"requests": requests, **({"limits": limits} if limits else {})}
 
 
-USER = 1000  # the image's; files in the shared volume and the key belong to its group
-ENDING = 20  # seconds that a supervisor or an agent has to end after its tasks
-SCRATCH = "/tmp"  # with the home directory, the only place beside the shared volume that can be written
+USER = 1000  # the user and group id in the image; also the group of the shared volume and the key
+ENDING = 20  # seconds; the time for a supervisor or agent to end after its tasks
+SCRATCH = "/tmp"  # the home directory and, besides the shared volume, the only writable directory
 
 
 def labels(manifest: Manifest, component: str) -> Document:
-    """What tells the pods of a run, and their parts in it, from others."""
+    """Return the labels that identify a run's pods of one component."""
     return {**of_run(manifest.name), "app.kubernetes.io/component": component}
 
 
@@ -75,7 +75,7 @@ def of_run(run: str) -> Document:
     return {"app.kubernetes.io/name": "clusterkit", "app.kubernetes.io/instance": run}
 
 
-def metadata(place: Place, name: str) -> Document:
+def metadata(place: RunMetadata, name: str) -> Document:
     return {
         "name": name,
         **({} if place.namespace is None else {"namespace": place.namespace}),
@@ -84,7 +84,7 @@ def metadata(place: Place, name: str) -> Document:
 
 
 def job_name(manifest: Manifest) -> tuple[str, bool]:
-    """The name of the object with the job file, and whether it has to be a Secret."""
+    """Return the name of the object that contains the job file, and whether it has to be a Secret."""
     job = manifest.job
     hidden = any(hidden_in(setup.env, job.show_env) for setup in job.every_setup.values())
     return f"{manifest.name}-job", hidden or has_credentials(job)
@@ -116,7 +116,7 @@ def container(
 
 
 def template(manifest: Manifest, component: str, only: Document, volumes: list[Document], **more: JSON) -> Document:
-    """A pod of one container. `more` goes into its spec."""
+    """Return a template for a pod with one container. `more` is added to the pod's spec."""
     return {
         "metadata": {"labels": labels(manifest, component)},
         "spec": {
@@ -147,7 +147,7 @@ JOB_MOUNT: Document = {"name": "job", "mountPath": JOB_DIRECTORY, "readOnly": Tr
 
 
 def key_volume(secret: str) -> Document:
-    """The run's key. Kubernetes lets the pod's group read it, too: the files of a Secret belong to root."""
+    """Return the volume with the run's key. Root owns the files, so Kubernetes lets the pod's group read them."""
     return _secret_volume("key", secret, KEY)
 
 

@@ -1,4 +1,4 @@
-"""From flags and job file to the text that `clusterkit manifests` prints, or to one error with every problem."""
+"""Turns flags and a job file into the text that `clusterkit manifests` prints, or one error with all problems."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import cast
 from clusterkit.backends.link.certificate import make_certificate
 from clusterkit.engines.kubernetes import manifest
 from clusterkit.engines.kubernetes.documents import documents, head, key_secret, secrets_in, yaml_text
-from clusterkit.engines.kubernetes.manifest import Flags, Manifest, Place, Secret
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.engines.kubernetes.manifest import Manifest, ManifestFlags, RunMetadata, Secret
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.job.spec import MOST, describe
 from clusterkit.store.store import new_run_id
 from clusterkit.text.spelling import listed
@@ -20,9 +20,9 @@ from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import JobSpec
 
 
-def asked(gathered: Gathered, flags: Flags) -> Manifest:
-    """Check everything that can be known without the image, whose files are not here. Raises BadJob."""
-    # The number of agents is another one than on one machine if it is not given.
+def asked(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
+    """Check everything that can be checked without the files in the image; return the manifest. Raises BadJob."""
+    # If the number of hosts is not given, it has a different default than on one machine.
     asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))
     hosts = max(1, manifest.hosts_of(_countable(gathered)[0], asked_for))
     on_hosts = gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
@@ -38,38 +38,38 @@ def asked(gathered: Gathered, flags: Flags) -> Manifest:
     return Manifest(name, job, cast(JobOptions, options), flags)
 
 
-def _countable(gathered: Gathered) -> tuple[JobSpec, list[str]]:
-    """The job and its problems; with few tasks if they are among the problems, since there may be too many to list."""
+def _countable(gathered: GivenOptions) -> tuple[JobSpec, list[str]]:
+    """Return the job and its problems. A job with invalid counts gets few tasks, as there may be too many to list."""
     job, problems, clear = describe(gathered)
     return job if clear else replace(job, counts={kind: min(count, 1) for kind, count in job.counts.items()}), problems
 
 
-def asked_key(gathered: Gathered, flags: Flags) -> Place:
-    """Check what the Secret of a run's key depends on, which is not the job. Raises BadJob."""
+def asked_key(gathered: GivenOptions, flags: ManifestFlags) -> RunMetadata:
+    """Check the inputs of the Secret with a run's key, which does not depend on the job. Raises BadJob."""
     name = gathered.options.get("run_id")
     problems = [*manifest.flag_problems(flags)]
     problems += ["--only-secret needs the run's id: --run-id ID."] if name is None else manifest.name_problems(name, 1)
     if name is None or problems:
         raise BadJob(problems)
-    return Place(name, flags.namespace)
+    return RunMetadata(name, flags.namespace)
 
 
-class CannotWrite(ClusterkitError):
-    """The file can't be written."""
+class CannotWriteManifest(ClusterkitError):
+    """The file for the manifest can't be written."""
 
     exit_code = 2
 
 
 def manifest_text(one: Manifest, seen: bool) -> str:
-    """Every document of a run. Raises BadJob if there is a secret in them, and they would be `seen` on a screen."""
+    """Return all documents of a run. Raises BadJob if they contain a secret and would be `seen` on a terminal."""
     if seen and (found := secrets_in(one)):
         raise BadJob([_unseen(listed(found))])
     has_key = one.flags.secret is Secret.TOO
     return yaml_text(head(one), documents(one, _new_key(one.name) if has_key else ""))
 
 
-def key_text(place: Place, seen: bool) -> str:
-    """The Secret of a run's key alone. Raises BadJob if it would be `seen`."""
+def key_text(place: RunMetadata, seen: bool) -> str:
+    """Return only the Secret with a run's key. Raises BadJob if it would be `seen` on a terminal."""
     if seen:
         raise BadJob([_unseen("the run's key")])
     return yaml_text(
@@ -78,15 +78,15 @@ def key_text(place: Place, seen: bool) -> str:
 
 
 def write_private(path: str, text: str) -> None:
-    """Write a file that only its owner can read, also if it was there before. Raises CannotWrite."""
+    """Write a file, new or existing, that only its owner can read. Raises CannotWriteManifest."""
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # and not /dev/null, say
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # not /dev/null, for example
                 os.fchmod(file.fileno(), 0o600)
             file.write(text)
     except OSError as error:
-        raise CannotWrite(f"{path} can't be written: {error.strerror}.") from None
+        raise CannotWriteManifest(f"{path} can't be written: {error.strerror}.") from None
 
 
 def _new_key(run: str) -> str:

@@ -1,4 +1,4 @@
-"""Stand-ins for hosts: agents as processes of this machine, to try out what happens when a host is lost."""
+"""The engine `local`: agents as processes of this machine that act as hosts, to try out the loss of a host."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from clusterkit.engines.base import Engine
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.job import JobSpec
 
-MOST = 1024  # hosts: an agent takes 15 MB
-END_WITHIN = 10.0  # seconds, for agents that were told to end
+MOST = 1024  # hosts; an agent takes 15 MB of memory
+END_WITHIN = 10.0  # seconds; how long to wait for agents that were requested to end
 
 
-class Processes(Allocation):
-    """So many agents here, named host0, host1, …; each ends what its tasks leave, and ends with the supervisor."""
+class LocalAgents(Allocation):
+    """Agents on this machine, named host0, host1, …. They end with the supervisor, and kill what their tasks left."""
 
     def __init__(self, count: int, log: Path) -> None:
         self._count, self._log = count, log
@@ -29,8 +29,8 @@ class Processes(Allocation):
     address = "127.0.0.1"
 
     def start(self, endpoint: str, key: Path) -> None:
-        """Start them. What they print goes to a file of the run's."""
-        lifeline, self._held = os.pipe2(os.O_CLOEXEC)  # nothing is written: it ends when the supervisor does
+        """Start the agents. Their output goes to a file in the run directory."""
+        lifeline, self._held = os.pipe2(os.O_CLOEXEC)  # a pipe without data, closed when the supervisor ends
         words = [sys.executable, "-m", "clusterkit", "agent", "--connect", endpoint, "--key", str(key)]
         with self._log.open("ab") as log:
             for number in range(self._count):
@@ -53,15 +53,15 @@ class Processes(Allocation):
         return None
 
     def stop(self) -> None:
-        """End them. Those that were told that the run is over end by themselves."""
+        """Wait for the agents to end, as the supervisor has requested, and kill the rest."""
         end_all(self.agents, END_WITHIN)
         if self._held is not None:
             os.close(self._held)
             self._held = None
 
 
-class Local(Engine):
-    """This machine in place of hosts."""
+class LocalEngine(Engine):
+    """The engine that uses this machine in place of several hosts."""
 
     def problems(self, job: JobSpec) -> Iterator[str]:
         hosts, interface = job.hosts.count + job.hosts.spare, job.hosts.interface
@@ -73,8 +73,8 @@ class Local(Engine):
         except NoInterface as error:
             yield f"--interface: {error}"
 
-    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> Processes:
-        return Processes(job.hosts.count + job.hosts.spare, directory.path / "agents.log")
+    def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> LocalAgents:
+        return LocalAgents(job.hosts.count + job.hosts.spare, directory.path / "agents.log")
 
 
-ENGINE = Local()
+ENGINE = LocalEngine()

@@ -1,4 +1,4 @@
-"""The agents of a run inside a job of Slurm's: one step, with an agent on each host."""
+"""The agents of a run in a Slurm job: one job step, which runs an agent on each host."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from clusterkit.backends.hosts.allocation import Allocation, last_line
 from clusterkit.backends.link.address import own_address
-from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError, UnexpectedAnswer
+from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.reasons import notice
 from clusterkit.engines.slurm.script import agent_command, agents_step
@@ -22,12 +22,12 @@ from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import AllocationEnding, Interrupted
 
-END_WITHIN = 20.0  # seconds for srun to end when its agents have
-TERMINATE_WITHIN = 5.0  # seconds after SIGTERM, with which it ends the step
-ANSWER_WITHIN = 8.0  # seconds for the controller, where the time until the job is killed runs
-ASK_EVERY = 5.0  # seconds between two questions about a host that may be lost
-ASK_FOR = 1800.0  # seconds; Slurm may give up a host only after minutes (SlurmdTimeout)
-ANY_PORT = 9  # nothing is sent to it
+END_WITHIN = 20.0  # seconds; how long to wait for srun after its agents have ended
+TERMINATE_WITHIN = 5.0  # seconds; how long to wait for srun after SIGTERM
+ANSWER_WITHIN = 8.0  # seconds; the time limit for Slurm's controller while the job is about to be killed
+ASK_EVERY = 5.0  # seconds between two queries about a host that may be lost
+ASK_FOR = 1800.0  # seconds; how long to query: Slurm may take minutes to declare a host down (SlurmdTimeout)
+ANY_PORT = 9  # a port to which nothing is sent
 
 
 def in_job(env: Mapping[str, str]) -> bool:
@@ -35,7 +35,7 @@ def in_job(env: Mapping[str, str]) -> bool:
 
 
 class SlurmAllocation(Allocation):
-    """Starts the agents in the job that the supervisor is in."""
+    """Starts the agents in the Slurm job in which the supervisor runs."""
 
     def __init__(self, directory: Path, continues: bool = False, env: Mapping[str, str] = os.environ) -> None:
         self._env, self._continues = env, continues
@@ -45,10 +45,10 @@ class SlurmAllocation(Allocation):
 
     @property
     def address(self) -> str:
-        """This host's, by its name, as the other hosts of the job know it. Raises SlurmError.
+        """This host's address as the other hosts of the job resolve it from its name. Raises SlurmError.
 
-        Where /etc/hosts gives the host's own name a loopback address, as Debian does, the one on the way to another
-        host of the job.
+        If /etc/hosts maps the host's own name to a loopback address, as on Debian, the address is that of the interface
+        used to reach another host of the job.
         """
         name = self._env.get("SLURMD_NODENAME") or socket.gethostname()
         try:
@@ -61,7 +61,7 @@ class SlurmAllocation(Allocation):
             raise SlurmError(f"No address is known of this host, {printable(name)}: {error}.") from None
 
     def start(self, endpoint: str, key: Path) -> None:
-        """Start the step. Raises SlurmError."""
+        """Start the job step with the agents. Raises SlurmError."""
         if not in_job(self._env):
             raise SlurmError("This process is in no job of Slurm's. Use `clusterkit up --engine slurm` or salloc.")
         hosts = self._hosts
@@ -74,7 +74,7 @@ class SlurmAllocation(Allocation):
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                start_new_session=True,  # a Ctrl-C is for the supervisor
+                start_new_session=True,  # a Ctrl-C must reach only the supervisor
             )
 
     def failed(self) -> str | None:
@@ -85,18 +85,18 @@ class SlurmAllocation(Allocation):
         return f"srun, which starts the agents, ended with code {code} ({'; '.join(said) or 'it printed nothing'})"
 
     def ending(self, signal: int, elsewhere: bool = False) -> AllocationEnding | Interrupted | None:
-        """Ask Slurm why the job gets a signal. If it does not answer, the run can be continued, and may not be."""
+        """Query Slurm for the reason of a signal to the job. If Slurm does not answer, prepare the run to continue."""
         if not self._continues:
             return None
         job = self._asked()
         found = notice(job, signal, self._restarts, time.time())
-        is_cancelled = job is not None and job.phase is Phase.ENDING
+        is_cancelled = job is not None and job.phase is JobPhase.ENDING
         return Interrupted(signal) if found is None and elsewhere and is_cancelled else found
 
     def again(self) -> str | None:
-        """Requeue the job, unless Slurm does that already."""
+        """Requeue the job, unless Slurm has requeued it already."""
         job = self._asked()
-        if job is not None and job.phase is not Phase.RUNNING and job.restarts > self._restarts:
+        if job is not None and job.phase is not JobPhase.RUNNING and job.restarts > self._restarts:
             return None
         try:
             Slurm(self._env).requeue(int(self._env["SLURM_JOB_ID"]))
@@ -119,7 +119,7 @@ class SlurmAllocation(Allocation):
             return None
 
     def stop(self) -> None:
-        """Wait for the end of the step, and end it if it does not come."""
+        """Wait for the job step to end; if it does not end in time, terminate and then kill it."""
         if self._step is None:
             return
         for end, within in ((None, END_WITHIN), (self._step.terminate, TERMINATE_WITHIN), (self._step.kill, None)):
@@ -133,9 +133,9 @@ class SlurmAllocation(Allocation):
 
 
 def requeue_when_lost(env: Mapping[str, str] = os.environ) -> bool:
-    """Requeue the job that this process is in, once Slurm knows that the host of its batch script is lost.
+    """Wait until Slurm declares the host of this job's batch script down, then requeue the job; return True if it did.
 
-    Until then, wait; not if the job ends or is requeued by somebody else. Returns whether it was requeued here.
+    Return False if the job ends, somebody else requeues it, or Slurm does not declare the host down in time.
     """
     if not in_job(env):
         return False
@@ -145,7 +145,7 @@ def requeue_when_lost(env: Mapping[str, str] = os.environ) -> bool:
         try:
             if (done := requeue_if_lost(Slurm(env), number, restarts)) is not None:
                 return done
-        except (ControllerAway, UnexpectedAnswer):  # the controller may recover
+        except (ControllerAway, UnexpectedAnswer):  # try again, as the controller may recover
             pass
         except SlurmError:  # another agent has requeued the job
             return False
@@ -154,9 +154,9 @@ def requeue_when_lost(env: Mapping[str, str] = os.environ) -> bool:
 
 
 def requeue_if_lost(slurm: Slurm, number: int, restarts: int) -> bool | None:
-    """Requeue an orphaned job: True if requeued, False if not needed, None while its host is not known down."""
+    """Requeue a job whose host is down. Return True if requeued, False if unnecessary, None if the host is not down."""
     job = slurm.job(number)
-    if job is None or job.phase is not Phase.RUNNING or job.restarts != restarts:
+    if job is None or job.phase is not JobPhase.RUNNING or job.restarts != restarts:
         return False
     if not job.host or not slurm.is_down(job.host):
         return None

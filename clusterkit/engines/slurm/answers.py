@@ -1,4 +1,4 @@
-"""What Slurm's commands print of a job, as values, and what goes wrong with them."""
+"""Parses the output of Slurm's commands, and defines their errors."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from clusterkit.text.printable import printable
 from clusterkit.words.errors import ClusterkitError
 
-LONGEST = 100  # characters of an answer that are shown
-# With a suffix, squeue neither pads nor cuts a field. The reason is last: some have words of an administrator in them.
+LONGEST = 100  # characters; longer answers are cut when shown
+# With a suffix, squeue neither pads nor cuts a field. The reason is last, since an administrator may have written it.
 FIELDS = ("JobID", "State", "RestartCnt", "StartTime", "EndTime", "PreemptTime", "TimeLimit", "BatchHost", "Reason")
-ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # seconds since 1970, whatever the time zones of the hosts
+ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s"}  # times in seconds since 1970, independent of the hosts' time zones
 _NONE = ("", "N/A", "n/a", "NONE", "None", "(null)", "Unknown")
 _LIMIT = re.compile(r"(?:(?P<days>\d{1,6})-)?(?P<parts>\d{1,8}(?::\d\d){0,2})")
 
 
 class SlurmError(ClusterkitError):
-    """Slurm can't do what it was asked for, or does not answer."""
+    """Slurm refuses or fails a request, or does not answer."""
 
 
 class ControllerAway(SlurmError):
-    """Slurm's controller does not answer. It may recover; running jobs do not need it."""
+    """Slurm's controller does not answer. It may recover, and running jobs continue without it."""
 
 
 class UnexpectedAnswer(SlurmError):
-    """Slurm's command printed output in an unknown format."""
+    """A Slurm command printed output in an unknown format."""
 
     def __init__(self, command: str, answer: str) -> None:
         shown = printable(answer[:LONGEST].replace("\n", " "))
@@ -36,53 +36,53 @@ class UnexpectedAnswer(SlurmError):
 FORMAT = ",".join(f"{name}:|" for name in FIELDS)
 
 
-class Phase(enum.Enum):
-    """Where a job is in its life."""
+class JobPhase(enum.Enum):
+    """The phase of a job's life, derived from its state in Slurm."""
 
     WAITING = "waiting"
     RUNNING = "running"
-    ENDING = "ending"  # its processes are told to end; afterwards it is over, or waits again
+    ENDING = "ending"  # its processes are being ended; then it is over, or waits again
     OVER = "over"
-    UNKNOWN = "unknown"  # a state of another version of Slurm
+    UNKNOWN = "unknown"  # a state that only another version of Slurm has
 
 
 _PHASES = {
-    **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"), Phase.WAITING),
-    **dict.fromkeys(("REQUEUE_FED", "SPECIAL_EXIT"), Phase.WAITING),
-    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"), Phase.RUNNING),
-    "COMPLETING": Phase.ENDING,
-    **dict.fromkeys(("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL"), Phase.OVER),
-    **dict.fromkeys(("PREEMPTED", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"), Phase.OVER),
+    **dict.fromkeys(("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "RESV_DEL_HOLD"), JobPhase.WAITING),
+    **dict.fromkeys(("REQUEUE_FED", "SPECIAL_EXIT"), JobPhase.WAITING),
+    **dict.fromkeys(("RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "RESIZING", "STAGE_OUT"), JobPhase.RUNNING),
+    "COMPLETING": JobPhase.ENDING,
+    **dict.fromkeys(("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL"), JobPhase.OVER),
+    **dict.fromkeys(("PREEMPTED", "OUT_OF_MEMORY", "DEADLINE", "REVOKED"), JobPhase.OVER),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class QueuedJob:
-    """A job that Slurm's controller knows. Times are seconds since 1970; None: Slurm has none."""
+    """A job as reported by Slurm's controller. Times are seconds since 1970, or None if Slurm reports no time."""
 
     job: int
     state: str
-    restarts: int  # how often it was requeued
-    start: int | None  # an estimate while it waits
+    restarts: int  # how often the job was requeued
+    start: int | None  # an estimate while the job waits
     end: int | None
-    preempted: int | None  # when its preemption was decided; it has the partition's grace time from then on
-    time_limit: int | None  # seconds; None is no limit
-    host: str  # on which its batch script runs
-    reason: str  # Slurm's own word
+    preempted: int | None  # the time of a preemption, after which the partition's grace time runs
+    time_limit: int | None  # seconds; None means no limit
+    host: str  # the host that runs the job's batch script
+    reason: str  # Slurm's reason code for the state
 
     @property
-    def phase(self) -> Phase:
-        return _PHASES.get(self.state, Phase.UNKNOWN)
+    def phase(self) -> JobPhase:
+        return _PHASES.get(self.state, JobPhase.UNKNOWN)
 
 
 def parse_queue(text: str) -> dict[int, QueuedJob]:
-    """Read the output of `squeue --noheader -O FORMAT`; return the jobs by id. Raises UnexpectedAnswer."""
+    """Parse the output of `squeue --noheader -O FORMAT`; return the jobs by id. Raises UnexpectedAnswer."""
     jobs = (_job(line) for line in text.split("\n") if line.strip())
     return {job.job: job for job in jobs}
 
 
 def parse_submitted(text: str) -> int:
-    """Read the output of `sbatch --parsable`: the job's id, and perhaps the cluster's name. Raises UnexpectedAnswer."""
+    """Return the job's id from the output of `sbatch --parsable`, `ID` or `ID;CLUSTER`. Raises UnexpectedAnswer."""
     found = re.fullmatch(r"([0-9]{1,10})(;[\w.-]+)?\n?", text)
     if found is None:
         raise UnexpectedAnswer("sbatch", text)
@@ -90,7 +90,7 @@ def parse_submitted(text: str) -> int:
 
 
 def parse_hostnames(text: str) -> list[str]:
-    """Read the output of `scontrol show hostnames`: a name a line. Raises UnexpectedAnswer."""
+    """Parse the output of `scontrol show hostnames`, one name per line. Raises UnexpectedAnswer."""
     names = text.split("\n")[:-1]
     if not names or not all(re.fullmatch(r"[A-Za-z0-9][\w.-]{0,252}", name, re.ASCII) for name in names):
         raise UnexpectedAnswer("scontrol show hostnames", text)
@@ -130,7 +130,7 @@ def _time(text: str) -> int | None:
 
 
 def _limit(text: str) -> int | None:
-    """Read `UNLIMITED`, `1:00`, `2:03:04` or `365-00:00:00`, in seconds."""
+    """Parse a time limit, such as `UNLIMITED`, `1:00`, `2:03:04` or `365-00:00:00`; return seconds, or None."""
     if text in ("UNLIMITED", "NOT_SET", "INVALID", "Partition_Limit", *_NONE):
         return None
     found = _LIMIT.fullmatch(text)

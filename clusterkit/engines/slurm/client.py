@@ -1,4 +1,4 @@
-"""Slurm's client commands: each bounded in time, its errors in sentences."""
+"""Runs Slurm's client commands with a time limit, and turns their errors into sentences."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmErr
 from clusterkit.engines.slurm.script import inside_step, overriding
 from clusterkit.text.printable import printable
 
-WITHIN = 30.0  # seconds for a command; without a controller, some try for minutes
-KILLED_AGAIN = 3  # times that a command is repeated: signals that end a job reach the commands in it, too
-# Where a job starts again in the second in which it was ended, by the clock of its host, it fails: "Job credential
-# revoked". Hosts' clocks differ by less than this.
-REVOKED = 5  # seconds
-# Variables that change what the commands print, and which jobs they print.
+WITHIN = 30.0  # seconds; the time limit for a command; without a controller, some commands try for minutes
+KILLED_AGAIN = 3  # repetitions of a command that a signal killed, since signals to a job also reach commands in it
+# A job that starts again in the second of its end, by the clock of its host, fails with "Job credential revoked".
+# The hosts' clocks are assumed to differ by less than this delay.
+REVOKED = 5  # seconds from the end of a job until it may start again
+# Environment variables that change the output of the commands, or the selection of jobs.
 _CHANGING = re.compile(r"(SQUEUE|SCONTROL|SCANCEL|SINFO)_|SLURM_(TIME_FORMAT|DEBUG|CLUSTERS)$|SBATCH_(WAIT|DEBUG)")
 _PREFIX = re.compile(r"^(sbatch|srun|squeue|scontrol|scancel|sinfo|slurm_\w+)(: error| error)?: *")
-_ITS_END = re.compile(rb"^srun: error: \S+: task 0: .*\n?", re.MULTILINE)  # what became of the command
+_ITS_END = re.compile(rb"^srun: error: \S+: task 0: .*\n?", re.MULTILINE)  # srun's message about the end of the command
 _UNKNOWN_JOB = "Invalid job id"
-# What is said of a controller that is away, restarts, hands over to its backup, or has too much to do.
+# Errors while a controller is away, restarts, hands over to its backup, or is overloaded.
 _AWAY = re.compile(
     "unable to contact|timed out|connection (refused|reset)|connect failure|(connection|send|receive) failure|"
     "zero bytes were transmitted|standby mode|rate limit exceeded",
@@ -31,7 +31,7 @@ _AWAY = re.compile(
 
 
 class Slurm:
-    """Slurm as this user has it on this host. Every method raises SlurmError, also after `within` seconds."""
+    """Slurm's commands. Every method raises SlurmError, also if a command takes more than `within` seconds."""
 
     def __init__(self, env: Mapping[str, str] = os.environ, within: float = WITHIN) -> None:
         kept = {name: value for name, value in env.items() if not _CHANGING.match(name)}
@@ -39,13 +39,13 @@ class Slurm:
         self._within = within
 
     def submit(self, script: str) -> int:
-        """Submit a batch script, whose lines count more than the user's SBATCH_ variables; return the job's id."""
+        """Submit a batch script; return the job's id. The script's options override the user's SBATCH_ variables."""
         without = overriding(script)
         plain = Slurm({name: value for name, value in self._env.items() if name not in without}, self._within)
         return answers.parse_submitted(plain._run("sbatch", "--parsable", text=script))
 
     def job(self, job: int) -> QueuedJob | None:
-        """Return what the controller knows of a job. None: it is over for long (`MinJobAge`), or never was."""
+        """Return the controller's record of a job; None if the job never existed or ended long ago (`MinJobAge`)."""
         try:
             jobs = answers.parse_queue(
                 self._run("squeue", "--noheader", "--states=all", f"--jobs={job}", f"--Format={answers.FORMAT}")
@@ -57,32 +57,32 @@ class Slurm:
         return jobs.get(job)
 
     def hostnames(self, hosts: str) -> list[str]:
-        """Return the names that an expression such as `n[1-3]` stands for."""
+        """Expand an expression such as `n[1-3]` into host names."""
         return answers.parse_hostnames(self._run("scontrol", "show", "hostnames", hosts))
 
     def cancel(self, job: int) -> None:
-        """End a job: its processes get SIGTERM, and SIGKILL some time later."""
+        """Cancel a job: its processes get SIGTERM, and SIGKILL some time later."""
         self._run("scancel", str(job))
 
     def signal(self, job: int, name: str) -> None:
-        """Signal a job's batch script alone, by the signal's name without SIG."""
+        """Send a signal, named without SIG, to a job's batch script alone."""
         self._run("scancel", "--batch", f"--signal={name}", str(job))
 
     def requeue(self, job: int) -> None:
-        """End a job and let it wait for hosts again, under the same id."""
+        """End a job, and queue it again under the same id."""
         self._run("scontrol", "requeue", str(job))
 
     def start_soon(self, job: int) -> None:
-        """Spare a requeued job most of the two minutes that it has to wait. Call it once its reason is `BeginTime`."""
+        """Shorten the two minutes that a requeued job has to wait. Call this once the job's reason is `BeginTime`."""
         self._run("scontrol", "update", f"JobId={job}", f"StartTime=now+{REVOKED}seconds")
 
     def is_down(self, host: str) -> bool:
-        """Whether Slurm has given up a host."""
+        """Whether Slurm has declared a host down."""
         states = self._run("sinfo", "--noheader", f"--nodes={host}", "--format=%T").split()
         return bool(states) and all(state.rstrip("*$~#!%@^-").lower().startswith("down") for state in states)
 
     def inside(self, job: int, host: str, command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-        """Run a command on a host of a job; return its output and exit code. Raises SlurmError if srun can't run it."""
+        """Run a command on a host of a job; return the finished process. Raises SlurmError if srun can't run it."""
         ran = self._call(inside_step(job, host, command), b"")
         if ran.returncode and not _ITS_END.search(ran.stderr) and b"srun: " in ran.stderr:
             raise self._error("srun", ran.stderr)

@@ -1,4 +1,4 @@
-"""Slurm as an engine: a run is a batch job, and its supervisor the batch script."""
+"""The engine `slurm`: a run is a batch job, whose batch script runs the supervisor."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from clusterkit.engines.slurm.submission import Following, continues, submission
 from clusterkit.store.directory import RunDirectory
 from clusterkit.words.job import JobSpec
 
-COMMAND_WITHIN = 600.0  # seconds for a command inside the job; the longest waits for a profile
+COMMAND_WITHIN = 600.0  # seconds; the time limit for a command inside the job; the slowest command waits for a profile
 
 
 class SlurmEngine(Engine):
-    """Its commands are asked anew each time: what they know of a job changes."""
+    """The engine for Slurm. It keeps no state: each method runs Slurm's commands, since a job may have changed."""
 
     def submits(self) -> bool:
         return not in_job(os.environ)

@@ -1,8 +1,8 @@
-"""Why a job waits, what a signal to it means, and what has ended it.
+"""Finds out why a job waits, what a signal to a job means, and why a job has ended.
 
-The state alone does not say it: a job that is requeued is PENDING after a preemption as after a lost host, and keeps no
-trace of either. What does say it is the record while the job still ends, and the line that slurmstepd then writes into
-the job's log.
+The job's state alone is not sufficient: after a preemption as well as after the loss of a host, a requeued job is
+PENDING and keeps no trace of the cause. The cause is found in the job's record while the job is ending, and in the line
+that slurmstepd then writes to the job's log.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from clusterkit.engines.slurm.answers import Phase, QueuedJob
+from clusterkit.engines.slurm.answers import JobPhase, QueuedJob
 from clusterkit.engines.slurm.script import WARNING
 from clusterkit.text import durations
 from clusterkit.text.printable import printable
 from clusterkit.words.events import AllocationEnding
 
-CHECKED_EVERY = 60  # seconds: Slurm may send its warning that much too early
+CHECKED_EVERY = 60  # seconds; the maximum time by which Slurm may send its warning too early
 _LINE = re.compile(
     r"^slurmstepd\S{0,260}: error: \*\*\* JOB ([0-9]{1,10}) ON \S{1,260} CANCELLED AT \S{1,30}"
     r"(?: DUE TO ([A-Z ,]+?))? \*\*\*",
     re.MULTILINE,
 )
-WARNINGS = (23, 10)  # SIGURG, for which the batch script asks; SIGUSR1, for which a user's own may
-SPARE = 20.0  # seconds for what has to be done when the tasks have ended
-LEAST = 20.0  # seconds; less than KillWait, the time from SIGTERM to SIGKILL, is at most sites
+WARNINGS = (23, 10)  # SIGURG, requested by clusterkit's batch script; SIGUSR1, often requested by users' scripts
+SPARE = 20.0  # seconds; the time reserved for the work after the end of the tasks
+LEAST = 20.0  # seconds; the minimum grace; less than most sites' KillWait, the time from SIGTERM to SIGKILL
 
 
-class End(enum.Enum):
-    """What ends a job; the value is a clause that fits behind "the job ends: "."""
+class EndCause(enum.Enum):
+    """The cause of a job's end. The value is a clause to follow "the job ends: "."""
 
     TIME_LIMIT = "its time limit is reached"
     PREEMPTION = "a job of higher priority takes its hosts"
@@ -43,121 +43,128 @@ class End(enum.Enum):
 
 
 _STATES = {
-    **dict.fromkeys(("TIMEOUT", "DEADLINE"), End.TIME_LIMIT),
-    "PREEMPTED": End.PREEMPTION,
-    **dict.fromkeys(("NODE_FAIL", "BOOT_FAIL"), End.HOST_LOST),
-    **dict.fromkeys(("CANCELLED", "REVOKED"), End.CANCELLED),
-    "OUT_OF_MEMORY": End.MEMORY,
-    **dict.fromkeys(("COMPLETED", "FAILED"), End.ITSELF),
+    **dict.fromkeys(("TIMEOUT", "DEADLINE"), EndCause.TIME_LIMIT),
+    "PREEMPTED": EndCause.PREEMPTION,
+    **dict.fromkeys(("NODE_FAIL", "BOOT_FAIL"), EndCause.HOST_LOST),
+    **dict.fromkeys(("CANCELLED", "REVOKED"), EndCause.CANCELLED),
+    "OUT_OF_MEMORY": EndCause.MEMORY,
+    **dict.fromkeys(("COMPLETED", "FAILED"), EndCause.ITSELF),
 }
 _REASONS = {
-    "TimeLimit": End.TIME_LIMIT,
-    "NodeDown": End.HOST_LOST,
-    "NonZeroExitCode": End.ITSELF,
-    "OutOfMemory": End.MEMORY,
+    "TimeLimit": EndCause.TIME_LIMIT,
+    "NodeDown": EndCause.HOST_LOST,
+    "NonZeroExitCode": EndCause.ITSELF,
+    "OutOfMemory": EndCause.MEMORY,
 }
 _CAUSES = {
-    "TIME LIMIT": End.TIME_LIMIT,
-    "PREEMPTION": End.PREEMPTION,
-    "NODE FAILURE": End.HOST_LOST,
-    "JOB REQUEUE": End.REQUEUED,
-    "": End.CANCELLED,
+    "TIME LIMIT": EndCause.TIME_LIMIT,
+    "PREEMPTION": EndCause.PREEMPTION,
+    "NODE FAILURE": EndCause.HOST_LOST,
+    "JOB REQUEUE": EndCause.REQUEUED,
+    "": EndCause.CANCELLED,
 }
 
 
-def why_warned(job: QueuedJob, now: float, warning: float, restarts: int | None = None) -> End:
-    """Return what a signal means to a job that began after `restarts` requeues: the script's warning, or a SIGTERM."""
-    if job.phase is not Phase.RUNNING:
+def why_warned(job: QueuedJob, now: float, warning: float, restarts: int | None = None) -> EndCause:
+    """Return the cause of a signal (warning or SIGTERM) to a job whose script started after `restarts` requeues."""
+    if job.phase is not JobPhase.RUNNING:
         return why_ended(job, job.restarts if restarts is None else restarts)
     if job.preempted is not None:
-        return End.PREEMPTION
+        return EndCause.PREEMPTION
     near = job.end is not None and job.end - now <= warning + CHECKED_EVERY
-    return End.TIME_LIMIT if near else End.UNKNOWN
+    return EndCause.TIME_LIMIT if near else EndCause.UNKNOWN
 
 
-def why_ended(job: QueuedJob, restarts: int, log: str = "") -> End:
-    """Return what ends, or has ended, a job that began after `restarts` requeues; `log` is the end of its output."""
+def why_ended(job: QueuedJob, restarts: int, log: str = "") -> EndCause:
+    """Return the cause of the end of a job that started after `restarts` requeues. `log` is the end of its output."""
     if causes := [cause for number, cause in _LINE.findall(log) if int(number) == job.job]:
-        return _CAUSES.get(causes[-1].partition(",")[0], End.UNKNOWN)
-    if job.phase is Phase.OVER:
-        return _STATES.get(job.state, End.UNKNOWN)
-    if job.reason in _REASONS and job.phase is Phase.ENDING:
+        return _CAUSES.get(causes[-1].partition(",")[0], EndCause.UNKNOWN)
+    if job.phase is JobPhase.OVER:
+        return _STATES.get(job.state, EndCause.UNKNOWN)
+    if job.reason in _REASONS and job.phase is JobPhase.ENDING:
         return _REASONS[job.reason]
     if job.preempted is not None:
-        return End.PREEMPTION
+        return EndCause.PREEMPTION
     if job.restarts > restarts:
-        return End.REQUEUED  # whoever wanted it
-    return End.CANCELLED if job.phase is Phase.ENDING else End.UNKNOWN
+        return EndCause.REQUEUED  # by the user or an administrator
+    return EndCause.CANCELLED if job.phase is JobPhase.ENDING else EndCause.UNKNOWN
 
 
-CONTINUES = (End.TIME_LIMIT, End.PREEMPTION, End.REQUEUED, End.HOST_LOST)  # after these the run is to continue
+# The causes after which the run is continued.
+CONTINUES = (EndCause.TIME_LIMIT, EndCause.PREEMPTION, EndCause.REQUEUED, EndCause.HOST_LOST)
 
 
 def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> AllocationEnding | None:
-    """Return what a signal means, to a job that began after `restarts` requeues; None: the run is to end for good.
+    """Return AllocationEnding if the run is to continue after a signal to the job; None if the run is to end for good.
 
-    Without a job, Slurm did not answer: then the run is left so that it can continue.
+    The job started after `restarts` requeues. If `job` is None, Slurm did not answer, and the run is to continue.
     """
-    end = End.UNKNOWN if job is None else why_warned(job, now, WARNING, restarts)
+    end = EndCause.UNKNOWN if job is None else why_warned(job, now, WARNING, restarts)
     if signal in WARNINGS and end not in CONTINUES:
-        end = End.TIME_LIMIT  # that is what the warning is for
-    elif job is not None and end is End.TIME_LIMIT and job.phase is Phase.RUNNING and signal not in WARNINGS:
-        return None  # a user sent the signal, near the time limit by chance
+        end = EndCause.TIME_LIMIT  # the purpose of the warning
+    elif job is not None and end is EndCause.TIME_LIMIT and job.phase is JobPhase.RUNNING and signal not in WARNINGS:
+        return None  # a user sent the signal, and the time limit is near by chance
     if end not in CONTINUES and job is not None:
         return None
-    left = 0.0 if job is None or job.end is None or job.phase is not Phase.RUNNING else job.end - now - SPARE
+    left = 0.0 if job is None or job.end is None or job.phase is not JobPhase.RUNNING else job.end - now - SPARE
     return AllocationEnding(end.value, max(left, LEAST))
 
 
-class Wait(NamedTuple):
-    """A clause, and whether the job starts by itself some day; if not, what to do is in it."""
+class WaitReason(NamedTuple):
+    """The reason why a job waits, as a clause. If the wait does not end by itself, the clause includes what to do."""
 
     text: str
     ends_by_itself: bool = True
 
 
-# The first row whose beginning fits. https://slurm.schedmd.com/job_reason_codes.html
-_WAITS: Sequence[tuple[str, Wait]] = (
-    ("Resources", Wait("no hosts are free for it yet")),
-    ("Priority", Wait("other jobs come before it")),
-    ("WaitingForScheduling", Wait("Slurm has not looked at it yet")),
-    ("BeginTime", Wait("it may not start before its begin time, which Slurm sets 2 minutes ahead for a requeued job")),
-    ("DependencyNeverSatisfied", Wait("the job it depends on did not end as required: cancel this one", False)),
-    ("Dependency", Wait("it depends on another job")),
-    ("Cleaning", Wait("its last start is not cleaned up yet")),
-    ("Prolog", Wait("the site's prolog still runs")),
-    ("Licenses", Wait("a license is not free")),
-    ("Reservation", Wait("its reservation has not begun")),
-    ("JobArrayTaskLimit", Wait("enough tasks of its array run")),
-    ("JobHeldUser", Wait("it is held: release it with `scontrol release {job}`", False)),
-    ("job requeued in held", Wait("it was requeued and held: release it with `scontrol release {job}`", False)),
-    ("launch failed requeued held", Wait("it could not be launched, and is held: ask the administrator", False)),
-    ("JobHeldAdmin", Wait("the administrator holds it: ask why", False)),
-    ("ReqNodeNotAvail", Wait("hosts that it needs are down, drained or reserved")),
-    ("NodeDown", Wait("a host that it needs is down")),
-    ("Nodes required for job are DOWN", Wait("hosts that it needs are down, drained or reserved")),
-    ("PartitionNodeLimit", Wait("it asks for more hosts than the partition gives: use fewer --hosts", False)),
-    ("PartitionTimeLimit", Wait("it asks for more time than the partition gives: use less --time", False)),
-    ("PartitionDown", Wait("the partition is down")),
-    ("PartitionInactive", Wait("the partition starts no jobs at present")),
-    ("BadConstraints", Wait("no hosts are as it asks for: see --sbatch-arg and the resources of a task", False)),
-    ("InvalidQOS", Wait("the QOS does not exist, or is not yours", False)),
-    ("InvalidAccount", Wait("the account does not exist, or is not yours", False)),
-    ("AccountNotAllowed", Wait("the partition is not for your account", False)),
-    ("QOSNotAllowed", Wait("the partition is not for this QOS", False)),
-    ("QOSUsageThreshold", Wait("the QOS has used up its share")),
-    ("QOSMax", Wait("it, or all your jobs together, exceed a limit of the QOS")),
-    ("QOSMin", Wait("it asks for less than the QOS demands", False)),
-    ("QOS", Wait("the jobs of the QOS have reached one of its limits")),
-    ("AssocMax", Wait("it, or all your jobs together, exceed a limit of your account")),
-    ("Association", Wait("your account has reached one of its limits")),
-    ("Assoc", Wait("the jobs of your account have reached one of its limits")),
+# The first row that is a prefix of the reason is used. See https://slurm.schedmd.com/job_reason_codes.html
+_WAITS: Sequence[tuple[str, WaitReason]] = (
+    ("Resources", WaitReason("no hosts are free for it yet")),
+    ("Priority", WaitReason("other jobs come before it")),
+    ("WaitingForScheduling", WaitReason("Slurm has not looked at it yet")),
+    (
+        "BeginTime",
+        WaitReason("it may not start before its begin time, which Slurm sets 2 minutes ahead for a requeued job"),
+    ),
+    ("DependencyNeverSatisfied", WaitReason("the job it depends on did not end as required: cancel this one", False)),
+    ("Dependency", WaitReason("it depends on another job")),
+    ("Cleaning", WaitReason("its last start is not cleaned up yet")),
+    ("Prolog", WaitReason("the site's prolog still runs")),
+    ("Licenses", WaitReason("a license is not free")),
+    ("Reservation", WaitReason("its reservation has not begun")),
+    ("JobArrayTaskLimit", WaitReason("enough tasks of its array run")),
+    ("JobHeldUser", WaitReason("it is held: release it with `scontrol release {job}`", False)),
+    ("job requeued in held", WaitReason("it was requeued and held: release it with `scontrol release {job}`", False)),
+    ("launch failed requeued held", WaitReason("it could not be launched, and is held: ask the administrator", False)),
+    ("JobHeldAdmin", WaitReason("the administrator holds it: ask why", False)),
+    ("ReqNodeNotAvail", WaitReason("hosts that it needs are down, drained or reserved")),
+    ("NodeDown", WaitReason("a host that it needs is down")),
+    ("Nodes required for job are DOWN", WaitReason("hosts that it needs are down, drained or reserved")),
+    ("PartitionNodeLimit", WaitReason("it requests more hosts than the partition allows: use fewer --hosts", False)),
+    ("PartitionTimeLimit", WaitReason("it requests more time than the partition allows: use less --time", False)),
+    ("PartitionDown", WaitReason("the partition is down")),
+    ("PartitionInactive", WaitReason("the partition starts no jobs at present")),
+    (
+        "BadConstraints",
+        WaitReason("no hosts match what it requests: see --sbatch-arg and the resources of a task", False),
+    ),
+    ("InvalidQOS", WaitReason("the QOS does not exist, or is not yours", False)),
+    ("InvalidAccount", WaitReason("the account does not exist, or is not yours", False)),
+    ("AccountNotAllowed", WaitReason("the partition is not for your account", False)),
+    ("QOSNotAllowed", WaitReason("the partition is not for this QOS", False)),
+    ("QOSUsageThreshold", WaitReason("the QOS has used up its share")),
+    ("QOSMax", WaitReason("it, or all your jobs together, exceed a limit of the QOS")),
+    ("QOSMin", WaitReason("it requests less than the QOS requires", False)),
+    ("QOS", WaitReason("the jobs of the QOS have reached one of its limits")),
+    ("AssocMax", WaitReason("it, or all your jobs together, exceed a limit of your account")),
+    ("Association", WaitReason("your account has reached one of its limits")),
+    ("Assoc", WaitReason("the jobs of your account have reached one of its limits")),
 )
 
 
-def why_it_waits(job: QueuedJob, now: float) -> Wait:
-    """Return why it waits, for a job that does. `now` is in seconds since 1970."""
-    waits = next((wait for word, wait in _WAITS if job.reason.startswith(word)), Wait(""))
+def why_it_waits(job: QueuedJob, now: float) -> WaitReason:
+    """Return the reason why a waiting job waits. `now` is in seconds since 1970."""
+    waits = next((wait for word, wait in _WAITS if job.reason.startswith(word)), WaitReason(""))
     text = waits.text.format(job=job.job)
     if not job.reason:
         text = "Slurm has not said why"
@@ -165,6 +172,6 @@ def why_it_waits(job: QueuedJob, now: float) -> Wait:
         text = f"Slurm says {printable(job.reason)}"
     else:
         text += f" ({printable(job.reason)})"
-    if job.phase is Phase.WAITING and job.start is not None and job.start > now and waits.ends_by_itself:
+    if job.phase is JobPhase.WAITING and job.start is not None and job.start > now and waits.ends_by_itself:
         text += f"; expected to start in {durations.shown(job.start - now)}"
-    return Wait(text, waits.ends_by_itself)
+    return WaitReason(text, waits.ends_by_itself)

@@ -1,4 +1,4 @@
-"""What Slurm is told: the batch script of a run, and the command lines of srun."""
+"""Writes the batch script of a run, and the command lines of srun."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-WARNING = 120  # seconds between Slurm's warning and the time limit; Slurm looks every 30 s, so it may be 60 s off
+WARNING = 120  # seconds between Slurm's warning and the time limit; the warning may be 60 s off
 _PLAIN = re.compile(r"[\w@%+=:,./-]")
 _UNWRITABLE = re.compile(r"[\x00-\x1f\x7f]")
-# sbatch options that would undo what the script relies on, and what to use instead.
+# sbatch options that would break the script, and the options of clusterkit to use instead.
 TAKEN: Mapping[str, str] = {
     "--nodes": "--hosts",
     "-N": "--hosts",
@@ -28,30 +28,30 @@ TAKEN: Mapping[str, str] = {
 }
 
 _OPTION = re.compile(r'^#SBATCH "?--([a-z-]+)', re.MULTILINE)
-# The variables that stand for an option, where they are not called as it is; and those of options that no script has.
+# SBATCH_ variables whose names differ from their options; and variables of options that no script contains.
 _VARIABLES = {"time": ("TIMELIMIT",), "requeue": ("NO_REQUEUE",)}
 _NEVER = ("ARRAY_INX", "ERROR", "INPUT")
-# What a site or the job's own options may have set otherwise. The whole environment goes along; no MPI; memory and CPUs
-# are shared with whatever else runs in the job; and the end of one agent does not end the others.
+# Options of srun that the site or the job may have set differently. They pass on the whole environment, disable MPI,
+# share memory and CPUs with other steps of the job, and keep other agents running when one agent ends.
 _COMMON = ("--overlap", "--export=ALL", "--mpi=none", "--mem=0")
 _APART = ("--no-kill", "--kill-on-bad-exit=0", "--wait=0", "--input=none", "--unbuffered", "--cpu-bind=none")
-# The one command line is the same on all hosts, and only there Slurm says which one it is.
+# All hosts get the same command line, so the shell inserts the host's name, which only Slurm on the host knows.
 _ON_HOST = ("sh", "-c", 'exec "$@" --host "$SLURMD_NODENAME"', "agent")
 
 
 @dataclass(frozen=True, slots=True)
 class BatchRequest:
-    """What a run asks Slurm for."""
+    """The resources and options of a run's batch job."""
 
     name: str
     hosts: int
     directory: str
-    output: str  # the file that takes what the supervisor prints
-    time: float = 0.0  # seconds; 0 and "" leave the choice to Slurm
+    output: str  # the file for the supervisor's output
+    time: float = 0.0  # seconds; for 0, and for an empty partition, Slurm chooses
     partition: str = ""
-    cpus: int = 0  # on each host, as are the GPUs
+    cpus: int = 0  # CPUs on each host; `gpus` is also per host
     gpus: int = 0
-    arguments: Sequence[str] = ()  # further options of sbatch, each with its value in one word
+    arguments: Sequence[str] = ()  # further options of sbatch, each one word with its value
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -69,21 +69,21 @@ def problems(allocation: BatchRequest) -> list[str]:
 
 
 def script_of(allocation: BatchRequest, command: Sequence[str]) -> str:
-    """Return the text of the script, for an allocation without problems. The command is the batch step itself."""
+    """Return the text of the batch script for a request without problems. The script executes the command."""
     lines = ["#!/bin/sh", *(f"#SBATCH {quoted(option)}" for option in _options(allocation))]
     lines += [f"export {name}={_shell(value)}" for name, value in sorted(allocation.environment.items())]
     return "\n".join((*lines, f"exec {' '.join(map(_shell, command))}", ""))
 
 
 def overriding(script: str) -> set[str]:
-    """Return the environment variables that sbatch would prefer to the script's own lines: SBATCH_SIGNAL, …"""
+    """Return the environment variables that would override options in the script: SBATCH_SIGNAL, …"""
     options = _OPTION.findall(script)
     names = {option.upper().replace("-", "_") for option in options}
     return {f"SBATCH_{name}" for name in names.union(_NEVER, *(_VARIABLES.get(option, ()) for option in options))}
 
 
 def quoted(word: str) -> str:
-    """Write a word so that sbatch reads it from an #SBATCH line as it is. Not as a shell: `\\` escapes anything."""
+    """Quote a word for an #SBATCH line. Unlike in a shell, `\\` escapes any character."""
     if all(map(_PLAIN.match, word)):
         return word
     escaped = word.replace("\\", r"\\").replace('"', r"\"")
@@ -91,7 +91,7 @@ def quoted(word: str) -> str:
 
 
 def time_of(seconds: float) -> str:
-    """Write a time limit: `1-02:03:04`. Slurm rounds it up to minutes."""
+    """Format a time limit as `1-02:03:04`. Slurm rounds it up to minutes."""
     minutes, rest = divmod(max(1, round(seconds)), 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -110,8 +110,8 @@ def _options(allocation: BatchRequest) -> Iterator[str]:
         yield f"--partition={allocation.partition}"
     yield f"--chdir={allocation.directory}"
     yield f"--output={allocation.output.replace('%', '%%')}"
-    # A requeued job appends to its log. A lost host is the supervisor's to deal with, and not the job's end.
-    # The warning may come before the supervisor listens: SIGURG is nothing to it then.
+    # A requeued job appends to its log. A lost host must not end the job, since the supervisor handles the loss.
+    # The warning is SIGURG, which is ignored if it arrives before the supervisor handles signals.
     yield from ("--open-mode=append", "--requeue", "--no-kill", f"--signal=B:URG@{WARNING}")
     yield from allocation.arguments
 
@@ -123,7 +123,7 @@ def _problems_of(argument: str) -> Iterator[str]:
         return
     if _UNWRITABLE.search(argument):
         yield f"--sbatch-arg {argument!r}: it has control characters."
-    # sbatch accepts the beginning of a long name.
+    # sbatch accepts abbreviations of long names.
     name = read.group()
     taken = next((option for option in TAKEN if option == name or (len(name) > 4 and option.startswith(name))), None)
     if taken is not None:
@@ -132,20 +132,20 @@ def _problems_of(argument: str) -> Iterator[str]:
 
 
 def _shell(word: str) -> str:
-    # sbatch rejects a script with \r\n in it.
+    # sbatch rejects a script that contains \r\n.
     return shlex.quote(word).replace("\r", """'"$(printf '\\015')"'""")
 
 
 def agent_command(clusterkit: Sequence[str], connect: str, key: str, requeues: bool = False) -> list[str]:
-    """The command of an agent; `requeues`: it has the job requeued if the host of the supervisor is lost."""
+    """Return the command of an agent. With `requeues`, the agent requeues the job if the supervisor's host is lost."""
     return [*clusterkit, "agent", "--connect", connect, "--key", key, *(["--engine", "slurm"] if requeues else [])]
 
 
 def agents_step(hosts: Sequence[str], cpus: int, log: str, command: Sequence[str]) -> list[str]:
-    """Return the srun command that starts an agent on each of these hosts of the job that it runs in.
+    """Return the srun command that starts an agent on each of these hosts of the current job.
 
-    srun itself lives as long as the agents. `cpus` is how many the job has on each host: srun does not know it from
-    the job. `log` is a directory: what an agent prints before it has a connection is in `<host>.log` there.
+    srun runs as long as the agents. `cpus` is the job's number of CPUs per host, which srun does not inherit from the
+    job. `log` is a directory: an agent prints to `<host>.log` in it until it has a connection.
     """
     count = len(hosts)
     where = (f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1", f"--nodelist={','.join(hosts)}")
@@ -154,6 +154,6 @@ def agents_step(hosts: Sequence[str], cpus: int, log: str, command: Sequence[str
 
 
 def inside_step(job: int, host: str, command: Sequence[str]) -> list[str]:
-    """Return the srun command that runs a command on a host of a job, with this terminal's input and output."""
+    """Return the srun command that runs a command on a host of a job, with the input and output of this process."""
     where = (f"--jobid={job}", "--nodes=1", "--ntasks=1", f"--nodelist={host}")
     return ["srun", *_COMMON, "--quiet", "--job-name=clusterkit", *where, *command]

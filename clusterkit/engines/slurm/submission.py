@@ -1,4 +1,4 @@
-"""A run that is submitted: its batch script, the job, and what it prints and comes to, as the login node sees it."""
+"""Submits a run to Slurm from a login node, and follows the job's output and result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import cast
 
 from clusterkit.engines.base import Announce, may_continue
 from clusterkit.engines.options import SlurmOptions
-from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError
+from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.reasons import CONTINUES, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, problems, script_of
@@ -27,28 +27,28 @@ from clusterkit.words.errors import BadJob, RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import RunState
 
-# What the batch script sets, so that the run is where the user looks for it. Slurm passes on the rest.
+# Variables that the batch script sets, so that the user finds the run's directory. Slurm passes on the others.
 PASSED = ("CLUSTERKIT_HOME",)
-LOOK_EVERY = 0.5  # seconds between two looks at the output
-ASK_EVERY = 2.0  # seconds between two questions to Slurm's controller
-LOOK_AT_RUN_EVERY = 0.1  # seconds between two looks at the run
-PATIENCE = 4  # questions for which the job of a suspended run may be over: whoever follows `up` may requeue it then
+LOOK_EVERY = 0.5  # seconds between two reads of the output
+ASK_EVERY = 2.0  # seconds between two queries to Slurm's controller
+LOOK_AT_RUN_EVERY = 0.1  # seconds between two checks whether the run is live
+PATIENCE = 4  # queries that may find a suspended run's job over before waiting ends, since `up` may still requeue it
 CHUNK = 1 << 16
 
 
 class Submission:
-    """A run to be submitted. Its files lie in a directory of its own, since the run's is made by its supervisor."""
+    """A run to be submitted. Its files have a separate directory, since the supervisor creates the run directory."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run, self.place = run, run.submitted
-        self.output = self.place / "output.log"  # what the supervisor prints, over all starts of the job
-        self.job_file = self.place / "job.toml"  # the run's job, as everybody may see it
-        self.secret_job_file = self.place / "job.secret.toml"  # with all that is hidden there, for the supervisor
+        self.output = self.place / "output.log"  # the supervisor's output, from all starts of the job
+        self.job_file = self.place / "job.toml"  # the run's job without secret values
+        self.secret_job_file = self.place / "job.secret.toml"  # the run's job with secret values, for the supervisor
 
     def script(self, job: JobSpec, env: Mapping[str, str] = os.environ) -> str:
-        """The text of the batch script. Raises BadJob with all that Slurm can't take."""
+        """Return the text of the batch script. Raises BadJob with everything that Slurm can't accept."""
         hosts, given = job.hosts, cast(SlurmOptions, job.hosts.settings)
-        most = ceil(len(job.tasks) / hosts.count)  # tasks on a host
+        most = ceil(len(job.tasks) / hosts.count)  # the largest number of tasks on a host
         asked = BatchRequest(
             name=self.run.run_id,
             hosts=hosts.count + hosts.spare,
@@ -67,10 +67,9 @@ class Submission:
         return script_of(asked, [*words, "-f", str(self.secret_job_file)])
 
     def submit(self, script: str, shown: str, secret: str) -> int:
-        """Write the files and submit the job; return Slurm's id of it. Raises RunDirectoryError, SlurmError.
+        """Write the files and submit the job; return the job's id in Slurm. Raises RunDirectoryError, SlurmError.
 
-        `shown` and `secret` are the texts of the two job files. If Slurm refuses the job, the files are removed: the
-        run was not submitted.
+        `shown` and `secret` are the texts of the two job files. If Slurm refuses the job, the files are removed.
         """
         try:
             make_private(self.place.parent)
@@ -87,7 +86,7 @@ class Submission:
             raise RunDirectoryError(f"The run can't be submitted: {error.strerror} ({error.filename}).") from None
         try:
             return Slurm().submit(script)
-        except ControllerAway:  # it may have the job all the same
+        except ControllerAway:  # the job may have been accepted nevertheless
             raise
         except SlurmError:
             shutil.rmtree(self.place, ignore_errors=True)
@@ -95,7 +94,7 @@ class Submission:
 
 
 def submission(run_id: str) -> Submission:
-    """The submission of a run, which need not have been submitted. Raises RunDirectoryError if there is such a run."""
+    """Return an object for submitting a new run. Raises RunDirectoryError if a run with this id exists."""
     run = RunStore().run(run_id)
     if run.path.exists():
         raise RunDirectoryError(f"A run {run_id} already exists. Choose another --run-id, or omit it.")
@@ -103,7 +102,7 @@ def submission(run_id: str) -> Submission:
 
 
 class Following:
-    """Shows the output of a job of Slurm's as it comes, and why there is none yet."""
+    """Shows the output of a Slurm job as it arrives, and the reason while the job waits."""
 
     def __init__(self, one: Submission, job: int, say: Announce) -> None:
         self._one, self._job, self._show_user = one, job, say
@@ -111,19 +110,19 @@ class Following:
         self._read = 0
         self._said = ""
         self._interrupts = 0
-        self._hastened = 0  # the requeue after which the job was spared its two minutes
+        self._hastened = 0  # the number of the last requeue whose waiting time was shortened
 
     def to_the_end(self) -> int:
-        """Follow it until it is over; return the run's exit code. A Ctrl-C asks the run to end, a second one kills."""
+        """Follow the job to its end; return the run's exit code. Ctrl-C ends the run; a second one cancels the job."""
         signal.signal(signal.SIGINT, self._interrupted)
         signal.signal(signal.SIGTERM, self._interrupted)
         known = self._ask()
-        while known is not None and (known.phase is not Phase.OVER or self._continues(known)):
-            if known.phase is Phase.WAITING and known.reason:
+        while known is not None and (known.phase is not JobPhase.OVER or self._continues(known)):
+            if known.phase is JobPhase.WAITING and known.reason:
                 again = " again" if known.restarts else ""
                 self._say(f"The job {self._job} waits{again}: {why_it_waits(known, time.time()).text}.")
-            if known.phase is Phase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
-                self._hastened = known.restarts  # nobody in the job can do it
+            if known.phase is JobPhase.WAITING and known.reason == "BeginTime" and self._hastened < known.restarts:
+                self._hastened = known.restarts  # done here, since no process of the job is running
                 self._try(lambda: self._slurm.start_soon(self._job))
             until = time.monotonic() + ASK_EVERY
             while time.monotonic() < until:
@@ -134,7 +133,7 @@ class Following:
         result = self._one.run.result()
         if result is not None and result.final:
             return result.exit_code
-        why = "Slurm does not know it any more"
+        why = "Slurm no longer lists it"
         if known is not None:
             why = why_ended(known, known.restarts, self._tail()).value
         what = "without a result" if result is None else f"and the run {result.state}"
@@ -142,12 +141,12 @@ class Following:
         return 1 if result is None else result.exit_code
 
     def _continues(self, known: QueuedJob) -> bool:
-        """Whether the job, which is over, waits again, since its run was suspended and is to continue."""
+        """Requeue a job that is over if its run is suspended and is to continue; return whether that succeeded."""
         end = why_ended(known, known.restarts, self._tail())
         return _is_suspended(self._one.run) and end in CONTINUES and self._try(lambda: self._slurm.requeue(self._job))
 
     def _try(self, ask: Callable[[], None]) -> bool:
-        """Ask Slurm for something; False if it refuses or does not answer."""
+        """Send Slurm a request; show the error and return False if Slurm refuses or does not answer."""
         try:
             ask()
         except SlurmError as error:
@@ -158,7 +157,7 @@ class Following:
     def _ask(self, before: QueuedJob | None = None) -> QueuedJob | None:
         try:
             return self._slurm.job(self._job)
-        except ControllerAway as error:  # the job continues without it
+        except ControllerAway as error:  # the job continues without a controller
             self._say(str(error))
             if before is None:
                 raise
@@ -186,7 +185,7 @@ class Following:
             job = self._slurm.job(self._job)
         except SlurmError:
             return False
-        return job is not None and job.phase is Phase.WAITING
+        return job is not None and job.phase is JobPhase.WAITING
 
     def _interrupted(self, number: int, _: object) -> None:
         self._interrupts += 1
@@ -197,9 +196,9 @@ class Following:
 
 
 def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
-    """Wait until a supervisor has the run again; False if none will: it was ended for good, or its job is over.
+    """Wait until the run has a supervisor again; return False if the run was ended for good, or its job is over.
 
-    A job that was requeued is spared its two minutes, for which nobody inside the job can ask.
+    The waiting time of a requeued job is shortened here, since no process of the job is running to do this.
     """
     slurm, hastened, over = slurm or Slurm(), 0, 0
     while may_continue(run):
@@ -208,17 +207,17 @@ def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = 
         info = run.info()
         try:
             job = slurm.job(int(info.allocation) if info is not None and info.allocation.isdecimal() else 0)
-        except ControllerAway:  # the job continues without it
+        except ControllerAway:  # the job continues without a controller
             pass
-        except SlurmError:  # there is no Slurm here
+        except SlurmError:  # Slurm is not available here
             return False
         else:
-            over = over + 1 if job is None or job.phase is Phase.OVER else 0
+            over = over + 1 if job is None or job.phase is JobPhase.OVER else 0
             if over and (over >= PATIENCE or not _is_suspended(run)):
                 return run.is_live()
             if job is not None and job.reason == "BeginTime" and hastened < job.restarts:
                 hastened = job.restarts
-                with suppress(SlurmError):  # then it waits for its two minutes
+                with suppress(SlurmError):  # on failure, the job waits for its two minutes
                     slurm.start_soon(job.job)
         _watch(run, ask_every)
     return False

@@ -1,4 +1,4 @@
-"""Hosts that the user logs in to with ssh, and the agent on each, started through a connection of its own."""
+"""The engine `ssh`: starts an agent on each host through a separate ssh connection."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import number_of
 
-CONNECT_WITHIN = 10  # seconds for ssh to connect to a host
-ANSWER_WITHIN = 40.0  # seconds for all hosts to report their versions
-END_WITHIN = 3.0  # seconds for the ssh of an agent that has said that it ends; of a lost host it never ends
-MOST_PRINTED = 4 << 20  # bytes that a host may print; then the kernel ends its ssh
-# On top of the user's own options. The run is to have a connection of its own, on which nothing is asked or forwarded.
+CONNECT_WITHIN = 10  # seconds; the time limit for ssh to connect to a host
+ANSWER_WITHIN = 40.0  # seconds; the time limit for all hosts to report their versions
+END_WITHIN = 3.0  # seconds; how long to wait for ssh to end with its agent; ssh to a lost host never ends
+MOST_PRINTED = 4 << 20  # bytes; if a host prints more, the kernel ends its ssh
+# Options added to the user's ssh configuration: a separate connection for the run, without prompts and forwarding.
 OPTIONS = {
     "BatchMode": "yes",
     "ConnectTimeout": str(CONNECT_WITHIN),
@@ -41,25 +41,25 @@ OPTIONS = {
     "RemoteCommand": "none",
 }
 THERE = Path(__file__).with_name("there.py")
-# A name of ~/.ssh/config, a host name or an address. Nothing in it means anything to a shell or looks like an option.
+# An alias in ~/.ssh/config, a host name or an address, without special characters of shells or the look of an option.
 _HOST = re.compile(r"(?:[A-Za-z0-9_][\w.-]{0,63}@)?[A-Za-z0-9_:][\w.:%-]{0,252}", re.ASCII)
-MOST_BYTES = 1 << 20  # of a hosts file that are read
+MOST_BYTES = 1 << 20  # bytes; the rest of a hosts file is ignored
 
 
 @dataclass
-class Login:
-    """The ssh to one host. What it prints is in two files, which nothing has to read in time."""
+class SshConnection:
+    """The ssh process for one host. Its output goes to two files, so ssh never blocks if nobody reads it."""
 
     host: str
     process: subprocess.Popen[bytes]
     printed: Path
     errors: Path
-    mark: bytes  # begins the line with the answer, among whatever else the host prints
+    mark: bytes  # marks the line with the answer among other output of the host
     version: str = field(default="", init=False)
-    peer: str = field(default="", init=False)  # the supervisor's address, as the host sees it
+    peer: str = field(default="", init=False)  # the supervisor's address as seen by the host
 
     def has_answered(self) -> bool:
-        """Look for the host's answer: its version, and the address of this machine."""
+        """Search the output for the host's answer: its version, and this machine's address."""
         with self.printed.open("rb") as file:
             text = file.read(MOST_PRINTED)
         if not self.version and (found := re.search(b"^%s (\\S{1,40}) (\\S{1,80})$" % self.mark, text, re.M)):
@@ -67,13 +67,13 @@ class Login:
         return bool(self.version)
 
     def send(self, text: bytes) -> None:
-        """Send the host its orders, all at once; without any, what waits for them there ends."""
+        """Send the host its orders and close the input. If `text` is empty, the waiting process there ends."""
         assert self.process.stdin is not None
-        with suppress(OSError), self.process.stdin as orders:  # if it has ended, that says more
+        with suppress(OSError), self.process.stdin as orders:  # a failure shows in ssh's exit code
             orders.write(text)
 
     def problem(self, python: str) -> str | None:
-        """Return why the host can't have an agent, with what to do; None if it can."""
+        """Return why the host can't run an agent, and what to do; None if it can."""
         wanted = f"Install it: ssh {self.host} {shlex.quote(python)} -m pip install tf-clusterkit=={__version__}"
         if self.version == "none":
             return f"{self.host}: clusterkit is not installed for {python}. {wanted}, or use --remote-python."
@@ -87,20 +87,20 @@ class Login:
         return None if _is_address(self.peer) else f"{self.host}: sshd there sets no SSH_CONNECTION."
 
     def last_line(self) -> str:
-        """Return the last line that ssh, or the agent, has printed about itself."""
+        """Return the last line that ssh or the agent printed to stderr."""
         return printable(last_line(self.errors).strip().rstrip("."))[:300]
 
 
 class SshAgents(Allocation):
-    """Nothing starts on any host before all have answered that they can have an agent."""
+    """Starts the agents through ssh, but none before all hosts have answered that they can run one."""
 
     address = "::"
 
     def __init__(self, hosts: Sequence[str], python: str, place: Path) -> None:
-        """`place` is the directory for what ssh prints."""
+        """`place` is the directory for the output of ssh."""
         self._hosts, self._python, self._place = hosts, python, place
-        self._logins: list[Login] = []
-        self._orders: tuple[str, bytes] | None = None  # where the supervisor waits, and the key; None: they are sent
+        self._logins: list[SshConnection] = []
+        self._orders: tuple[str, bytes] | None = None  # the supervisor's endpoint and the key; None once sent
         self._until = 0.0
 
     def start(self, endpoint: str, key: Path) -> None:
@@ -121,10 +121,10 @@ class SshAgents(Allocation):
         ending, self._logins = self._logins, []
         for one in ending if self._orders is not None else ():
             one.send(b"")
-        # An agent whose ssh is killed ends when its lease does.
+        # An agent whose ssh is killed ends with its lease.
         end_all([one.process for one in ending], END_WITHIN if self._orders is None else 0.0)
 
-    def _connect(self, host: str) -> Login:
+    def _connect(self, host: str) -> SshConnection:
         printed, errors = (self._place / f"{host}.{kind}" for kind in ("out", "log"))
         mark = secrets.token_hex(16)
         options = [word for name, value in OPTIONS.items() for word in ("-o", f"{name}={value}")]
@@ -139,10 +139,10 @@ class SshAgents(Allocation):
             )
         with suppress(ProcessLookupError):
             resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (MOST_PRINTED, MOST_PRINTED))
-        return Login(host, process, printed, errors, mark.encode())
+        return SshConnection(host, process, printed, errors, mark.encode())
 
     def _give(self, endpoint: str, key: bytes) -> bool:
-        """Once all hosts have answered or failed, send them the key, or raise BadJob; return whether they have it."""
+        """Once all hosts have answered, send them the key and return True; until then, return False. Raises BadJob."""
         waiting = [one for one in self._logins if one.process.poll() is None and not one.has_answered()]
         if waiting and time.monotonic() < self._until:
             return False
@@ -155,8 +155,8 @@ class SshAgents(Allocation):
             one.send(f"{endpoint_of(self._seen_from(one), port) if anywhere else endpoint}\n".encode() + key)
         return True
 
-    def _seen_from(self, one: Login) -> str:
-        """Return this machine's address for a host; for this machine itself, the one that the other hosts use."""
+    def _seen_from(self, one: SshConnection) -> str:
+        """Return this machine's address for a host. If the host is this machine, return the address for other hosts."""
         peers = [each.peer for each in self._logins if not ip_address(each.peer.partition("%")[0]).is_loopback]
         return one.peer if one.peer in peers or not peers else peers[0]
 
@@ -169,11 +169,11 @@ def _is_address(text: str) -> bool:
     return True
 
 
-class Ssh(Engine):
-    """The hosts are as many as are named."""
+class SshEngine(Engine):
+    """The engine for hosts with ssh. A run uses all hosts that the user names."""
 
     def completed(self, options: JobOptions) -> JobOptions:
-        """With the hosts of the file, and their number."""
+        """Return the options with the hosts of the hosts file, and the number of hosts. Raises BadJob."""
         hosts = [*map(str, options.get("host", ())), *_in_file(options.get("hosts_file"))]
         spare = options.get("spare_hosts", 0)
         count = options.get("hosts", len(hosts) - spare)
@@ -222,4 +222,4 @@ def _in_file(path: object) -> Iterator[str]:
         yield from [name] if name else []
 
 
-ENGINE = Ssh()
+ENGINE = SshEngine()

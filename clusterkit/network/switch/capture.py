@@ -1,4 +1,4 @@
-"""The capture: a pcap file (classic format, raw IP) of every packet that is delivered."""
+"""The capture: writes every delivered packet to a pcap file (classic format, raw IP)."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import sys
 import time
 from contextlib import suppress
 
-FLUSH_EVERY = 1.0  # seconds for which packets are buffered at most
-FLUSH_SIZE = 1 << 20  # bytes that are buffered at most
+FLUSH_EVERY = 1.0  # seconds; the longest time for which packets are buffered
+FLUSH_SIZE = 1 << 20  # bytes; a larger buffer is written at once
 RAW_IP = 101
 _HEADER = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, RAW_IP)
 _RECORD = struct.Struct("=IIII")
 
 
 class Capture:
-    """A pcap file, truncated to its last whole packet if writing fails, which ends the capture. Raises OSError."""
+    """A pcap file. If writing fails, the file is cut after its last whole packet and closed. Raises OSError."""
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -42,7 +42,7 @@ class Capture:
         return None if self._due is None else max(0.0, self._due - now)
 
     def flush(self) -> None:
-        """Write what is buffered. If that fails, only the capture stops."""
+        """Write the buffered packets. If writing fails, the capture ends, without an exception."""
         records, self._records, self._size, self._due = self._records, [], 0, None
         if self._file is None:
             return
@@ -59,7 +59,7 @@ class Capture:
             self.close()
 
     def close(self) -> None:
-        """Close the file without writing what is buffered."""
+        """Close the file without writing the buffered packets."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -1,4 +1,4 @@
-"""Hosts: for each task a network namespace with a TUN device, which this process reads and writes, and a cable."""
+"""Virtual hosts: a network namespace for each task, with a TUN device to the switch, and a cable (veth pair)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from clusterkit.network.switch.system import MTU, Netlink, NotPossible, enter, new_network, reason_of
 
-CABLE, TUN = "eth0", "tun0"  # device names inside a host
+CABLE, TUN = "eth0", "tun0"  # names of the devices inside a host's namespace
 Pair = tuple[int, int]
 NETMASK = "255.0.0.0"
 _TUN = "/dev/net/tun"
@@ -25,21 +25,21 @@ _UP = 0x1 | 0x40 | 0x80  # IFF_UP, IFF_RUNNING, IFF_NOARP
 
 
 class Hub:
-    """The namespace in which all cables end. The kernel removes both when this process ends."""
+    """The namespace in which all cables end. The kernel removes the namespace and the cables when this process ends."""
 
     def __init__(self) -> None:
         """Create and enter the namespace. Raises NotPossible, also if the kernel does not support veth pairs."""
         self._namespace = new_network()
         self._cables = 0
         self._kernel = Netlink()
-        try:  # a trial cable that leads nowhere: with a hub, every host has to have a cable
+        try:  # lay a trial cable that leads nowhere: if a hub exists, every host must be able to have a cable
             self._kernel.lay("trial0", "trial1", self._namespace)
             self._kernel.forward(self._kernel.index("trial0"))
         except OSError as error:
             raise NotPossible(f"a veth pair can't be created: {reason_of(error)}") from None
 
     def connect(self, address: bytes) -> None:
-        """Lay a cable to the host whose namespace this process is in, and route its address there. Raises OSError."""
+        """Lay a cable to the host whose namespace this process has entered; route its address there. Raises OSError."""
         name, self._cables = f"host{self._cables}", self._cables + 1
         with Netlink() as there:
             there.lay(CABLE, name, self._namespace)
@@ -50,7 +50,7 @@ class Hub:
 
 @dataclass(slots=True)
 class Detours:
-    """Switches pairs of hosts, given by index, between their cables and the switch."""
+    """Changes the route of pairs of hosts, given by index: through their cables, or through the switch (a detour)."""
 
     namespaces: Sequence[int]
     addresses: Sequence[bytes]
@@ -64,7 +64,7 @@ class Detours:
                     tun = kernel.index(TUN)
                     for other in others:
                         kernel.route(self.addresses[other], tun, self.addresses[host])
-            except OSError as error:  # a task with rights in its namespace may have deleted its device
+            except OSError as error:  # a task with rights in its namespace may have deleted the device
                 raise NotPossible(f"a task's packets can't be routed to its TUN device: {reason_of(error)}") from None
 
     def end(self, pairs: Iterable[Pair]) -> None:
@@ -91,10 +91,10 @@ class VirtualHost(NamedTuple):
 
 
 def new_host(address: str, hub: Hub | None) -> VirtualHost:
-    """Create and enter a network namespace with its devices, and set them up. Raises NotPossible.
+    """Create and enter a network namespace, and set up its devices. Raises NotPossible.
 
-    The address belongs to the cable to the hub; without a hub, to the TUN device. The kernel removes the namespace and
-    its devices once no descriptor refers to them and no process is in it.
+    The address is assigned to the cable to the hub or, without a hub, to the TUN device. The kernel removes the
+    namespace and its devices once no descriptor refers to them and no process is in the namespace.
     """
     namespace = new_network()
     tun = CABLE if hub is None else TUN
@@ -114,7 +114,7 @@ def new_host(address: str, hub: Hub | None) -> VirtualHost:
 
 
 def release(devices: Iterable[int]) -> None:
-    """Have the kernel remove the devices together with their namespaces, and not on close, which takes 20 ms each."""
+    """Make the devices outlive their descriptors, since closing takes 20 ms each. They end with their namespaces."""
     for device in devices:
         with suppress(OSError):
             fcntl.ioctl(device, _TUNSETPERSIST, 1)

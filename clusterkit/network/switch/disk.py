@@ -1,4 +1,4 @@
-"""The full disk: an overlay without free space over a directory, in the tasks' mount namespace."""
+"""The full disk: mounts an overlay without free space over a directory, in the tasks' mount namespace."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from pathlib import Path
 
 from clusterkit.network.switch.system import MS_MOVE, MS_NODEV, MS_NOSUID, NotPossible, detach, mount, reason_of
 
-_SIZE = "size=64k,nr_inodes=16"  # of the overlay's upper layer, which is filled before a task can see it
+_SIZE = "size=64k,nr_inodes=16"  # mount options of the overlay's upper layer, which is filled before tasks can see it
 
 
 class FullDisk:
-    """A directory that can be filled. `scratch` is an empty directory, a mount point while the overlay is built."""
+    """A directory that can be made full. `scratch` is an empty directory, in which the overlay is built."""
 
     def __init__(self, path: str, scratch: str, in_user_namespace: bool) -> None:
         self._path = path
         self._scratch = scratch
-        self._in_user_namespace = in_user_namespace  # whether this process has created one and is in it
+        self._in_user_namespace = in_user_namespace  # True if this process has created and entered a user namespace
         self._numbers: set[int] = set()
 
     def fill(self, number: int) -> None:
@@ -28,7 +28,7 @@ class FullDisk:
         self._numbers.add(number)
 
     def free(self, number: int) -> None:
-        """Undo `fill(number)`; the directory is writable again once no number is left. Raises NotPossible."""
+        """Undo `fill(number)`. The directory is writable once every `fill` has been undone. Raises NotPossible."""
         if self._numbers == {number}:
             try:
                 detach(self._path)
@@ -46,19 +46,19 @@ class FullDisk:
             try:
                 self._overlay(lower)
             finally:
-                detach(self._scratch)  # the overlay keeps a reference to what it needs
+                detach(self._scratch)  # the mounted overlay keeps its layers alive
         except OSError as error:
             raise NotPossible(f"an overlay can't be mounted over {self._path}: {reason_of(error)}") from None
         finally:
             os.close(lower)
 
     def _overlay(self, lower: int) -> None:
-        """Mount the overlay aside, fill it, and only then move it to where tasks write."""
+        """Mount the overlay in the scratch directory, fill the overlay, and then move it over the tasks' directory."""
         for name in ("upper", "work", "over"):
             Path(self._scratch, name).mkdir()
         scratch = os.open(self._scratch, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # Paths by descriptor: commas and colons are separators in mount options.
+            # Give paths by descriptor, since commas and colons are separators in mount options.
             here = f"/proc/self/fd/{scratch}"
             options = f"lowerdir=/proc/self/fd/{lower},upperdir={here}/upper,workdir={here}/work"
             options += ",userxattr" if self._in_user_namespace else ""
@@ -85,7 +85,7 @@ def _fill(directory: str) -> None:
 
 
 def try_full_disk(in_user_namespace: bool) -> None:
-    """Fill and free a directory in this process's mount namespace. Raises NotPossible if that fails."""
+    """Test the full disk on a directory in this process's mount namespace. Raises NotPossible if the test fails."""
     place = "/tmp"
     try:
         mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, "size=64k")

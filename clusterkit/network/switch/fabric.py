@@ -1,4 +1,4 @@
-"""The fabric: the event loop that reads the packets of each host and writes them to their destination."""
+"""The fabric: the event loop that reads packets from each host and writes them to their destinations."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from clusterkit.network.switch.capture import Capture
 from clusterkit.network.switch.devices import Pair
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.resets import LONGEST, Resets, replies, segment_of
-from clusterkit.network.switch.ways import Way, Ways
+from clusterkit.network.switch.ways import Direction, Directions
 
-LONGEST_WAIT = 86400.0  # seconds; epoll takes no more than 24 days
-BURST = 32  # packets read from one host before the others get their turn
+LONGEST_WAIT = 86400.0  # seconds; the limit of epoll is 24 days
+BURST = 32  # packets to read from one host before the next host's turn
 
 
-class Fabric:
-    """Carries packets. A packet on a clear way costs a read, a dictionary lookup and a write."""
+class PacketLoop:
+    """Forwards packets. Without impairments, a packet costs a read, a dictionary lookup and a write."""
 
-    def __init__(self, namespaces: Sequence[int], ways: Ways, capture: Capture | None) -> None:
+    def __init__(self, namespaces: Sequence[int], ways: Directions, capture: Capture | None) -> None:
         self._ways = ways
         self.devices = ways.devices
         self._capture = capture
@@ -62,7 +62,7 @@ class Fabric:
             self._capture.flush()
 
     def impair(self, number: int, pairs: Iterable[Pair], layer: Layer) -> None:
-        """Raises NotPossible."""
+        """Add a numbered layer between the hosts of each pair, in both directions. Raises NotPossible."""
         now, ways = time.monotonic(), self._ways.both_ways(pairs)
         for way in ways:
             way.link.impair(number, layer, now)
@@ -88,12 +88,12 @@ class Fabric:
                     self._write(target, packet)
         except BlockingIOError:
             return
-        except OSError:  # a task with rights in its namespace may have deleted its device
+        except OSError:  # a task with rights in its namespace may have deleted the device
             self._epoll.unregister(device)
             del self._handlers[device]
 
     def _inspect(self, source: int, packet: bytes) -> None:
-        """Carry a packet on a way that is not clear; ignore one that is not for another host."""
+        """Reset, lose, delay or forward a packet as its way requires. Ignore a packet that is not for another host."""
         if (way := self._ways.way_of(source, packet)) is None:
             return
         if way.doomed and (segment := segment_of(packet)) is not None:
@@ -106,12 +106,12 @@ class Fabric:
         way.link.accept(packet, now)
         self._deliver_and_reroute(way, now)
 
-    def _deliver_and_reroute(self, way: Way, now: float) -> None:
+    def _deliver_and_reroute(self, way: Direction, now: float) -> None:
         self._deliver(way, now)
         if way.is_clear:
             self._ways.update_routes([way])
 
-    def _deliver(self, way: Way, now: float) -> None:
+    def _deliver(self, way: Direction, now: float) -> None:
         for packet in way.link.due(now):
             self._write(way.device, packet)
         following = way.link.next
@@ -119,8 +119,8 @@ class Fabric:
             way.wakes = following
             self._call_at(following, functools.partial(self._wake, way, following))
 
-    def _wake(self, way: Way, at: float, now: float) -> None:
-        if at == way.wakes:  # else an earlier delivery has set another timer
+    def _wake(self, way: Direction, at: float, now: float) -> None:
+        if at == way.wakes:  # otherwise an earlier delivery has set another timer
             way.wakes = math.inf
             self._deliver_and_reroute(way, now)
 

@@ -1,4 +1,4 @@
-"""Links: decide whether and when a packet from one task to another is delivered, given what impairs that direction."""
+"""Links: decide whether and when to deliver packets from one task to another, according to the impairments."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-BURST = 1 << 16  # bytes that pass a rate-limited link at once after it was idle: one packet of any size
-BACKLOG, BACKLOG_SECONDS = 4 * BURST, 0.05  # bytes or seconds that a rate limit may hold back, whichever is more
-MOST_WAITING = 64 << 20  # bytes that may wait on one link
+BURST = 1 << 16  # bytes that pass a rate limit at once after an idle time: one packet of any size
+BACKLOG, BACKLOG_SECONDS = 4 * BURST, 0.05  # bytes and seconds that a rate limit may hold back, whichever is more
+MOST_WAITING = 64 << 20  # bytes; the limit for packets that wait on one link
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one fault does to the packets between two tasks."""
+    """The effect of one fault on the packets between two tasks."""
 
     cut: bool = False
-    delay: float = 0.0  # seconds in one direction
-    jitter: float = 0.0  # seconds at most, more or less than the delay
+    delay: float = 0.0  # seconds, in each direction
+    jitter: float = 0.0  # seconds; the largest deviation from the delay
     loss: float = 0.0  # the probability that a packet is lost
     rate: float = 0.0  # bytes per second; 0 for no limit
 
 
 class NetworkLink:
-    """The layers between two hosts in one direction, and the waiting packets in order. `now` is monotonic."""
+    """The layers and the waiting packets of one direction between two hosts. `now` is monotonic time."""
 
     def __init__(self, seed: int, source: str, destination: str) -> None:
         self._seed = seed
@@ -32,8 +32,8 @@ class NetworkLink:
         self._layers: dict[int, tuple[Layer, random.Random]] = {}
         self._waiting: deque[tuple[float, bytes]] = deque()
         self._bytes = 0  # the size of the waiting packets
-        self._last = 0.0  # when the newest packet is due
-        self._free = 0.0  # when all accepted packets have passed the rate limit
+        self._last = 0.0  # the time at which the newest packet is due
+        self._free = 0.0  # the time at which all accepted packets have passed the rate limit
         self._rate = self._delay = 0.0
 
     @property
@@ -45,7 +45,7 @@ class NetworkLink:
         return self._waiting[0][0] if self._waiting else None
 
     def impair(self, number: int, layer: Layer, now: float) -> None:
-        """Add a layer, or replace the one with that number; its random numbers start over."""
+        """Add a layer, or replace the layer with the same number. The layer's random numbers start again."""
         self._layers[number] = (layer, random.Random(f"{self._seed}/{number}/{self._name}"))
         self._reschedule(now)
 
@@ -54,12 +54,12 @@ class NetworkLink:
             self._reschedule(now)
 
     def accept(self, packet: bytes, now: float) -> bool:
-        """Schedule a packet, which may be due at once; return False if it is lost."""
+        """Schedule the delivery of a packet, which may be due at once; return False if the packet is lost."""
         lost, delay = False, self._delay
         for layer, chance in self._layers.values():
             lost |= layer.cut
             if layer.loss > 0 or layer.jitter > 0:
-                # Each layer draws one number per packet, whatever the others do, so a replay loses the same packets.
+                # Each layer draws one number per packet, whatever other layers do, so a replay loses the same packets.
                 drawn = chance.random()
                 lost |= drawn < layer.loss
                 delay += layer.jitter * (2 * (drawn - layer.loss) / (1 - layer.loss) - 1) if not lost else 0.0
@@ -77,7 +77,7 @@ class NetworkLink:
             yield packet
 
     def _enqueue(self, packet: bytes, due: float) -> None:
-        self._last = max(due, self._last)  # keeps the order
+        self._last = max(due, self._last)  # preserves the order of packets
         self._waiting.append((self._last, packet))
         self._bytes += len(packet)
 
@@ -88,7 +88,7 @@ class NetworkLink:
         return max(now, self._free)
 
     def _reschedule(self, now: float) -> None:
-        """Apply the current layers; a waiting packet becomes due no later than if it had just arrived."""
+        """Apply the current layers to the waiting packets. None becomes due later than if it had just arrived."""
         layers = [layer for layer, _ in self._layers.values()]
         self._delay = sum(layer.delay for layer in layers)
         self._rate = min((layer.rate for layer in layers if layer.rate), default=0.0)

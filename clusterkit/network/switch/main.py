@@ -1,7 +1,7 @@
-"""The switch process: creates the namespaces, passes them to the supervisor, and carries packets until that ends.
+"""The switch process: creates namespaces, passes them to the supervisor, and forwards packets until the channel closes.
 
 python -c ... SOCKET                  serve the supervisor; the first line on SOCKET is the plan, as JSON
-python -c ... check [network] [disk]  print why this machine does not support these, or nothing
+python -c ... check [network] [disk]  print why this machine does not support these features; otherwise nothing
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from clusterkit.network.switch import system
 from clusterkit.network.switch.capture import Capture
 from clusterkit.network.switch.devices import Detours, Hub, VirtualHost, new_host, release
 from clusterkit.network.switch.disk import FullDisk, try_full_disk
-from clusterkit.network.switch.fabric import Fabric
+from clusterkit.network.switch.fabric import PacketLoop
 from clusterkit.network.switch.links import Layer
 from clusterkit.network.switch.system import NotPossible
-from clusterkit.network.switch.ways import Ways
+from clusterkit.network.switch.ways import Directions
 
-NICENESS = -10  # a network does not get slower because the computers in it are busy
+NICENESS = -10  # a high priority, since a real network does not slow down when its hosts are busy
 DESCRIPTORS_PER_MESSAGE = 200  # the kernel allows 253
 CHUNK = 1 << 16
 
 
 class Namespaces(NamedTuple):
-    """The namespaces that tasks join: all of them the `shared` ones, in that order, and each one of `hosts`."""
+    """The namespaces for tasks. Every task joins all of `shared`, in this order, and one of `hosts`."""
 
-    in_user_namespace: bool  # whether this process, for lack of rights, has created a user namespace and is in it
+    in_user_namespace: bool  # True if this process lacked rights and has entered a new user namespace
     shared: Sequence[int]
     hosts: Sequence[VirtualHost]
     hub: Hub | None
@@ -56,37 +56,37 @@ def main() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     fabric.run()
     release(fabric.devices)
-    os._exit(0)  # skips the interpreter's slower shutdown
+    os._exit(0)  # skips the interpreter's shutdown, which is slower
 
 
-def build(plan: dict[str, Any], channel: socket.socket) -> Fabric:
+def build(plan: dict[str, Any], channel: socket.socket) -> PacketLoop:
     """Create the namespaces and the fabric, and send the namespaces to the supervisor. Raises NotPossible."""
     names, addresses = plan["names"], plan["addresses"]
     try:
         capture = None if plan["pcap"] is None else Capture(plan["pcap"])
     except OSError as error:
         raise NotPossible(f"{plan['pcap']} can't be written: {system.reason_of(error)}") from None
-    # A capture excludes cables, since it sees only what passes the switch.
+    # A capture excludes cables, since it records only packets that pass through the switch.
     made = make_namespaces(addresses, plan["disk"] is not None, plan["cables"] and capture is None)
     disk = None
     if plan["disk"] is not None:
         disk = FullDisk(plan["disk"]["path"], plan["disk"]["scratch"], made.in_user_namespace)
-    system.die_with_parent(plan["parent"])  # last: a new user namespace undoes it
+    system.die_with_parent(plan["parent"])  # last, since entering a user namespace clears this request
     namespaces, devices = [host.namespace for host in made.hosts], [host.device for host in made.hosts]
-    ways = Ways(devices, names, addresses, plan["seed"], captured=capture is not None)
+    ways = Directions(devices, names, addresses, plan["seed"], captured=capture is not None)
     if made.hub is not None:
         ways.detours = Detours(namespaces, ways.addresses)
-    fabric = Fabric(namespaces, ways, capture)
+    fabric = PacketLoop(namespaces, ways, capture)
     Control(channel, fabric, disk)
     descriptors = [*made.shared, *namespaces]
     for start in range(0, len(descriptors), DESCRIPTORS_PER_MESSAGE):
-        # Descriptors need a byte that carries them; the JSON parser ignores a space before the answer.
+        # Descriptors have to be sent with at least one byte. The JSON parser ignores a space before the answer.
         socket.send_fds(channel, [b" "], descriptors[start : start + DESCRIPTORS_PER_MESSAGE])
     return fabric
 
 
 def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bool = True) -> Namespaces:
-    """Create and enter the shared namespaces, then each host's. Raises NotPossible."""
+    """Create and enter the shared namespaces, then the namespace of each host. Raises NotPossible."""
     in_user_namespace = not system.has_rights()
     shared = [system.new_user_namespace()] if in_user_namespace else []
     if with_mounts:
@@ -94,13 +94,13 @@ def make_namespaces(addresses: Sequence[str], with_mounts: bool, with_cables: bo
         system.keep_mounts_to_itself()
     hub = None
     if addresses and with_cables:
-        with suppress(NotPossible):  # without cables, the switch carries everything
+        with suppress(NotPossible):  # without cables, the switch forwards all packets
             hub = Hub()
     return Namespaces(in_user_namespace, shared, [new_host(address, hub) for address in addresses], hub)
 
 
 def why_not(network: bool, disk: bool) -> str | None:
-    """Return why this machine does not support them, as a clause, or None. Leaves this process in other namespaces."""
+    """Return why the features are not supported, as a clause, or None. Leaves this process in other namespaces."""
     try:
         made = make_namespaces(["10.77.0.1"] if network else [], disk)
         if disk:
@@ -111,9 +111,9 @@ def why_not(network: bool, disk: bool) -> str | None:
 
 
 class Control:
-    """The switch's end of the channel to the supervisor. When the other end closes, the switch stops."""
+    """The switch's end of the channel to the supervisor. When the supervisor's end closes, the switch stops."""
 
-    def __init__(self, channel: socket.socket, fabric: Fabric, disk: FullDisk | None) -> None:
+    def __init__(self, channel: socket.socket, fabric: PacketLoop, disk: FullDisk | None) -> None:
         self._channel = channel
         self._fabric = fabric
         self._disk = disk
@@ -160,6 +160,6 @@ class Control:
 
 
 def send(channel: socket.socket, message: dict[str, Any]) -> None:
-    """Send a line of JSON. If the channel is closed, the next read notices."""
+    """Send a line of JSON. If the channel is closed, do nothing: the next read stops the switch."""
     with suppress(OSError):
         channel.sendall(json.dumps(message).encode() + b"\n")

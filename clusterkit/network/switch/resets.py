@@ -1,4 +1,4 @@
-"""Resets: ends every TCP connection between two hosts, even if it is idle or uses a cable."""
+"""Resets: ends all TCP connections between two hosts, including connections that are idle or use a cable."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from typing import NamedTuple
 
 from clusterkit.network.switch.devices import Pair
 from clusterkit.network.switch.system import enter
-from clusterkit.network.switch.ways import Ways
+from clusterkit.network.switch.ways import Directions
 
-LONGEST = 65535  # bytes of an IPv4 packet
+LONGEST = 65535  # bytes; the maximum size of an IPv4 packet
 PLAIN_HEADER = 0x45  # the first byte of an IPv4 header without options
 TCP = 6
 SYN, RST, ACK = 0x02, 0x04, 0x10
-TABLES = ("tcp", "tcp6")  # an IPv6 listener accepts IPv4 too, and the kernel lists those connections in tcp6
-# States in which a connection may still carry data: established, SYN received, closed by one of the two ends.
+TABLES = ("tcp", "tcp6")  # IPv4 connections to an IPv6 listener are listed in tcp6
+# States of connections that may still carry data: established, SYN received, or closed by only one end.
 _LIVE = frozenset(("01", "03", "04", "05", "08"))
 _MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 _FRAGMENT_OFFSET = 0x1FFF
 _IP, _TCP = struct.Struct("!BBHHHBBH8s"), struct.Struct("!4s4s4sBBHHH")
 _DO_NOT_FRAGMENT, _TTL = 0x4000, 64
-PROBE_EVERY = 0.6  # seconds; the kernel answers such probes at most twice a second
+PROBE_EVERY = 0.6  # seconds; the kernel answers at most two such probes per second
 PROBES = 3
 Flows = Mapping[Pair, set[bytes]]
 
@@ -39,7 +39,7 @@ class TcpSegment(NamedTuple):
 
 
 def segment_of(packet: bytes) -> TcpSegment | None:
-    """Parse the TCP header of a packet; None if it has no complete one."""
+    """Parse the TCP header of a packet; None if the packet has no complete TCP header."""
     if len(packet) < 40 or packet[0] >> 4 != 4 or packet[9] != TCP:
         return None
     start = (packet[0] & 15) * 4
@@ -53,7 +53,7 @@ def reverse(flow: bytes) -> bytes:
 
 
 def forge(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
-    """Make a packet of that flow: a TCP segment without data."""
+    """Build a packet for a flow: a TCP segment without data."""
     segment = _TCP.pack(flow[8:12], sequence, bytes(4), 5 << 4, flags, 0, 0, 0)
     pseudo_header = flow[:8] + struct.pack("!HH", TCP, len(segment))
     segment = segment[:16] + checksum(pseudo_header + segment).to_bytes(2) + segment[18:]
@@ -62,7 +62,7 @@ def forge(flow: bytes, flags: int, sequence: bytes = bytes(4)) -> bytes:
 
 
 def checksum(data: bytes) -> int:
-    """Compute the internet checksum (RFC 1071); it is 0 over data that includes its correct checksum."""
+    """Compute the internet checksum (RFC 1071). The result is 0 for data that includes its correct checksum."""
     data += bytes(len(data) % 2)
     total: int = sum(struct.unpack(f"!{len(data) // 2}H", data))
     while total >> 16:
@@ -71,7 +71,7 @@ def checksum(data: bytes) -> int:
 
 
 def local_flows() -> set[bytes]:
-    """Return the incoming flow of each connection in this process's network namespace. Takes up to 10 ms."""
+    """Return the incoming flow of each live connection in this process's network namespace. Takes up to 10 ms."""
     found = set[bytes]()
     for table in TABLES:
         path = Path("/proc/self/net", table)
@@ -92,12 +92,12 @@ def parse_table(table: str) -> Iterator[bytes]:
 
 
 def probe(flow: bytes) -> bytes:
-    """Make a packet to which an end replies with the sequence number that it expects: a SYN (RFC 5961, 4.2)."""
+    """Build a SYN packet, to which an end replies with the sequence number that it expects (RFC 5961, 4.2)."""
     return forge(flow, SYN)
 
 
 def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
-    """Return the packets that reset the segment's sender, if its flow is in `doomed`; None if the segment may pass.
+    """Return packets to reset the sender of a segment whose flow is in `doomed`; None if the segment may pass.
 
     A SYN that opens a new connection on the same ports removes both flows from `doomed`.
     """
@@ -107,12 +107,12 @@ def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
     if segment.flags & SYN and not segment.flags & ACK:
         doomed -= {flow, reverse(flow)}
         return None
-    # With the exact number that the sender expects: it merely acknowledges any other in the window (RFC 5961, 3.2).
+    # The reset has the sequence number that the sender expects; any other is only acknowledged (RFC 5961, 3.2).
     return [] if segment.flags & RST else [forge(reverse(flow), RST, segment.ack)]
 
 
 def _endpoint(text: str) -> tuple[bytes, bytes]:
-    """Parse address and port into network byte order; the kernel prints addresses as words in the host's order."""
+    """Parse an address and port to network byte order. The kernel prints addresses as words in the host's order."""
     address, port = text.split(":")
     words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
     return struct.pack(f"={len(words)}I", *words).removeprefix(_MAPPED), int(port, 16).to_bytes(2)
@@ -120,14 +120,14 @@ def _endpoint(text: str) -> tuple[bytes, bytes]:
 
 @dataclass(slots=True)
 class Resets:
-    """The resets in progress. Their flows are `doomed` in `ways`: an end that sends anything gets a reset back.
+    """Resets in progress. `Way.doomed` has the flows of the connections: an end that sends any packet is reset.
 
-    A probe makes an idle end send something. It is repeated, since data that arrives between the end's reply and the
-    reset makes the reset's sequence number stale. An end that is closed by then only replies with a reset.
+    A probe makes an idle end send a packet. The probe is repeated, since data that arrives between the end's reply and
+    the reset makes the reset's sequence number stale. A connection that is already closed replies with a reset itself.
     """
 
     namespaces: Sequence[int]
-    ways: Ways
+    ways: Directions
     inject: Callable[[bytes], None]
     call_at: Callable[[float, Callable[[float], None]], None]
 
@@ -151,12 +151,12 @@ class Resets:
                 self.ways.way(*pair).doomed.difference_update(flows)
         self.ways.update_routes(self.ways.both_ways(begun))
         for pair, flows in begun.items():
-            for flow in flows & self.ways.way(*pair).doomed:  # not those whose ports have a new connection
+            for flow in flows & self.ways.way(*pair).doomed:  # skip ports that have a new connection
                 self.inject(probe(flow))
 
     def _flows(self, pairs: set[Pair]) -> Flows:
-        """Return both flows of each connection between the hosts of each pair, from the list of one of the two."""
-        frequency = Counter(itertools.chain.from_iterable(pairs))  # to list the connections of few hosts
+        """Return both flows of each connection between the hosts of each pair, as listed by one host of the pair."""
+        frequency = Counter(itertools.chain.from_iterable(pairs))  # for choosing as few hosts as possible
         listed = {pair: max(pair, key=lambda host: (frequency[host], host)) for pair in pairs}
         found = defaultdict[bytes, set[bytes]](set)
         for host in set(listed.values()):

@@ -1,4 +1,4 @@
-"""What the kernel offers beyond Python's library: namespaces, mounts, the parent-death signal, cables and routes."""
+"""Kernel features that Python's library lacks: namespaces, mounts, the parent-death signal, cables and routes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PR_SET_PDEATHSIG = 1
 _CAP_NET_ADMIN, _CAP_SYS_ADMIN = 12, 21
 _KINDS = {CLONE_NEWNS: "mnt", CLONE_NEWUSER: "user", CLONE_NEWNET: "net"}
 _NAMES = {CLONE_NEWNS: "mount", CLONE_NEWUSER: "user", CLONE_NEWNET: "network"}
-# Kernel settings that forbid unprivileged users to create namespaces, and the value that does.
+# Kernel settings, and their values that forbid unprivileged users to create namespaces.
 _SETTINGS = (
     ("kernel.unprivileged_userns_clone", "0"),
     ("kernel.apparmor_restrict_unprivileged_userns", "1"),
@@ -28,7 +28,7 @@ _SETTINGS = (
     ("user.max_mnt_namespaces", "0"),
 )
 _libc = ctypes.CDLL(None, use_errno=True)
-MTU = 65000  # bytes; large, since the switch's cost is per packet
+MTU = 65000  # bytes; large, since each packet costs the switch the same time
 _NEWLINK, _GETLINK, _SETLINK, _NEWROUTE, _DELROUTE = 16, 18, 19, 24, 25
 _REQUEST, _ACK, _REPLACE, _EXCL, _CREATE = 0x1, 0x4, 0x100, 0x200, 0x400
 _ERROR = 2
@@ -39,12 +39,12 @@ _RTA_DST, _RTA_OIF, _RTA_PREFSRC = 1, 4, 7
 _TABLE_MAIN, _PROTOCOL_STATIC, _SCOPE_LINK, _UNICAST = 254, 4, 253, 1
 _IFF_UP, _IFF_NOARP = 0x1, 0x80
 _HEADER, _LINK, _ROUTE = struct.Struct("=IHHII"), struct.Struct("=BxHiII"), struct.Struct("=8BI")
-# The same for every device: without ARP a device sends to its own address, so the other end has to have that too.
+# Both ends of a cable have the same MAC address, since a device without ARP sends packets to its own address.
 _MAC = b"\x02\0\0\0\0\1"
 
 
 class NotPossible(Exception):
-    """This machine does not support a feature. The message is a clause that says why."""
+    """This machine does not support a feature. The message is a clause with the reason."""
 
 
 def has_rights() -> bool:
@@ -55,7 +55,7 @@ def has_rights() -> bool:
 
 
 def new_namespace(flag: int) -> int:
-    """Create and enter a namespace of that kind; return a descriptor of it. Raises NotPossible."""
+    """Create and enter a namespace of the kind `flag`; return its descriptor. Raises NotPossible."""
     try:
         _call("unshare", flag)
     except OSError as error:
@@ -64,9 +64,9 @@ def new_namespace(flag: int) -> int:
 
 
 def new_network() -> int:
-    """Create and enter a network namespace without IPv6; return a descriptor of it. Raises NotPossible."""
+    """Create and enter a network namespace without IPv6; return its descriptor. Raises NotPossible."""
     descriptor = new_namespace(CLONE_NEWNET)
-    # The switch carries IPv4 only; with IPv6 off, programs do not wait for its addresses.
+    # The switch forwards only IPv4. If IPv6 is off, programs do not wait for IPv6 addresses.
     for place in ("all", "default"):
         with suppress(OSError):  # a kernel without IPv6, or a container with a read-only /proc/sys
             Path(f"/proc/sys/net/ipv6/conf/{place}/disable_ipv6").write_text("1")
@@ -74,7 +74,7 @@ def new_network() -> int:
 
 
 def new_user_namespace() -> int:
-    """Enter a new user namespace with this user's own ids; return a descriptor of it. Raises NotPossible."""
+    """Create and enter a user namespace that keeps this user's ids; return its descriptor. Raises NotPossible."""
     user, group = os.getuid(), os.getgid()
     descriptor = new_namespace(CLONE_NEWUSER)
     try:
@@ -87,7 +87,7 @@ def new_user_namespace() -> int:
 
 
 def enter(namespace: int) -> None:
-    """Raises NotPossible."""
+    """Move this process into a namespace. Raises NotPossible."""
     try:
         _call("setns", namespace, 0)
     except OSError as error:
@@ -95,22 +95,22 @@ def enter(namespace: int) -> None:
 
 
 def keep_mounts_to_itself() -> None:
-    """Hide this namespace's new mounts from others; new mounts outside still appear here."""
+    """Hide new mounts in this namespace from other namespaces. Their new mounts still appear here."""
     mount("none", "/", flags=MS_REC | MS_SLAVE)
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Raises OSError."""
+    """Mount a file system. Raises OSError."""
     _call("mount", *map(os.fsencode, (source, target, kind)), flags, os.fsencode(options))
 
 
 def detach(target: str) -> None:
-    """Unmount; files that are open in it stay open. Raises OSError."""
+    """Unmount a file system lazily: its open files stay open. Raises OSError."""
     _call("umount2", os.fsencode(target), MNT_DETACH)
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the kernel send SIGKILL when the thread that started this process ends; now, if `parent` is gone already."""
+    """Have the kernel kill this process when the thread that started it ends. If `parent` is already gone, die now."""
     _call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -126,7 +126,7 @@ def _why_unavailable(error: OSError) -> str:
 
 
 def reason_of(error: OSError) -> str:
-    """Return the error's text as a clause: it starts in lower case."""
+    """Return the error's text as a clause, which starts in lower case."""
     text = error.strerror or str(error)
     return text[:1].lower() + text[1:]
 
@@ -146,7 +146,7 @@ def _call(name: str, *arguments: int | bytes) -> None:
 
 
 class Netlink:
-    """A socket to the kernel, which stays with the namespace in which it was opened. Every method raises OSError."""
+    """A netlink socket, bound to the network namespace in which it was opened. Every method raises OSError."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
@@ -170,14 +170,14 @@ class Netlink:
         return number
 
     def forward(self, device: int) -> None:
-        """Set a device up, and forward the packets from it that are for other hosts."""
-        # Why not /proc/sys: many containers mount it read-only.
+        """Set a device up, and enable forwarding of packets that arrive on the device."""
+        # /proc/sys is not used, since many containers mount it read-only.
         conf = _attribute(_INET_CONF, _attribute(_CONF_FORWARDING, struct.pack("=I", 1)))
         spec = _attribute(_IFLA_AF_SPEC, _attribute(socket.AF_INET, conf))
         self._ask(_SETLINK, _ACK, _LINK.pack(0, 0, device, _IFF_UP, _IFF_UP) + spec)
 
     def route(self, address: bytes, device: int, source: bytes | None = None) -> None:
-        """Route packets for this one address to `device`, with `source`, if given, as their sender."""
+        """Route packets for this single address to `device`. `source` is their sender address, if given."""
         preferred = b"" if source is None else _attribute(_RTA_PREFSRC, source)
         self._ask(_NEWROUTE, _ACK | _CREATE | _REPLACE, _route(address, device) + preferred)
 

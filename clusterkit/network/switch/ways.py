@@ -1,4 +1,4 @@
-"""Ways: one for each direction between two hosts, with its impairments and route."""
+"""Ways: the impairments and routes of each direction between two hosts."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from clusterkit.network.switch.links import NetworkLink
 
 
 @dataclass(slots=True, eq=False)
-class Way:
-    """One direction between two hosts, and what impairs it."""
+class Direction:
+    """One direction between two hosts, and its impairments."""
 
     pair: Pair  # source and destination
-    address: bytes  # the destination's
-    device: int  # the destination's
+    address: bytes  # the address of the destination
+    device: int  # the device of the destination
     link: NetworkLink
-    doomed: set[bytes]  # flows of connections that are being reset; shared with the way back
-    wakes: float = math.inf  # when the next waiting packet is due
+    doomed: set[bytes]  # flows that are being reset; the set is shared with the opposite direction
+    wakes: float = math.inf  # the time at which the next waiting packet is due
 
     @property
     def is_clear(self) -> bool:
         return self.link.is_clear and not self.doomed
 
 
-class Ways:
-    """All ways between hosts, given by index. With `detours`, packets take a cable if both directions are clear."""
+class Directions:
+    """All ways between hosts, given by index. With `detours`, packets use a cable while both directions are clear."""
 
     detours: Detours | None = None
 
@@ -41,31 +41,31 @@ class Ways:
         self._seed = seed
         self._captured = captured
         self._indices = {address: index for index, address in enumerate(self.addresses)}
-        # Created on demand: most pairs of hosts never exchange a packet.
-        self._ways: dict[Pair, Way] = {}
+        # Ways are created on demand, since most pairs of hosts never exchange a packet.
+        self._ways: dict[Pair, Direction] = {}
         self._detoured: set[Pair] = set()
-        # By source, then by the destination's address: all ways, and the devices to which packets need no inspection.
-        self._all: list[dict[bytes, Way]] = [{} for _ in devices]
+        # By source, then by destination address: all ways, and the devices for packets that need no inspection.
+        self._all: list[dict[bytes, Direction]] = [{} for _ in devices]
         self.clear: list[dict[bytes, int]] = [{} for _ in devices]
 
-    def __iter__(self) -> Iterator[Way]:
+    def __iter__(self) -> Iterator[Direction]:
         return iter(self._ways.values())
 
-    def both_ways(self, pairs: Iterable[Pair]) -> list[Way]:
+    def both_ways(self, pairs: Iterable[Pair]) -> list[Direction]:
         both = {way for a, b in pairs for way in ((a, b), (b, a)) if a != b}
         return [self.way(*pair) for pair in sorted(both)]
 
-    def way(self, a: int, b: int) -> Way:
+    def way(self, a: int, b: int) -> Direction:
         if (way := self._ways.get((a, b))) is None:
             link = NetworkLink(self._seed, self._names[a], self._names[b])
             back = self._ways.get((b, a))
             doomed = set() if back is None else back.doomed
-            way = self._ways[a, b] = Way((a, b), self.addresses[b], self.devices[b], link, doomed)
+            way = self._ways[a, b] = Direction((a, b), self.addresses[b], self.devices[b], link, doomed)
             self._all[a][way.address] = way
         return way
 
-    def way_of(self, source: int, packet: bytes) -> Way | None:
-        """Return the way of a packet from `source`; None if it is not an IPv4 packet for another host."""
+    def way_of(self, source: int, packet: bytes) -> Direction | None:
+        """Return the way of a packet from `source`; None unless it is an IPv4 packet for another host."""
         address = packet[16:20]
         if (way := self._all[source].get(address)) is None:
             destination = self._indices.get(address, source)
@@ -75,8 +75,8 @@ class Ways:
     def device_of(self, address: bytes) -> int:
         return self.devices[self._indices[address]]
 
-    def update_routes(self, ways: Iterable[Way]) -> None:
-        """Choose for each of these ways between inspection or not, detour or cable. Raises NotPossible."""
+    def update_routes(self, ways: Iterable[Direction]) -> None:
+        """Decide for each of these ways whether to inspect packets and whether to use a cable. Raises NotPossible."""
         begin, end = set[Pair](), set[Pair]()
         for way in ways:
             source, destination = way.pair

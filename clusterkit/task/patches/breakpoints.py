@@ -1,7 +1,7 @@
 """Makes `pdb.set_trace()`, which `breakpoint()` calls, and `pdb.post_mortem()` stop where `clusterkit debug` connects.
 
-Loaded by path when the program has imported pdb: standard library only. Another debugger that PYTHONBREAKPOINT or the
-program chooses is left alone.
+Loaded by path when the program has imported pdb: standard library only. If PYTHONBREAKPOINT or the program selects
+another debugger, that debugger is not patched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def hold(module: Any, load: Any) -> None:
-    """Patch pdb. The debugger is loaded when it is first needed."""
+    """Patch pdb's functions to stop the task; the debugger is loaded at the first stop."""
     plain, replace = module.post_mortem, load("task/patches/hook").replace
 
     def set_trace(*args: Any, header: object = None, **kwargs: Any) -> None:
@@ -29,7 +29,7 @@ def hold(module: Any, load: Any) -> None:
 
 
 def hold_raised(module: object, load: Any) -> None:
-    """Patch entry.py, whose `load` this is, to hold the task after showing the exception that ends it: --pdb."""
+    """Patch entry.py, which defines `load`, to hold the task after showing the exception that ends it (--pdb)."""
     entry = load.__globals__
     show = entry["show"]
 

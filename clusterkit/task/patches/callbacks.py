@@ -1,8 +1,8 @@
-"""Patches Keras's callbacks, which on several workers write the same files, and delete each other's.
+"""Patches Keras's callbacks, which otherwise write and delete the same files on all workers.
 
-Loaded by path: standard library only. Each worker but the chief gets a directory `workertemp_N` beside the files, which
-is removed at the end of `fit`. Keras 2 does that by itself, except for CSVLogger. Why not skip the writing: all workers
-may have to take part when a model is saved. All workers restore a backup from the chief's files.
+Loaded by path: standard library only. Each worker except the chief writes into a directory `workertemp_N` next to the
+callback's files, and removes the directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. Why not
+skip the writing: all workers may have to take part in saving a model. All workers restore the chief's backup.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BACKUP_PATHS = (
 
 
 def write_apart(module: Any, load: Any) -> None:
-    """Patch the callback in this module to write to this worker's directory."""
+    """Patch the callback that the module defines to write into this worker's directory."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
@@ -31,12 +31,12 @@ def write_apart(module: Any, load: Any) -> None:
 
 
 def log_apart(module: Any, load: Any) -> None:
-    """Patch Keras 2's CSVLogger. The directory has another name, since other callbacks remove `workertemp_N`."""
+    """Patch Keras 2's CSVLogger. It uses the directory `workertemp_N_log`, as other callbacks remove `workertemp_N`."""
     _move(module.CSVLogger, PLACES["CSVLogger"], load, "_log")
 
 
 def back_up_whole(module: Any, load: Any) -> None:
-    """Patch the chief's backups to be complete or absent, even if the chief is killed while it saves."""
+    """Patch the chief's backups to be complete or absent, even if the chief is killed during a save."""
     kind = getattr(module, BACKUP)
     save = kind._save_model
 
@@ -55,12 +55,15 @@ def back_up_whole(module: Any, load: Any) -> None:
 
 
 def own_directory() -> str:
-    """Return the name of this worker's directory, as Keras 2 has it."""
+    """Return the name of this worker's directory, which is the name that Keras 2 uses."""
     return f"workertemp_{json.loads(os.environ['TF_CONFIG'])['task']['index']}"
 
 
 def apart(path: str, suffix: str = "") -> tuple[str, str]:
-    """Return this worker's directory beside a path, outside any part that depends on the epoch, and the path in it."""
+    """Return this worker's directory, and the path in it that replaces `path`.
+
+    The directory is next to the first component of the path that depends on the epoch, or else next to the file.
+    """
     fixed, brace, rest = path.rstrip("/").partition("{")
     parent, name = os.path.split(fixed)
     directory = os.path.join(parent, own_directory() + suffix)
@@ -68,7 +71,7 @@ def apart(path: str, suffix: str = "") -> tuple[str, str]:
 
 
 def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> None:
-    """Call a method of a backup callback with its files in another directory."""
+    """Call a method of a backup callback whose paths point into another directory during the call."""
     before = {name: getattr(callback, name) for name in BACKUP_PATHS if hasattr(callback, name)}
     for name, path in before.items():
         setattr(callback, name, directory if name == "backup_dir" else os.path.join(directory, os.path.basename(path)))
@@ -91,7 +94,7 @@ def _move(kind: Any, attribute: str, load: Any, suffix: str = "") -> None:
 
 
 def _back_up_apart(kind: Any, load: Any) -> None:
-    # Beside the chief's backup and not in it: the chief removes its own at its end, when a worker may still save.
+    # Next to the chief's backup, not inside: the chief removes its backup at the end, when a worker may still save.
     hook = load("task/patches/hook")
     save = kind._save_model
     hook.replace(kind, "_save_model", lambda self: with_paths(self, apart(self.backup_dir)[1], save))
@@ -106,5 +109,5 @@ def _files() -> Any:
 def _remove(directory: str) -> None:
     try:
         _files().rmtree(directory)
-    except Exception:  # another callback has removed it already
+    except Exception:  # another callback has already removed the directory
         return

@@ -1,7 +1,7 @@
 """Reports how long each of a coordinator's workers takes for a step.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. A step counts for the worker that
-finished it, from the moment when its thread took the closure; one that a lost worker gave back does not count.
+Loaded by path: standard library only, and no module that entry.py has not imported. A step lasts from the moment when a
+worker's thread takes a closure until the closure is finished. Closures that a lost worker returns are not counted.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-EVERY = 2.0  # seconds between two reports, at least
-MOST = 100  # workers in one report, so that one write suffices
+EVERY = 2.0  # seconds; the minimum time between two reports
+MOST = 100  # workers in one report, which must fit into one atomic write
 
 
-class Times:
-    """Adds up the times of the steps; `write` sends a report, given its kind and fields."""
+class ClosureTimes:
+    """Adds up the times of the steps. `write` sends a report of the given kind with the given fields."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
-        self.lock = _thread.allocate_lock()  # each worker has a thread of its own
-        self.here = _thread._local()  # each thread's worker, and when its step began
-        self.workers: dict[int, tuple[int, float]] = {}
+        self.lock = _thread.allocate_lock()  # the coordinator has a thread for each worker
+        self.here = _thread._local()  # each thread's worker, and the time at which its step began
+        self.workers: dict[int, tuple[int, float]] = {}  # from worker index to count and total seconds of its steps
         self.sent_at = time.monotonic()
 
     def begin(self, worker: Any, *_: object) -> None:
-        """Start the time of this thread's step: a worker has taken a closure."""
+        """Record that a worker has taken a closure: this thread's step begins."""
         self.here.worker, self.here.begun = worker.worker_index, time.monotonic()
 
     def end(self, *_: object) -> None:
-        """Count this thread's step, whose closure is finished."""
+        """Record that this thread's closure is finished, and send a report if one is due."""
         worker, ended = getattr(self.here, "worker", None), time.monotonic()
         if not isinstance(worker, int):
             return
@@ -46,13 +46,13 @@ class Times:
 
 
 def reports_of(workers: dict[int, tuple[int, float]]) -> list[str]:
-    """Return the fields of the reports on these workers' counts and seconds."""
+    """Return the JSON fields of the reports, each on the counts and seconds of at most MOST workers."""
     fields = [f'"{worker}":[{count},{seconds:.6f}]' for worker, (count, seconds) in sorted(workers.items())]
     return [f'"workers":{{{",".join(fields[first : first + MOST])}}}' for first in range(0, len(fields), MOST)]
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the coordinator to measure the closures that its workers finish."""
-    hook, times = load("task/patches/hook"), Times(load("task/patches/steps").steps.write)
+    """Patch the coordinator to measure the time of each closure."""
+    hook, times = load("task/patches/hook"), ClosureTimes(load("task/patches/steps").steps.write)
     hook.before(module.Worker, "_process_closure", times.begin)
     hook.after(module._CoordinatedClosureQueue, "mark_finished", times.end)

@@ -1,7 +1,7 @@
-"""Reports how the program trains: which strategies it makes, whether it joins a cluster, and whether it uses that.
+"""Reports how the program trains: the strategies that it creates, and whether it joins a cluster and trains on it.
 
 Loaded by path: standard library only, and no module that entry.py has not imported. A report is sent when one of these
-facts changes, which is a few times in a process.
+facts changes, which happens only a few times in a process.
 """
 
 from __future__ import annotations
@@ -12,30 +12,30 @@ from collections.abc import Callable
 from typing import Any
 
 MOST = 8  # strategies in a report
-LONGEST_PROGRAM = 1 << 20  # characters
-DEFAULT = "_DefaultDistributionStrategy"  # what TensorFlow uses outside any scope
-# Classes whose public name differs: how the class's name begins, and the public name.
+LONGEST_PROGRAM = 1 << 20  # characters of the program's file that are parsed
+DEFAULT = "_DefaultDistributionStrategy"  # the strategy that TensorFlow uses outside any scope
+# The beginning of a class's name, and the public name of the class.
 NAMES = (
     ("CollectiveAllReduceStrategy", "MultiWorkerMirroredStrategy"),
     ("ParameterServerStrategy", "ParameterServerStrategy"),
 )
-# Other libraries for distributed training. A program that imports one may need no cluster of TensorFlow's.
+# Other libraries for distributed training. A program that imports one of them may not need a TensorFlow cluster.
 OTHERS = ("horovod", "byteps", "mpi4py", "smdistributed", "bagua", "ray", "flwr", "tensorflow_federated")
 
 
 class Distribution:
-    """What is known of this process; `write` sends a report, given its kind and fields."""
+    """The facts about this process. `write` sends a report of the given kind with the given fields."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
         self.strategies: list[str] = []
-        self.cluster = 0  # tasks in the largest cluster that was joined
-        self.distributed = False  # whether several tasks have trained together
+        self.cluster = 0  # the number of tasks in the largest cluster that the process has joined
+        self.distributed = False  # True once several tasks have trained together
         self.training = "none"
         self.sent = ""
 
     def send(self) -> None:
-        """Send a report, if it differs from the last one."""
+        """Send a report if it differs from the last one."""
         names = ",".join(f'"{name}"' for name in self.strategies[:MOST])
         training = "none" if trains_otherwise() else self.training
         report = (
@@ -65,7 +65,7 @@ class Distribution:
             self.send()
 
     def run(self, extended: Any, *_: object, **__: object) -> None:
-        """Record that a strategy runs something: when a function is traced, and for each eager step."""
+        """Record that a strategy runs a function. Called when the function is traced, and for each eager step."""
         if not self.distributed and spans_tasks(extended):
             self.distribute()
 
@@ -78,27 +78,26 @@ class Distribution:
         """Record a call of `fit`, and whether its model was created in a scope."""
         try:
             name = type(model.distribute_strategy).__name__
-        except Exception:  # a program's own model may raise anything
+        except Exception:  # a program's own model class may raise anything
             return
-        if self.training != "fit":  # one `fit` outside a scope outweighs those in a scope
+        if self.training != "fit":  # a `fit` outside a scope takes precedence over one in a scope
             self.training = "fit" if name == DEFAULT else "scoped fit"
             self.send()
 
     def end(self) -> None:
-        """At the end of a program that has trained nothing, check whether its `main` was never called."""
+        """At exit, report "uncalled" if the program has trained nothing and never calls its function `main`."""
         if not self.strategies and not self.cluster and self.training == "none" and has_uncalled_main():
             self.training = "uncalled"
             self.send()
 
     def loop(self, *_: object, **__: object) -> None:
-        """Record an optimizer or a gradient tape, with which the program's own loop may train."""
+        """Record that the program creates an optimizer or a gradient tape, probably for its own training loop."""
         if self.training == "none":
             self.training = "loop"
             self.send()
 
 
 def spans_tasks(extended: Any) -> bool:
-    """Whether a strategy, given its `extended`, is for several tasks."""
     try:
         return bool(extended._in_multi_worker_mode())
     except Exception:  # some strategies have no such method, and subclasses may raise anything
@@ -106,7 +105,7 @@ def spans_tasks(extended: Any) -> bool:
 
 
 def trains_otherwise() -> bool:
-    """Whether the program may train on several tasks with another library than TensorFlow, or without its cluster."""
+    """Return whether the program may train on several tasks with another library, or without TensorFlow's cluster."""
     if any(name in sys.modules for name in OTHERS):
         return True
     try:
@@ -117,21 +116,21 @@ def trains_otherwise() -> bool:
             or (torch is not None and torch.is_available() and torch.is_initialized())
             or (backend is not None and backend.backend() != "tensorflow")
         )
-    except Exception:  # another version of one of these libraries
+    except Exception:  # an unknown version of one of these libraries
         return True
 
 
 def has_uncalled_main() -> bool:
-    """Whether the program defines a function `main`, and nothing in its file names it."""
+    """Return whether the program defines a function `main` and its file contains no other mention of that name."""
     try:
-        import ast  # TensorFlow has imported it
+        import ast  # already imported by TensorFlow
 
         with open(sys.modules["__main__"].__file__ or "", encoding="utf-8") as file:
             tree = ast.parse(file.read(LONGEST_PROGRAM))
-    except Exception:  # there is no file, or it is not Python code
+    except Exception:  # the program has no file, or the file is not Python code
         return False
     is_defined = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
-    # A name, or a string by which a library may call the function.
+    # Names, and strings, by which a library may call the function.
     names = (getattr(node, kind, None) for node in ast.walk(tree) for kind in ("id", "attr", "value"))
     return is_defined and "main" not in names
 
@@ -140,7 +139,7 @@ found: list[Distribution] = []
 
 
 def of_task(load: Any) -> Distribution:
-    """Return the record of this process, made on the first call."""
+    """Return the Distribution of this process, which the first call creates."""
     if not found:
         found.append(Distribution(load("task/patches/steps").steps.write))
         atexit.register(found[0].end)

@@ -1,6 +1,6 @@
-"""Runs debugpy in a task, for an editor to connect to: --debugpy.
+"""Runs debugpy in a task so that an editor can attach (--debugpy).
 
-Loaded by path, before the program: standard library only, except debugpy, which the tasks' interpreter has to have.
+Loaded by path, before the program: standard library only, except debugpy, which the tasks' interpreter must provide.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import time
 from typing import Any
 
 POLL_EVERY = 0.5  # seconds between two checks whether an editor is attached
-LISTENS_WITHIN = 5.0  # seconds for debugpy's thread to listen
-LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # as in /proc/net/tcp
+LISTENS_WITHIN = 5.0  # seconds; the time limit for debugpy's thread to listen
+LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # in the format of /proc/net/tcp
 
 
 def start(module: object, load: Any) -> None:
-    """Listen on the loopback interface, report the address, and wait for the editor if the run asks for it."""
+    """Listen on the loopback interface, report the port, and wait for the editor if the run is configured so."""
     port, _, wait = os.environ["CLUSTERKIT_DEBUGPY"].partition(",")
     debugger = load("task/debugger")
     try:
         debugpy = importlib.import_module("debugpy")
         with socket.create_server(("127.0.0.1", int(port))):
-            pass  # fails if the port is taken, at which debugpy would wait forever
+            pass  # raises OSError if the port is in use, in which case debugpy would wait forever
         guard(load("task/peers"))
         debugpy.configure(subProcess=False)
-        # In this process: an adapter process would outlive the task.
+        # The adapter runs in this process because an adapter process would outlive the task.
         _, port = debugpy.listen(("127.0.0.1", int(port)), in_process_debug_adapter=True)
         wait_for_listener(int(port))
     except Exception as error:  # debugpy may raise anything
@@ -43,9 +43,9 @@ def start(module: object, load: Any) -> None:
 
 
 def guard(peers: Any) -> None:
-    """Have debugpy accept connections of this user's processes only, since an editor can run any code in the task.
+    """Make debugpy accept only connections of this user's processes, since an editor can run any code in the task.
 
-    Raises RuntimeError if the installed debugpy opens its port in an unknown way.
+    Raises RuntimeError if the installed version of debugpy does not open its port in the expected way.
     """
     importlib.import_module("debugpy.server.api")
     pydevd: Any = sys.modules["pydevd"]
@@ -88,7 +88,7 @@ class EditorListener(socket.socket):
 
 
 def wait_for_listener(port: int) -> None:
-    """Wait until this port of the loopback interface listens: `debugpy.listen` has only bound it."""
+    """Wait until a socket listens on this loopback port, which `debugpy.listen` has only bound."""
     until = time.monotonic() + LISTENS_WITHIN
     while time.monotonic() < until:
         with open("/proc/self/net/tcp") as file:

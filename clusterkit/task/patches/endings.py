@@ -1,4 +1,4 @@
-"""Reports the end of a coordinator's program, and lets its process end then, even without `clusterkit.training`.
+"""Reports the end of a coordinator's program, and keeps its process from hanging at exit.
 
 Loaded by path: standard library only.
 """
@@ -10,16 +10,16 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-# The methods of TensorFlow's context that add a function, or whose result depends on its functions.
+# The methods of TensorFlow's context that add a function or depend on the functions that exist.
 LOOKUPS = (
     "add_c_function", "add_function_def", "get_c_function", "get_function_def", "has_function", "list_function_names",
 )  # fmt: skip
 
 
 def report_end(module: Any, load: Any) -> None:
-    """Report when the program ends: its process can hang afterwards, while the coordinator is deleted.
+    """Report when the program ends, since its process can hang afterwards, while the coordinator is deleted.
 
-    It is deleted while the interpreter exits, or when the function that created it returns.
+    The coordinator is deleted while the interpreter exits, or when the function that created the coordinator returns.
     """
     kind, write = module.ClusterCoordinator, load("task/patches/steps").steps.write
     delete = kind.__del__
@@ -36,15 +36,15 @@ def report_end(module: Any, load: Any) -> None:
 
 
 def end_without_workers(module: Any, load: object) -> None:
-    """At exit, skip the messages of the coordinator to its workers; `training.serve()` does the same and says why."""
+    """At exit, skip the coordinator's messages to its workers. training/server.py does the same, and says why."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
 
 
 def remove_functions_later(module: Any, load: Any) -> None:
-    """Have the coordinator remove garbage-collected functions when it next adds or looks for one, and not at once.
+    """Delay the removal of garbage-collected functions until the coordinator next adds or looks up a function.
 
-    It waits for every server at each removal. Most functions are collected when the program ends, a hundred or more,
-    one by one: that takes up to several seconds (TensorFlow 2.21) and is useless for servers that are about to end.
+    Each removal waits for every server. At the end of a program a hundred functions or more are collected one by one,
+    which takes up to several seconds (TensorFlow 2.21) and is useless for servers that are about to end.
     """
     kind, hook = module.Context, load("task/patches/hook")
     plain, dropped = kind.remove_function, deque[tuple[int, Any]]()
@@ -54,10 +54,10 @@ def remove_functions_later(module: Any, load: Any) -> None:
 
     def remove_dropped(context: Any, *args: object, **kwargs: object) -> None:
         with suppress(IndexError):  # the queue is empty
-            while True:  # any thread may add more meanwhile
+            while True:  # other threads may add names in the meantime
                 handle, name = dropped.popleft()
-                if handle == id(context._handle):  # else the function belonged to a context that was replaced
-                    # TensorFlow ignores a failure too, since it would be raised in garbage collection.
+                if handle == id(context._handle):  # otherwise the function belonged to a context that was replaced
+                    # TensorFlow ignores failures here too, since garbage collection would raise them.
                     with suppress(Exception):
                         plain(context, name)
 

@@ -1,7 +1,7 @@
-"""The import hook: patches modules when they are imported, or at once if a fork server has imported them already.
+"""The import hook: patches modules when they are imported, or at once if a fork server has already imported them.
 
 entry.py loads this file by path if the task's plan names patches: standard library only, and no module that entry.py
-has not imported. It imports nothing that the program would not import itself.
+has not imported. The hook imports no module that the program would not import itself.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SAVERS = (
     *("keras.src.saving.saving_lib", "keras.src.saving.saving_api", "keras.src.models.model"),
     *("tf_keras.src.saving.saving_lib", "tf_keras.src.saving.saving_api", "tf_keras.src.engine.training"),
 )
-# By the name that a plan uses: the modules to patch, each with the file and function that do it.
+# From the name of a patch, as used in plans, to the modules to patch, each with the file and function that patch it.
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {
@@ -137,13 +137,13 @@ PATCHES = {
         ),
         "tensorflow.python.lib.io.file_io": ("phased", "watch_files"),
         "tensorflow.python.ops.gen_io_ops": ("phased", "watch_operations"),
-        "sys": ("phases", "begin"),  # last: a fork waits then for a fault that comes when its program begins
+        "sys": ("phases", "begin"),  # last, since a fork pauses in `begin` if a fault is due when its program starts
     },
 }
 
 
 def install(names: Iterable[str], load: Load) -> None:
-    """Apply these patches to modules now or when they are imported. `load` is that of entry.py."""
+    """Apply these patches to modules that are already imported, and to others when they are. `load` is entry.py's."""
     due: dict[str, list[Apply]] = {}
     for module, (file, function) in [item for name in names for item in PATCHES[name].items()]:
         apply = partial(patch, load=load, file=file, function=function)
@@ -156,7 +156,7 @@ def install(names: Iterable[str], load: Load) -> None:
 
 
 def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
-    """Patch a module, unless it is of a version that lacks an attribute which the patch needs."""
+    """Patch a module, unless the module's version lacks an attribute that the patch needs."""
     try:
         getattr(load(f"task/patches/{file}"), function)(module, load)
     except AttributeError:
@@ -164,9 +164,9 @@ def patch(module: ModuleType, load: Load, file: str, function: str) -> None:
 
 
 def replace(owner: Any, name: str, method: Callable[..., Any]) -> None:
-    """Replace a method or function by another one, which gets its name and documentation.
+    """Replace a method or function by `method`, which gets the name and documentation of the original.
 
-    TensorFlow's autograph does not convert it, as it does not convert Keras's own functions.
+    TensorFlow's AutoGraph does not convert `method`, just as it does not convert Keras's own functions.
     """
     method = wraps(getattr(owner, name))(method)
     method.autograph_info__ = None  # type: ignore[attr-defined]
@@ -197,7 +197,7 @@ def after(owner: Any, name: str, call: Callable[..., object]) -> None:
 
 
 def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
-    """Patch the methods, given as `Class.method`, of those classes that the module has."""
+    """Patch the methods, given as `Class.method`, of those classes that the module contains."""
     for patched, calls in ((after, after_calls), (before, before_calls)):
         for path, call in calls.items():
             kind, _, method = path.partition(".")
@@ -206,7 +206,7 @@ def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
 
 
 class Finder:
-    """A meta path finder that delegates to the others, and removes itself once every module in `due` is loaded."""
+    """A meta path finder that delegates to the others, and removes itself once all modules in `due` are loaded."""
 
     def __init__(self, due: dict[str, list[Apply]]) -> None:
         self.due = due
@@ -214,7 +214,7 @@ class Finder:
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return the spec that another finder returns for a module to be patched; None for every other module."""
+        """Return another finder's spec for a module to be patched, with a Loader; return None for other modules."""
         if name not in self.due:
             return None
         for finder in sys.meta_path:
@@ -237,7 +237,7 @@ class Finder:
 
 
 class Loader:
-    """Delegates to another loader, which the module shows as its own, and then notifies the finder."""
+    """Delegates to another loader and then notifies the finder. The module's `__loader__` is the other loader."""
 
     def __init__(self, plain: Any, finder: Finder) -> None:
         self.plain = plain
@@ -251,7 +251,6 @@ class Loader:
         return made
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute the module with the other loader, then have it patched."""
         module.__loader__ = self.plain
         if module.__spec__ is not None:
             module.__spec__.loader = self.plain

@@ -1,8 +1,8 @@
 """Patches the variables of Keras 3 on parameter servers, so that no worker's addition to a variable is lost.
 
-Loaded by path: standard library only. Keras adds to a variable by assigning it the sum of its old value and a change.
-If two workers do so at the same time, one overwrites the other's change: with two workers, a third of all steps and of
-the rows of metrics is lost. The patch finds such sums in the graph of a step, and has the server add the change.
+Loaded by path: standard library only. Keras adds to a variable by assigning the sum of the old value and a change. If
+two workers do so at the same time, one overwrites the other's change: with two workers, a third of all steps and of the
+rows of metrics is lost. The patch finds such sums in the graph of a step, and makes the server add the change.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-SAME = ("Identity", "Cast")  # operations that can return their input as it is
+SAME = ("Identity", "Cast")  # operations that can return their input unchanged
 
 
 def add_on_the_server(module: Any, load: Any) -> None:
-    """Patch the assignment to a variable."""
+    """Patch variable assignment: `v.assign(v + delta)` becomes `v.assign_add(delta)`, which the server executes."""
     kind = module.Variable
     assign = kind._direct_assign
 
@@ -36,7 +36,7 @@ def add_on_the_server(module: Any, load: Any) -> None:
 
 
 def change_of(tf: Any, variable: Any, value: Any) -> tuple[int, Any] | None:
-    """Return the sign and amount by which a value differs from the variable's; None if it is no sum with that."""
+    """Return (sign, change) if `value` is the variable's value plus or minus a change; otherwise None."""
     operation = getattr(passed(value), "op", None)
     if operation is None or operation.type not in ("AddV2", "Add", "Sub"):
         return None
@@ -49,7 +49,6 @@ def change_of(tf: Any, variable: Any, value: Any) -> tuple[int, Any] | None:
 
 
 def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
-    """Whether a tensor is the value of the variable."""
     operation = passed(tensor).op
     handle = getattr(variable, "handle", None)
     if operation.type != "ReadVariableOp" or handle is None:
@@ -58,7 +57,7 @@ def is_read_of(tf: Any, variable: Any, tensor: Any) -> bool:
 
 
 def passed(tensor: Any) -> Any:
-    """Return the tensor that this one is a mere copy of."""
+    """Return the tensor of which `tensor` is an unchanged copy, or `tensor` itself."""
     while getattr(getattr(tensor, "op", None), "type", "") in SAME and tensor.op.inputs[0].dtype == tensor.dtype:
         tensor = tensor.op.inputs[0]
     return tensor

@@ -1,9 +1,9 @@
-"""Patches `fit`, `evaluate`, `predict` and their kin of Keras 3, which fail or are wrong on several workers.
+"""Patches `fit`, `evaluate`, `predict` and related methods of Keras 3, which fail or are wrong on several workers.
 
-Loaded by path: standard library only; TensorFlow and Keras come from the patched module. Nothing is patched until a
-model asks for its strategy, which only these methods do, and that is MultiWorkerMirroredStrategy. Two defects of Keras
-are then patched if the installed version still has them: it builds the model from a batch that was reduced over the
-workers, and it reduces each step's metrics, which are scalars, over their rows.
+Loaded by path: standard library only; TensorFlow and Keras come from the patched module. Most patches are applied when
+a model first reads its strategy, which only these methods do, and the strategy is MultiWorkerMirroredStrategy. Two
+defects of Keras are patched if the installed version still has them: Keras builds the model from a batch that was
+reduced over the workers, and reduces each step's metrics, which are scalars, over their rows.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_*.py, for every version
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_*.py whose patches suit every version
 
 
 class ProbeCalled(Exception):
-    """Defective code has called a probe; correct code does not."""
+    """Raised by a probe that only defective code calls."""
 
 
 def watch(trainer: Any, load: Load) -> None:
-    """Patch Keras when a model first asks for its strategy, and that is MultiWorkerMirroredStrategy."""
+    """Patch Keras when a model first reads its strategy, and the strategy is MultiWorkerMirroredStrategy."""
     model = trainer.TensorFlowTrainer
     plain = model.distribute_strategy
 
@@ -35,14 +35,14 @@ def watch(trainer: Any, load: Load) -> None:
             patch(trainer, strategy, load)
         return strategy
 
-    # As Keras's own functions, it is not converted by autograph.
+    # AutoGraph does not convert this function, just as it does not convert Keras's own functions.
     distribute_strategy.autograph_info__ = None  # type: ignore[attr-defined]
     model.distribute_strategy = property(distribute_strategy)
     predict_in_order(trainer, load)
 
 
 def predict_in_order(trainer: Any, load: Load) -> None:
-    """Patch `predict` to shard a dataset by its elements: sharded by files, its rows change their order."""
+    """Patch `predict` to shard a dataset by elements, since sharding by files would change the order of the rows."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     plain = model.predict
 
@@ -57,10 +57,10 @@ def predict_in_order(trainer: Any, load: Load) -> None:
 
 
 def leave_arrays_untuned(module: Any, load: Load) -> None:
-    """Patch the datasets that Keras makes of arrays to be iterated without TensorFlow's autotuner.
+    """Patch the datasets that Keras creates from arrays to be iterated without TensorFlow's autotuner.
 
-    When an iterator is deleted, the tuner's thread often misses that it has to end (TensorFlow 2.21), and sleeps about
-    as long again as the iterator has lived. Meanwhile a worker whose training is over seems to hang.
+    When an iterator is deleted, the tuner's thread often misses the request to end (TensorFlow 2.21), and sleeps about
+    as long as the iterator has existed. Meanwhile a worker that has finished training seems to hang.
     """
     kind = module.ArrayDataAdapter
     plain = kind.get_tf_dataset
@@ -74,13 +74,13 @@ def leave_arrays_untuned(module: Any, load: Load) -> None:
 
 
 def is_multi_worker(tf: Any, strategy: Any) -> bool:
-    """Whether other processes have replicas of the model."""
+    """Return whether other processes have replicas of the model."""
     several = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
     return bool(several and strategy.extended._in_multi_worker_mode())
 
 
 def patch(trainer: Any, strategy: Any, load: Load) -> None:
-    """Fix the defects of this version, and print that once per job. Refuse a version with unknown internals."""
+    """Fix the defects of this version and print a notice in one task; exit if the version's internals are unknown."""
     due = [fix for has_defect, fix in DEFECTS if holds(has_defect, trainer)]
     try:
         for name in REPAIRS:
@@ -89,7 +89,7 @@ def patch(trainer: Any, strategy: Any, load: Load) -> None:
         load("task/patches/refusals").refuse_unknown_keras(sys._getframe(2), error)
     for fix in due:
         fix(trainer, load)
-    if due and strategy.extended.should_checkpoint:  # true for the chief or worker:0 alone
+    if due and strategy.extended.should_checkpoint:  # True only in the chief, or in worker:0 without a chief
         version = getattr(sys.modules.get("keras"), "__version__", "3")
         what = f"fit, evaluate and predict of Keras {version}, which fail or are wrong on several workers"
         print(f"clusterkit: patched {what}; --no-patches leaves them as they are.", file=sys.stderr, flush=True)
@@ -99,14 +99,14 @@ _said: set[str] = set()
 
 
 def say_once(tf: Any, text: str) -> None:
-    """Print a notice once, in the chief or worker:0 only."""
+    """Print a notice once, and only in the chief (or in worker:0 without a chief)."""
     if text not in _said and tf.distribute.get_strategy().extended.should_checkpoint:
         _said.add(text)
         print(f"clusterkit: {text}", file=sys.stderr, flush=True)
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
-    """Whether the check finds its defect. If the check itself fails, this version has other code without the defect."""
+    """Return whether the check finds its defect. If the check fails, this version has other code without the defect."""
     try:
         return has_defect(trainer)
     except Exception:
@@ -114,9 +114,7 @@ def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
 
 
 def builds_from_a_reduced_batch(trainer: Any) -> bool:
-    """Whether Keras reduces a distributed batch to build the model."""
-
-    class Part(trainer.tf.distribute.DistributedValues):  # type: ignore[misc]
+    class ReplicaPart(trainer.tf.distribute.DistributedValues):  # type: ignore[misc]
         def __init__(self) -> None: ...
 
     def reduce(*_: object, **__: object) -> None:
@@ -126,9 +124,9 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     model = SimpleNamespace(
         _distribute_strategy=strategy, distribute_strategy=strategy, _symbolic_build=lambda **_: None
     )
-    for numbers in (0, 1), (0,):  # the step numbers before the batches: since Keras 3.11 the last step's too
+    for numbers in (0, 1), (0,):  # step numbers that precede the batches: two since Keras 3.11, one before
         try:
-            trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([Part()]))])
+            trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([ReplicaPart()]))])
         except ProbeCalled:
             return True
         except ValueError:
@@ -163,8 +161,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
         return local(getattr(spec, "_value_specs", (spec,))[0])
 
     try:
-        # Why specs first: a batch that is taken here is lost to an iterator that can't be restarted; and data that is
-        # reshuffled each epoch then has another order than in a single process.
+        # Why specs first: a batch that is read here would be lost if the iterator can't be restarted, and would give
+        # data that is reshuffled each epoch another order than in a single process.
         specs = trainer.tree.map_structure(local_spec, iterator._distributed_dataset.element_spec)
         if all(spec is None or spec.shape.rank is not None for spec in trainer.tree.flatten(specs)):
             return specs
@@ -175,7 +173,7 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
 
 
 def reduces_scalars_over_rows(trainer: Any) -> bool:
-    """Whether Keras reduces over axis 0 the scalars of the workers, which have no such axis."""
+    """Return whether Keras reduces the workers' scalars over axis 0, which scalars do not have."""
     axes = []
 
     class Probe(trainer.tf.distribute.MultiWorkerMirroredStrategy):  # type: ignore[misc]
@@ -192,7 +190,7 @@ def reduces_scalars_over_rows(trainer: Any) -> bool:
 
 
 def keep_scalars(trainer: Any, load: Load) -> None:
-    """Patch Keras not to reduce what a step returns: it is the same in all replicas, see keras_logs."""
+    """Patch Keras not to reduce the results of a step, which are the same in all replicas (see keras_logs.py)."""
     plain = trainer.reduce_per_replica
 
     def reduce_per_replica(values: Any, strategy: Any, reduction: str) -> Any:

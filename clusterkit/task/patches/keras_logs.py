@@ -1,10 +1,10 @@
-"""What a step of Keras 3 returns on several workers: the numbers of the whole batch, in each replica.
+"""Makes a step of Keras 3 on several workers return the numbers of the whole batch in each replica.
 
-Loaded by path: standard library only. A step returns results of metrics, losses, and whatever its program computes. A
-metric's result is computed from the sum of the replicas' variables, a loss is the sum of the replicas' parts, and any
-other number is their mean, weighed by rows. All of them travel in one collective operation for each type of number. A
-metric function that returns one number for a batch (a mean over tokens, say) is called with the rows of all replicas:
-each worker's rows have another value, of which no mean is the batch's.
+Loaded by path: standard library only. A step returns results of metrics, losses, and numbers that the program computes.
+A metric's result is computed from the sum of the replicas' variables, a loss is the sum of the replicas' parts, and
+every other number is the replicas' mean, weighted by rows. One collective operation per data type transfers them all. A
+metric function that returns one number for a batch (a mean over tokens, say) is called with the rows of all replicas,
+since the batch's number is in general not a mean of the workers' numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError or KeyError for a Keras with other internals."""
+    """Return the patches. Raises AttributeError or KeyError for a version of Keras with other internals."""
     assert callable(trainer.metrics_module.Metric.stateless_result)
     assert callable(trainer.metrics_module.Mean.update_state)
     assert callable(wrapper().update_state)
@@ -24,12 +24,12 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def wrapper() -> Any:
-    """Return the class of the metrics that are made of a function."""
+    """Return the class of metrics that wrap a function."""
     return sys.modules["keras.src.metrics.reduction_metrics"].MeanMetricWrapper
 
 
 def weigh_means(trainer: Any, load: Any) -> None:
-    """Patch the metric `Mean`: a number that a step computes from its rows is weighed by their number."""
+    """Patch the metric `Mean` to weight a scalar by the number of the replica's rows."""
     tf, kind, steps = trainer.tf, trainer.metrics_module.Mean, load("task/patches/keras_step")
     update = kind.update_state
 
@@ -45,7 +45,7 @@ def weigh_means(trainer: Any, load: Any) -> None:
 
 
 def compute_from_all_rows(trainer: Any, load: Any) -> None:
-    """Patch the metrics that are made of a function: if it returns one number, it is called with all rows."""
+    """Patch metrics that wrap a function: if the function returns one number, call it with the rows of all replicas."""
     tf, steps, update = trainer.tf, load("task/patches/keras_step"), wrapper().update_state
 
     def update_state(self: Any, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
@@ -58,7 +58,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
             if not tf.is_tensor(values) or values.shape.rank != 0:
                 return values
             each = [step.gathered(tf.convert_to_tensor(value)) for value in (y_true, y_pred)]
-            return function(*each, **options)  # which `Mean` weighs by rows
+            return function(*each, **options)  # the patched `Mean` weights the result by rows
 
         self._fn = of_all_rows
         try:
@@ -71,7 +71,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 @contextmanager
 def recording(step: Any, metrics: list[Any], tree: Any) -> Iterator[None]:
-    """Record which tensors are results of these metrics."""
+    """Within the context, record in `step.results` which tensors are results of these metrics."""
     for metric in metrics:
         vars(metric)["result"] = _recorded(step, metric, tree)
     try:
@@ -95,7 +95,7 @@ def _recorded(step: Any, metric: Any, tree: Any) -> Callable[[], Any]:
 
 
 def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], str]) -> Any:
-    """Turn what a step has returned for this replica's rows into the numbers of the whole batch."""
+    """Convert the outputs of a step for this replica's rows into the outputs for the whole batch."""
     leaves = [_read(step.tf, leaf) for leaf in tree.flatten(outputs)]
     tensors = {place: leaf.ref() for place, leaf in enumerate(leaves) if isinstance(leaf, step.tf.Tensor)}
     known = {place: step.results[tensor] for place, tensor in tensors.items() if tensor in step.results}
@@ -120,7 +120,7 @@ def of_all_replicas(step: Any, outputs: Any, tree: Any, wider: Callable[[Any], s
 
 
 def _read(tf: Any, value: Any) -> Any:
-    """Return the value of a variable of TensorFlow or Keras; return anything else as it is."""
+    """Return the value of a TensorFlow or Keras variable; return any other object unchanged."""
     value = value if callable(getattr(value, "value", None)) else getattr(value, "value", value)
     return tf.convert_to_tensor(value) if isinstance(value, tf.Variable) else value
 
@@ -151,7 +151,7 @@ def _restored(tf: Any, total: Any, leaf: Any) -> Any:
 
 
 def _sums(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
-    """Return the sums over all replicas, with one collective operation for each type of number."""
+    """Return the sums over all replicas, computed by one collective operation per data type."""
     tf, found = step.tf, list(values)
     for kind in dict.fromkeys(wider(value.dtype) for value in values):
         places = [place for place, value in enumerate(values) if wider(value.dtype) == kind]

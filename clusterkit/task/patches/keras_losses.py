@@ -1,9 +1,9 @@
 """Patches Keras 3 on several workers: each replica's loss becomes its part of the loss of the whole batch.
 
-Loaded by path: standard library only. Keras divides each replica's mean loss by the number of replicas, which is right
-only for means over rows, and if all replicas have the same number of them. With the patch, a mean is weighed by the
-replica's share of the rows, a mean over masks or sample weights is divided by their sum over all replicas, and a loss
-function that returns one number gets the rows of all replicas, since such a number can't be divided into parts.
+Loaded by path: standard library only. Keras divides each replica's mean loss by the number of replicas, which is
+correct only for means over rows, and only if all replicas have the same number of rows. With the patch, a mean is
+weighted by the replica's share of the rows, a mean over masks or sample weights is divided by their sum over all
+replicas, and a loss function that returns one number gets the rows of all replicas, since that number has no parts.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ OTHERS = (
 
 
 class OneNumber(Exception):
-    """A loss function has returned one number for all rows."""
+    """Raised if a loss function returns one number for all rows."""
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError for a Keras with other internals."""
+    """Return the patches. Raises AttributeError for a version of Keras with other internals."""
     losses, kind = trainer.loss_module, trainer.loss_module.Loss
     totals = trainer.TensorFlowTrainer._compute_loss, trainer.base_trainer.Trainer.compute_loss
     assert callable(compiled()._build_nested)
@@ -35,7 +35,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def scale_means(trainer: Any, load: Any) -> None:
-    """Patch the scaling of mean losses: multiply by the replica's share, not by one over the number of replicas."""
+    """Patch the scaling of mean losses: multiply by the replica's share of the rows, not by 1 / number of replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     scale, unscale = losses.scale_loss_for_distribution, losses.unscale_loss_for_distribution
@@ -57,7 +57,7 @@ def scale_means(trainer: Any, load: Any) -> None:
 
 
 def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
-    """Patch losses that are divided by a sum of masks or weights: divide by the sum over all replicas."""
+    """Patch losses that are divided by a sum of masks or weights to be divided by the sum over all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     reduce, mask_weights = losses.reduce_values, losses.apply_mask
@@ -80,7 +80,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
             return mask_weights(sample_weight, mask, dtype=dtype, reduction=reduction)
         total, valid = tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))
         total, valid = tf.unstack(step.all_reduced(step.own(tf.stack([total, valid]))))
-        # The weights of the whole batch's mask in plain Keras, which then divides by `total`.
+        # The weights that unpatched Keras would compute from the whole batch's mask before it divides by `total`.
         weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(total, valid), tf.zeros((), dtype))
         if sample_weight is None:
             return weights
@@ -92,7 +92,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
 
 
 def compute_from_all_rows(trainer: Any, load: Any) -> None:
-    """Patch the call of a loss function: if it returns one number, it is computed from the rows of all replicas."""
+    """Patch the call of a loss function: if it returns one number, call it with the rows of all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     call, reduce = losses.Loss.__call__, losses.reduce_weighted_values
@@ -121,7 +121,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 
 def wrap_calls(trainer: Any, load: Any) -> None:
-    """Patch the losses of a compiled model whose class overrides `__call__`, if that returns one number."""
+    """Patch `compile` for loss classes that override `__call__`: a returned number is computed from all rows."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, kind = trainer.tf, compiled()
     base, build = trainer.loss_module.Loss, kind._build_nested
@@ -151,7 +151,7 @@ def compiled() -> Any:
 
 
 def part_of_all(trainer: Any, step: Any, loss: Callable[..., Any], *values: Any) -> Any:
-    """Return this replica's part of a loss that is computed from the rows of all replicas."""
+    """Compute a loss from the rows of all replicas; return this replica's part of it."""
     tf = trainer.tf
     whole = trainer.tree.map_structure(
         lambda value: None if value is None else step.gathered(tf.convert_to_tensor(value)), values
@@ -161,7 +161,7 @@ def part_of_all(trainer: Any, step: Any, loss: Callable[..., Any], *values: Any)
 
 
 def has_rows(values: Any, predictions: list[Any]) -> bool:
-    """Whether a loss function's values can be one per row, or several."""
+    """Return whether a loss function's values can have one or more numbers per row."""
     if not values.shape.rank:
         return False
     rows = next((each.shape[0] for each in predictions if each.shape.rank), None)
@@ -169,7 +169,7 @@ def has_rows(values: Any, predictions: list[Any]) -> bool:
 
 
 def add_parts(trainer: Any, load: Any) -> None:
-    """Patch the total loss of a model: terms that its own `compute_loss` adds are weighed as means over rows."""
+    """Patch the total loss of a model: terms that its own `compute_loss` adds are weighted as means over rows."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, base, model = trainer.tf, trainer.base_trainer.Trainer, trainer.TensorFlowTrainer
     total, of_model = base.compute_loss, model._compute_loss
@@ -194,7 +194,7 @@ def add_parts(trainer: Any, load: Any) -> None:
 
 
 def terms(loss: Any) -> Iterator[Any]:
-    """Yield the terms of a sum, except constants, which have no gradient."""
+    """Yield the terms of a sum of scalars, except constants, which have no gradient."""
     operation = loss.op
     if operation.type in ("AddV2", "Add", "AddN") and all(each.shape.rank == 0 for each in operation.inputs):
         for each in operation.inputs:

@@ -18,7 +18,7 @@ UNSCALED = (
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError or KeyError for a Keras with other internals."""
+    """Return the patches. Raises AttributeError or KeyError for a version of Keras with other internals."""
     kind, scaled = optimizer(), loss_scaled()
     expected = kind._all_reduce_sum_gradients, kind._clip_gradients, kind._overwrite_model_variables_with_average_value
     assert all(map(callable, (*expected, scaled.check_finite)))
@@ -30,12 +30,12 @@ def optimizer() -> Any:
 
 
 def loss_scaled() -> Any:
-    """Return the class of optimizers for mixed precision, which skip steps that overflow."""
+    """Return the class of mixed-precision optimizers, which skip steps whose gradients overflow."""
     return sys.modules["keras.src.optimizers.loss_scale_optimizer"].LossScaleOptimizer
 
 
 def add_up(trainer: Any, load: Any) -> None:
-    """Patch the sum of gradients: a replica without rows adds zeros, and slices of equal indices are added up."""
+    """Patch the sum of gradients: a replica without rows adds zeros, and slices with equal indices are added up."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     add = kind._all_reduce_sum_gradients
 
@@ -55,7 +55,7 @@ def add_up(trainer: Any, load: Any) -> None:
 
 
 def name_unscaled(trainer: Any, load: Any) -> None:
-    """Patch the optimizers to print a notice if no Keras loss is the source of the gradients that they add up."""
+    """Patch the optimizers to print a notice if the gradients that they add up do not come from a Keras loss."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
 
     def look(self: Any, grads: Any, trainable_variables: Any = None) -> None:
@@ -69,7 +69,7 @@ def name_unscaled(trainer: Any, load: Any) -> None:
 
 
 def clip_sums(trainer: Any, load: Any) -> None:
-    """Patch the clipping of gradients: it clips their sum over the replicas, not each part."""
+    """Patch the clipping of gradients to clip the sum over the replicas, not each replica's part."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     clip = kind._clip_gradients
 
@@ -87,7 +87,7 @@ def clip_sums(trainer: Any, load: Any) -> None:
 
 
 def agree_on_overflow(trainer: Any, load: Any) -> None:
-    """Patch the decision to skip a step whose gradients overflow: if one replica has to skip it, all do."""
+    """Patch the check for overflowing gradients: if they overflow in one replica, all replicas skip the step."""
     tf, kind, steps = trainer.tf, loss_scaled(), load("task/patches/keras_step")
     check = kind.check_finite
 
@@ -103,7 +103,7 @@ def agree_on_overflow(trainer: Any, load: Any) -> None:
 
 
 def average_in_place(trainer: Any, load: Any) -> None:
-    """Patch `ema_overwrite_frequency`: each replica assigns the average to its own copy of a variable."""
+    """Patch `ema_overwrite_frequency`: each replica assigns a variable's moving average to its own copy of it."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     overwrite = kind._overwrite_model_variables_with_average_value
 
@@ -163,11 +163,12 @@ def _dense(tf: Any, grad: Any) -> Any:
 
 
 def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[Any], Any]]]:
-    """Return the parts of their gradients that the replicas add up, and functions that turn the sums into gradients.
+    """Return this replica's parts of the gradients, and functions that turn the sums over all replicas into gradients.
 
-    TensorFlow adds up slices by concatenating those of all replicas. That equals one process, which has the slices of
-    all rows, except in two cases where one process has each index once, and optimizers square its slice: indices that
-    do not depend on rows (positions), and lookups of unique indices. There slices with the same index are added.
+    TensorFlow adds up slices by concatenating the slices of all replicas. The result is the same as in one process,
+    which has the slices of all rows, except in two cases: indices that do not depend on rows (positions), and lookups
+    of unique indices. There one process has each index only once, and since optimizers square the slices, slices with
+    the same index have to be added.
     """
     parts, whole = [], list[Callable[[Any], Any]]()
     for grad in (_own(tf, step, grad) for grad in grads):
@@ -196,14 +197,14 @@ def _slices(tf: Any, like: Any, values: Any) -> Any:
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:
-    """Return a gradient, or zeros in a replica without rows. Accumulated ones are kept: they have earlier rows too."""
+    """Return a gradient, or zeros in a replica without rows, unless gradients accumulate and so have earlier rows."""
     if step.accumulates:
         return grad
     return _times(tf, grad, step.rows > 0)
 
 
 def _times(tf: Any, grad: Any, factor: Any) -> Any:
-    """Multiply a gradient by a number, with 0 times NaN as 0."""
+    """Multiply a gradient by a number, where 0 times NaN is 0."""
     if grad is None:
         return None
     if isinstance(grad, tf.IndexedSlices):

@@ -1,8 +1,8 @@
 """Patches the steps of Keras 3 on several workers to count their rows, and to have at least one row in each replica.
 
 Loaded by path: standard library only. At the end of the data some replicas have fewer rows than others, and some have
-none: there, batch normalization computes NaN, which spreads to all, and convolutions fail with an invalid shape
-(oneDNN). With the patch, a replica without rows computes a row of another replica, and discards the results.
+no rows. Without rows, batch normalization computes NaN, which spreads to all replicas, and convolutions fail with an
+invalid shape (oneDNN). With the patch, a replica without rows computes another replica's row and discards the results.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patches. Raises AttributeError for a Keras with other internals."""
+    """Return the patches. Raises AttributeError for a version of Keras with other internals."""
     model = trainer.TensorFlowTrainer
     assert callable(model._make_function)
     assert callable(model.predict_step)
@@ -22,7 +22,7 @@ def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
 
 
 def count_rows(trainer: Any, load: Any) -> None:
-    """Patch the step functions: each knows its share of the rows, has at least one, and returns the logs of all."""
+    """Patch the step functions to count their rows, to have at least one, and to return the whole batch's logs."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps, logs, state = (load(f"task/patches/keras_{name}") for name in ("fit", "step", "logs", "state"))
     make = model._make_function
@@ -57,17 +57,17 @@ def count_rows(trainer: Any, load: Any) -> None:
 
 
 def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
-    """Return a function that computes one or several steps in a Python loop, and stops before the data ends.
+    """Return a function that computes one or more steps in a Python loop, and stops before it reads past the data.
 
-    TensorFlow can't compute steps of several workers in its own loop. And if a worker's step fails at the end of its
-    data, the others sometimes wait forever for that worker's last message (TensorFlow 2.21).
+    TensorFlow can't run the steps of several workers in a loop of its own. If a worker's step fails at the end of its
+    data, the other workers sometimes wait forever for that worker's last message (TensorFlow 2.21).
     """
     count, model.steps_per_execution = model.steps_per_execution, 1
     one_step = make()
     model.steps_per_execution = count
 
     def function(iterator: Any) -> Any:
-        model.steps_per_execution, outputs = 1, None  # read when `one_step` is traced
+        model.steps_per_execution, outputs = 1, None  # tracing `one_step` reads `steps_per_execution`
         try:
             for _ in range(count):
                 if (data := rest(tf, iterator)) is None:
@@ -83,7 +83,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
 
 
 def rest(tf: Any, iterator: Any) -> Any:
-    """Return what the next step has to read: the iterator, or its next batch; None at the end of the data."""
+    """Return an iterator for the next step: the same one, or one with the next batch; None at the end of the data."""
     number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
     if number >= 0:
         iterator.batches_read = getattr(iterator, "batches_read", 0) + 1
@@ -95,7 +95,7 @@ def rest(tf: Any, iterator: Any) -> Any:
 
 
 def predict_own_rows(trainer: Any, load: Any) -> None:
-    """Patch the prediction of a batch: a replica without rows returns no row."""
+    """Patch `predict_step`: a replica without rows returns no rows."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, steps = load("task/patches/keras_fit"), load("task/patches/keras_step")
     predict = model.predict_step
@@ -111,7 +111,7 @@ def predict_own_rows(trainer: Any, load: Any) -> None:
 
 
 def predict_once(trainer: Any, load: Any) -> None:
-    """Patch `predict_on_batch`: each worker has the whole batch, and Keras returns it as often as there are workers."""
+    """Patch `predict_on_batch` to return each row only once, although every worker computes the whole batch."""
     model, tf = trainer.TensorFlowTrainer, trainer.tf
     fit, predict = load("task/patches/keras_fit"), model.predict_on_batch
 
@@ -125,7 +125,7 @@ def predict_once(trainer: Any, load: Any) -> None:
 
 
 def per_replica(tf: Any, model: Any) -> list[Any]:
-    """Return the variables of which each replica has a value of its own: metrics, and what a program counts."""
+    """Return the variables that have a separate value in each replica, such as those of metrics and counters."""
     every = [*(variable for metric in model.metrics for variable in metric.variables), *model.non_trainable_variables]
     on_read = tf.VariableSynchronization.ON_READ
     found = {id(each): each for each in every if getattr(each.value, "synchronization", None) == on_read}
@@ -133,14 +133,14 @@ def per_replica(tf: Any, model: Any) -> list[Any]:
 
 
 def rows_of(trainer: Any, data: Any) -> Any:
-    """Return how many rows a replica has, which Keras takes from the first input; None for data without rows."""
+    """Return the number of rows of a replica's first input, as Keras does; None if the data has no rows."""
     values = [value for value in trainer.tree.flatten(data) if value is not None]
     shape = trainer.tf.TensorShape(getattr(values[0], "shape", ()) if values else ())
     return trainer.tf.shape(values[0])[0] if shape.rank else None
 
 
 def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
-    """Return the data, with a row of another replica if it has none. Sparse and ragged tensors are not changed."""
+    """Return the data, or a row of another replica if the data has no row. Sparse and ragged tensors stay unchanged."""
     tf, tree = trainer.tf, trainer.tree
     leaves = tree.flatten(data)
     places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, tf.Tensor) and leaf.shape.rank]
@@ -155,9 +155,9 @@ def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
 
 
 def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
-    """Return the values; if they have no row, with the first row of the first replica that has one.
+    """Return the values, or, if they have no row, the first row of the first replica that has one.
 
-    TensorFlow can't send strings between workers, so their row consists of empty strings.
+    TensorFlow can't send strings between workers, so a row of strings is replaced by empty strings.
     """
     tf = step.tf
     gives = tf.equal(tf.cast(step.place, tf.int64), tf.argmax(step.counts > 0))
@@ -179,6 +179,6 @@ def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[
 
 
 def sum_of_all(tf: Any, value: Any) -> Any:
-    """Return the sum over all replicas. Works in a branch of a condition too, where the replica context's fails."""
+    """Return the sum over all replicas. Unlike the replica context's `all_reduce`, this works inside `tf.cond`."""
     extended = tf.distribute.get_strategy().extended
     return extended._replica_ctx_all_reduce(tf.distribute.ReduceOp.SUM, [value])[0]

@@ -1,9 +1,9 @@
-"""The variables of Keras 3's layers and metrics that each worker changes by its own rows.
+"""Handles variables of Keras 3's layers and metrics that each worker changes according to its own rows.
 
-Loaded by path: standard library only. A variable that a layer changes in its `call` (a running mean, a sum of what was
-seen) then has another value in each worker, and the first worker's is saved. Batch normalization is patched: all
-workers keep the mean of their statistics, weighed by rows. For other layers a notice is printed. A metric's variables
-are added up.
+Loaded by path: standard library only. A variable that a layer changes in its `call` (such as a running mean or a sum)
+gets a different value in each worker, and only the first worker's value is saved. Batch normalization is patched: all
+workers store the mean of their statistics, weighted by rows. For other layers a notice is printed. The variables of
+metrics are added up over the workers.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ ASSIGNMENTS = ("AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp")
 
 
 def fixes(trainer: Any) -> tuple[Callable[[Any, Any], None], ...]:
-    """Return the patch. Raises AttributeError or KeyError for a Keras with other internals."""
+    """Return the patch. Raises AttributeError or KeyError for a version of Keras with other internals."""
     assert callable(normalization()._moments)
     return (share_statistics,)
 
 
 def normalization() -> Any:
-    """Return the class of the layers that keep statistics of batches."""
     return sys.modules["keras.src.layers.normalization.batch_normalization"].BatchNormalization
 
 
 def share_statistics(trainer: Any, load: Any) -> None:
-    """Patch batch normalization: moments without the row of a replica that has none, and shared statistics."""
+    """Patch batch normalization to ignore the borrowed row of a replica without rows, and to share its statistics."""
     layer, tf, steps = normalization(), trainer.tf, load("task/patches/keras_step")
     moments, call, replace = layer._moments, layer.call, load("task/patches/hook").replace
 
@@ -49,7 +48,7 @@ def share_statistics(trainer: Any, load: Any) -> None:
 
     def with_statistics(self: Any, inputs: Any, training: Any = None, mask: Any = None) -> Any:
         outputs, step = call(self, inputs, training=training, mask=mask), steps.current(tf)
-        apart = not self.synchronized or mask is not None  # Keras then does not synchronize them
+        apart = not self.synchronized or mask is not None  # True if Keras does not synchronize the statistics
         if step is not None and training and self.trainable and apart:
             average(step, [getattr(self, name) for name in STATISTICS if hasattr(self, name)])
         return outputs
@@ -59,7 +58,7 @@ def share_statistics(trainer: Any, load: Any) -> None:
 
 
 def average(step: Any, variables: list[Any]) -> None:
-    """Set each variable to its mean over the replicas, weighed by their rows."""
+    """Set each variable to its mean over the replicas, weighted by their numbers of rows."""
     tf = step.tf
     own = [variable for variable in variables if variable.aggregation == "none"]
     parts = [tf.math.multiply_no_nan(each.value, tf.cast(step.share, each.value.dtype)) for each in own]
@@ -69,7 +68,7 @@ def average(step: Any, variables: list[Any]) -> None:
 
 
 def notices(step: Any, model: Any) -> Iterator[str]:
-    """Yield a sentence for each variable of a model that the step changes by the replica's own rows."""
+    """Yield a warning for each variable of a model that the step changes according to the replica's own rows."""
     if step.is_eager:
         return
 
@@ -85,7 +84,7 @@ def notices(step: Any, model: Any) -> Iterator[str]:
         if variable.aggregation == "none" and key(variable) not in summed
     }
     outer = {id(inner): id(outer) for outer, inner in graph.captures}
-    last = {  # the last assignment to each variable
+    last = {  # from each variable's handle to the last assignment
         outer.get(handle := id(operation.inputs[0]), handle): operation
         for operation in graph.get_operations()
         if operation.type in ASSIGNMENTS
@@ -101,9 +100,9 @@ def notices(step: Any, model: Any) -> Iterator[str]:
 
 
 def distribute(strategy: Any, model: Any) -> None:
-    """Give each worker its part of the metrics that the program made outside the strategy's scope.
+    """Turn variables of metrics that the program created outside the strategy's scope into distributed variables.
 
-    Without that, each worker would have other numbers, and callbacks could stop one worker and not the other.
+    Otherwise each worker would compute different numbers, and callbacks could stop one worker but not another.
     """
     with strategy.scope():
         for metric in model.metrics:

@@ -1,8 +1,8 @@
-"""The training, test or prediction step that a replica is computing, as the patches of Keras see it.
+"""The training, test or prediction step that a replica is computing, for use by the patches of Keras.
 
 Loaded by path: standard library only. Keras adds up the gradients of all replicas, so each replica's loss has to be a
-part of the whole batch's loss. The patches mark the tensors by which they turn a loss into a part: a logged value that
-depends on a mark is added up over the replicas, and every other value is averaged by rows.
+part of the whole batch's loss. The patches mark the tensors with which they convert a loss into such a part. A logged
+value that depends on a mark is added up over the replicas; every other value is averaged, weighted by rows.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 
 # Operations whose results do not depend on the contents of one replica's rows: shapes, and collective operations.
 NO_ROWS = ("Shape", "Size", "Rank", "ZerosLike", "OnesLike", "Collective")
-# Types that TensorFlow does not add up over workers, and those that they are cast to for that.
+# From each type that TensorFlow can't add up over workers to the type used for the sum.
 WIDER = {"bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64"}
 
 
 class Step:
     """One replica's step. `counts` is a vector with every replica's number of rows; `place` is this replica's index.
 
-    `share` is this replica's fraction of the rows. `scale` is the same, as a mark: only losses are multiplied by it.
+    `share` is this replica's fraction of the rows. `scale` is the same number as a mark; only losses use it.
     """
 
     def __init__(self, tf: Any, counts: Any, place: Any) -> None:
@@ -32,33 +32,33 @@ class Step:
         self.before = tf.reduce_sum(counts[:place])  # the number of rows of the replicas before this one
         self.share = tf.math.divide_no_nan(tf.cast(self.rows, tf.float32), tf.cast(self.total, tf.float32))
         self.marks: set[Any] = set()
-        self.whole: set[Any] = set()  # losses of the whole batch that were computed from a part
-        self.results: dict[Any, tuple[Any, int]] = {}  # by tensor: the metric it is a result of, and the result's index
-        self.in_loss: list[Any] = []  # the predictions of the losses that are being computed
-        self.has_all_rows = False  # whether a loss is being computed from the rows of all replicas
-        self.has_sums = False  # whether the optimizer has the sums of the gradients already
-        self.accumulates = False  # whether gradients are added up over several steps
+        self.whole: set[Any] = set()  # estimates of the whole batch's loss that were computed from a part
+        self.results: dict[Any, tuple[Any, int]] = {}  # from a metric's result tensor to the metric and result index
+        self.in_loss: list[Any] = []  # the predictions from which losses are being computed
+        self.has_all_rows = False  # True while a loss is being computed from the rows of all replicas
+        self.has_sums = False  # True if the optimizer already has the gradients summed over the replicas
+        self.accumulates = False  # True if gradients are accumulated over several steps
         self.scale = self.mark(self.share)
 
     @property
     def is_eager(self) -> bool:
-        """Whether the step is computed without a graph, so that dependencies on a mark can't be found."""
+        """Whether the step runs without a graph, so that dependencies on a mark can't be determined."""
         return hasattr(self.share, "numpy")
 
     def mark(self, value: Any) -> Any:
-        """Return the tensor as a mark: values that depend on it are parts of the batch's loss."""
+        """Return a copy of the tensor that is a mark: values that depend on it are parts of the batch's loss."""
         marked = self.tf.identity(value)
         self.marks.add(marked.ref())
         return marked
 
     def as_part(self, mean: Any) -> Any:
-        """Return a mean over this replica's rows as its part of the mean over all rows."""
+        """Convert a mean over this replica's rows into this replica's part of the mean over all rows."""
         part = self.tf.math.multiply_no_nan(mean, self.tf.cast(self.scale, mean.dtype))
         self.marks.add(part.ref())  # in a step without a graph, only marks are recognized
         return part
 
     def own(self, value: Any) -> Any:
-        """Return the value, or zeros in a replica that has no rows and computes another replica's row."""
+        """Return the value, or zeros in a replica without rows, which computes another replica's row."""
         return self.tf.math.multiply_no_nan(value, self.tf.cast(self.rows > 0, value.dtype))
 
     def as_whole(self, part: Any) -> Any:
@@ -68,11 +68,11 @@ class Step:
         return whole
 
     def is_part(self, value: Any) -> bool:
-        """Whether a tensor depends on a mark. Without a graph, only marks themselves are recognized."""
+        """Return whether a tensor depends on a mark. Without a graph, only marks themselves are recognized."""
         return self._depends(value, lambda one: one.ref() in self.marks, lambda one: one.ref() in self.whole)
 
     def is_of_rows(self, value: Any) -> bool:
-        """Whether a tensor of a graph depends on the contents of this replica's rows and of no other's."""
+        """Return whether a tensor of a graph depends on the contents of this replica's own rows."""
 
         def is_argument(tensor: Any) -> bool:
             return not hasattr(tensor, "numpy") and tensor.op.type == "Placeholder" and not sources(tensor)
@@ -80,7 +80,7 @@ class Step:
         return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
 
     def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
-        """Whether a tensor is computed from one for which `on` holds, without passing one for which `ends` holds."""
+        """Return whether `value` depends on a tensor with `on(tensor)`; tensors with `ends(tensor)` stop the search."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()
@@ -95,36 +95,35 @@ class Step:
 
     @staticmethod
     def is_unique(indices: Any) -> bool:
-        """Whether a replica's indices are known to be unique, as in a lookup of sparse rows."""
+        """Return whether a replica's indices come from `tf.unique`, as in a lookup of sparse rows."""
         found = passed_on(indices)
         return bool(found.op.type.startswith("Unique") and found.value_index == 0)
 
     @staticmethod
     def is_sum(assignment: Any) -> bool:
-        """Whether an operation that assigns to a variable adds something to it."""
+        """Return whether an assignment adds to, or subtracts from, the variable."""
         added = passed_on(assignment.inputs[1]).op.type in ("Add", "AddV2", "AddN", "Sub")
         return added or assignment.type != "AssignVariableOp"
 
     @staticmethod
     def copy_of(variable: Any) -> Any:
-        """Return this replica's copy of a variable."""
         value = getattr(variable, "value", variable)
         value = variable if callable(value) else value
         return value._get() if hasattr(value, "_get") else value
 
     def all_reduced(self, value: Any) -> Any:
-        """Return the sum of a tensor over all replicas; it has a gradient."""
+        """Return the sum of a tensor over all replicas, through which gradients flow."""
         summed = self.tf.distribute.get_replica_context().all_reduce("SUM", self.tf.cast(value, wider(value.dtype)))
         return self.tf.cast(summed, value.dtype)
 
     def gathered(self, value: Any) -> Any:
-        """Return the rows of all replicas, in their order; it has a gradient."""
+        """Return the rows of all replicas in the order of the replicas; gradients flow through this operation."""
         around = [[self.before, self.total - self.before - self.rows], *[[0, 0]] * (value.shape.rank - 1)]
         return self.all_reduced(self.tf.pad(value[: self.rows], around))
 
     @contextmanager
     def computing_loss(self, predictions: Any) -> Iterator[None]:
-        """Record the predictions from which a loss is computed."""
+        """Within the context, record the predictions from which a loss is computed."""
         self.in_loss.append(predictions)
         try:
             yield
@@ -133,7 +132,7 @@ class Step:
 
     @contextmanager
     def all_rows(self) -> Iterator[None]:
-        """Compute a loss from the rows of all replicas, so that it is not a part."""
+        """Within the context, losses are computed from the rows of all replicas, not from one replica's share."""
         self.has_all_rows = True
         try:
             yield
@@ -142,9 +141,9 @@ class Step:
 
 
 def sources(tensor: Any) -> list[Any]:
-    """Return the tensors from which one of a graph is computed.
+    """Return the tensors from which a tensor of a graph is directly computed.
 
-    A branch of a condition is a separate graph, whose placeholders stand for tensors of the outer one. The outputs of
+    A branch of a condition is a separate graph; its placeholders stand for tensors of the outer graph. The outputs of
     a function with a custom gradient (IdentityN) include its inputs.
     """
     operation = tensor.op
@@ -155,7 +154,7 @@ def sources(tensor: Any) -> list[Any]:
 
 
 def passed_on(tensor: Any) -> Any:
-    """Return the tensor of a graph with this one's values, perhaps of another type or shape."""
+    """Return the tensor from which `tensor` takes its values, possibly with another type or shape."""
     while tensor.op.type in ("Identity", "Cast", "Reshape"):
         tensor = tensor.op.inputs[0]
     return tensor
@@ -182,7 +181,7 @@ def _replica(tf: Any) -> int:
 
 @contextmanager
 def computing(step: Step) -> Iterator[None]:
-    """Set the step of this thread's replica."""
+    """Within the context, `current` returns this step to code of this thread's replica."""
     replica = _replica(step.tf)
     _steps[replica] = step
     try:
@@ -192,7 +191,7 @@ def computing(step: Step) -> Iterator[None]:
 
 
 def begin(tf: Any, rows: Any) -> Step:
-    """Return the step of a replica with so many rows, which exchanges the number with the other replicas."""
+    """Exchange the numbers of rows between the replicas, and return the step of this replica, which has `rows`."""
     replica = tf.distribute.get_replica_context()
     place = replica.replica_id_in_sync_group
     own = tf.one_hot(place, replica.num_replicas_in_sync, dtype=tf.int32) * rows

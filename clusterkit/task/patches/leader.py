@@ -1,7 +1,7 @@
-"""Has a worker wait for the leader of its gang to listen before it connects.
+"""Makes a worker wait until the leader of its gang listens before the worker connects.
 
 TensorFlow's channels retry a refused connection only after a second. Forked workers start within milliseconds of each
-other, so without this a worker that is a little faster than the leader costs the gang that second.
+other, so a worker that is slightly faster than the leader would delay the gang by that second.
 
 Loaded by path: standard library only.
 """
@@ -13,25 +13,25 @@ import time
 from contextlib import suppress
 from typing import Any
 
-WITHIN = 10.0  # seconds; TensorFlow itself waits for a leader that takes longer
+WITHIN = 10.0  # seconds; if the leader takes longer, TensorFlow itself waits for it
 EVERY = 0.01
 CONNECT_WITHIN = 1.0
 
 
 def wait_for_leader(module: Any, load: Any) -> None:
-    """Patch the last call before a worker's server starts and connects to the leader."""
+    """Patch the last call before a worker's server starts and connects to the leader, to wait for the leader first."""
     load("task/patches/hook").before(module.Context, "enable_collective_ops", wait)
 
 
 def wait(context: object, server_def: Any) -> None:
-    """Wait until the coordination service of another task listens, if the server is to connect to one."""
-    with suppress(AttributeError, KeyError, ValueError):  # another version's definition is left to TensorFlow
+    """Wait until the coordination service listens, if this server will connect to the service of another task."""
+    with suppress(AttributeError, KeyError, ValueError):  # TensorFlow handles server definitions of other versions
         if (address := leader_of(server_def)) is not None:
             wait_until_accepted(address)
 
 
 def leader_of(server_def: Any) -> tuple[str, int] | None:
-    """Return the address of the coordination service; None without one, or if this server hosts it."""
+    """Return the address of the coordination service; None if there is no service or this server hosts it."""
     name = server_def.default_session_config.experimental.coordination_config.service_leader
     own = f"/job:{server_def.job_name}/replica:0/task:{server_def.task_index}"
     if not name or name == own:
@@ -43,7 +43,6 @@ def leader_of(server_def: Any) -> tuple[str, int] | None:
 
 
 def wait_until_accepted(address: tuple[str, int]) -> None:
-    """Try to connect until that succeeds, for at most `WITHIN` seconds."""
     until = time.monotonic() + WITHIN
     while time.monotonic() < until:
         try:

@@ -1,7 +1,7 @@
-"""Reports metrics of a program that reports none: Keras's logs, `tf.summary.scalar`, and what closures return.
+"""Reports metrics of a program that reports none itself: Keras's logs, `tf.summary.scalar`, and results of closures.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. Nothing is traced or computed for
-a report. The logs of a batch may still be on a device, so they are read once a second; those of epochs, each time.
+Loaded by path: standard library only, and no module that entry.py has not imported. Reports need no tracing and no
+computation. The logs of a batch may still be on a device, so they are read once a second; an epoch's are always read.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-EVERY = 1.0  # seconds between two reports, at least
-EPOCH_EVERY = 0.1  # and at the ends of epochs
-MOST, LONGEST_NAME = 30, 100  # metrics, and bytes: a report fits into one atomic write
+EVERY = 1.0  # seconds; the minimum time between two reports of a batch or by the thread
+EPOCH_EVERY = 0.1  # seconds; the minimum time between two reports at the ends of epochs
+MOST, LONGEST_NAME = 30, 100  # metrics in a report, and bytes of a name; a report must fit into one atomic write
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
 
 
@@ -24,12 +24,12 @@ class Metrics:
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
-        self.kept: dict[str, str] = {}  # numbers in JSON
+        self.kept: dict[str, str] = {}  # from names to values in JSON
         self.sent_at = self.epoch_at = 0.0
-        self.late: Any = None  # the logs of the last epoch, if another one had just been reported
+        self.late: Any = None  # the logs of the last epoch if they were not reported because of EPOCH_EVERY
 
     def keep(self, metrics: Any) -> None:
-        """Keep the scalars among these metrics for the next report."""
+        """Store the scalars among these metrics for the next report."""
         if isinstance(metrics, dict) and not self.steps.is_fork():
             named = [(name, value) for name, value in list(metrics.items())[:MOST] if is_name(name)]
             found = {name: number for name, value in named if (number := as_json(value)) is not None}
@@ -37,7 +37,7 @@ class Metrics:
                 self.kept = dict(list({**self.kept, **found}.items())[-MOST:])
 
     def send(self, every: float = EVERY) -> None:
-        """Report the metrics with the newest step, unless others were reported in the last `every` seconds."""
+        """Report the stored metrics with the newest step, unless metrics were reported in the last `every` seconds."""
         if not self.kept or self.steps.is_fork():
             return
         with self.steps.lock:
@@ -48,22 +48,22 @@ class Metrics:
                 self.steps.report("metrics", f',"metrics":{{{members}}}')
 
     def send_logs(self, logs: Any) -> None:
-        """Report the logs of `fit` now: the thread would report them with a later step."""
+        """Report the logs of `fit` now, since the thread would report them with a later step."""
         self.keep(logs)
         self.send(0.0)
 
     def begin_epoch(self) -> None:
-        """Wait with the next report: logs are means over the batches of an epoch, so the first is of one alone."""
+        """Delay the next report, since logs are means over an epoch's batches, and the first would cover only one."""
         if self.sent_at:
             self.sent_at = time.monotonic()
 
     def end_batch(self, logs: Any) -> None:
-        """Report the logs of a batch once in a while. A coordinator's are not known before the epoch ends."""
+        """Report the logs of a batch if a report is due. The logs of a coordinator are unknown until the epoch ends."""
         if self.steps.counted_at - self.sent_at >= EVERY and not self.steps.coordinates:
             self.send_logs(logs)
 
     def end_epoch(self, logs: Any) -> None:
-        """Report what the epoch came to, with its validation, unless epochs are very short."""
+        """Report the epoch's logs, which include its validation, unless another epoch has just been reported."""
         now = time.monotonic()
         if now - self.epoch_at < EPOCH_EVERY:
             self.late = logs
@@ -72,18 +72,18 @@ class Metrics:
             self.send_logs(logs)
 
     def end_fit(self) -> None:
-        """Report what the last epoch came to, if that is not done."""
+        """Report the last epoch's logs if `end_epoch` did not."""
         self.send_logs(self.late)
         self.late = None
 
     def summarize(self, name: Any, data: Any, *_: object, **__: object) -> None:
-        """Keep a number that the program writes for TensorBoard, but not what Keras's callback writes."""
+        """Store a number that the program writes for TensorBoard, but not numbers that Keras's callback writes."""
         if sys._getframe(2).f_globals.get("__name__", "").partition(".")[0] not in FRAMEWORKS:
             self.keep({name: data})
 
 
 def is_name(name: object) -> bool:
-    """Whether this can be a metric's name, and stand in JSON as it is."""
+    """Return whether `name` is a valid name of a metric that needs no escapes in JSON."""
     return (
         isinstance(name, str)
         and name.isprintable()
@@ -93,7 +93,7 @@ def is_name(name: object) -> bool:
 
 
 def as_json(value: Any) -> str | None:
-    """Return a scalar's value, null for NaN and infinities; None for anything else, such as a tensor of a graph."""
+    """Return a scalar in JSON ("null" for NaN and infinities); None for other objects, such as a graph's tensor."""
     try:
         if isinstance(value, str | bytes) or hasattr(value, "graph") or len(getattr(value, "shape", ())):
             return None
@@ -104,7 +104,7 @@ def as_json(value: Any) -> str | None:
 
 
 def metrics_of(load: Any) -> Metrics:
-    """Return those of this process, which are reported with its steps."""
+    """Return the Metrics of this process, which the first call creates."""
     steps = load("task/patches/steps").steps
     if steps.metrics is None:
         steps.metrics = Metrics(steps)
@@ -113,7 +113,6 @@ def metrics_of(load: Any) -> Metrics:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to report their logs."""
     metrics = metrics_of(load)
     after = {
         "CallbackList.on_epoch_begin": lambda self, epoch, logs=None: metrics.begin_epoch(),
@@ -125,18 +124,18 @@ def watch(module: Any, load: Any) -> None:
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
-    """Patch Keras's callbacks to report what an evaluator finds, with the step that it evaluated."""
+    """Patch Keras's callbacks to report the logs of an evaluator with the step that it has evaluated."""
     metrics = metrics_of(load)
     load("task/patches/hook").after(module.CallbackList, "on_test_end", lambda self, logs=None: metrics.send_logs(logs))
 
 
 def watch_summaries(module: Any, load: Any) -> None:
-    """Patch `tf.summary.scalar` to keep the numbers that it writes."""
+    """Patch `tf.summary.scalar` to store the numbers that the program writes."""
     load("task/patches/hook").after(module, "scalar", metrics_of(load).summarize)
 
 
 def watch_fetches(module: Any, load: Any) -> None:
-    """Patch the results of closures to keep the numbers that are fetched: as `returned`, if they have no names."""
+    """Patch the results of closures to store the numbers that are fetched; unnamed numbers are called `returned`."""
     plain, metrics = module.RemoteValueImpl.fetch, metrics_of(load)
 
     def fetch(self: Any) -> Any:

@@ -1,9 +1,9 @@
-"""Shuffles sharded data in the same order in all workers of a gang, if the program gives no seed.
+"""Shuffles sharded data in the same order in all workers of a gang if the program gives no seed.
 
-Loaded by path: standard library only. Every worker reads a sharded dataset, and keeps every n-th batch or row: workers
-that shuffle differently lose some rows and train on others twice. Data that is not sharded is meant to have another
-order in each worker, and keeps it. The seeds follow from the run's seed, so that a later attempt has the same order:
-the first iterator of a dataset has the order of the first epoch, and so on.
+Loaded by path: standard library only. Every worker reads a sharded dataset and keeps every n-th batch or row: workers
+that shuffle differently would skip some rows and train twice on others. Data that is not sharded is meant to have a
+different order in each worker, and still does. The seeds are derived from the run's seed, so that a later attempt
+shuffles in the same order: a dataset's first iterator has the order of the first epoch, and so on.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from functools import wraps
 from types import ModuleType
 from typing import Any
 
-SEED = "CLUSTERKIT_SEED"  # the seed of the run that began the training; without it, the cluster's addresses serve
-_places: Counter[str] = Counter()  # how often each line of the program has asked for a seed
+SEED = "CLUSTERKIT_SEED"  # the seed of the run that began the training; if unset, the cluster's addresses are the seed
+_places: Counter[str] = Counter()  # from a line of the program to the number of seeds that it has requested
 
 
 def agreed_seed(place: str) -> int:
@@ -31,13 +31,13 @@ def agreed_seed(place: str) -> int:
 
 
 def recorded_seed() -> int | None:
-    """Return the seed that a recorded task sets in place of a program without one; None in other tasks."""
+    """Return the seed that is set in a recorded task if the program sets none; None in other tasks."""
     text = os.environ.get(SEED, "") if "CLUSTERKIT_RECORD" in os.environ else None
     return None if text is None else int.from_bytes(text.encode()) % (2**31 - 1)
 
 
 def _is_seeded() -> bool:
-    """Whether the program has set TensorFlow's seed; workers with the same seed have the same order anyway."""
+    """Return whether the program has set TensorFlow's seed, in which case workers shuffle in the same order anyway."""
     context = sys.modules["tensorflow.python.eager.context"]
     if context.executing_eagerly():
         return context.global_seed() not in (None, recorded_seed())
@@ -46,7 +46,7 @@ def _is_seeded() -> bool:
 
 
 def seed_datasets(module: Any, load: Any) -> None:
-    """Patch `get_seed` of tf.data: an operation without a seed gets one that is the same in all workers."""
+    """Patch `get_seed` of tf.data: an operation without a seed gets a seed that is the same in all workers."""
     plain = module.get_seed
 
     @wraps(plain)
@@ -60,7 +60,7 @@ def seed_datasets(module: Any, load: Any) -> None:
 
 
 def iterate_apart(module: Any, load: Any) -> None:
-    """Patch the iteration over datasets: each worker has another order of those that are not sharded."""
+    """Patch the iteration over datasets: datasets that are not sharded have a different order in each worker."""
     for name in ("DatasetV2", "DistributedDataset", "DistributedDatasetsFromFunction"):
         if (kind := getattr(module, name, None)) is not None:
             _iterate_apart(kind)
@@ -73,14 +73,14 @@ def _iterate_apart(kind: Any) -> None:
     def __iter__(self: Any) -> Any:
         if _places and (worker := _worker()) and not _is_sharded(self):
             for _ in range(worker):
-                plain(self)  # each iterator has another order: worker n uses the (n+1)th
+                plain(self)  # each new iterator has another order; worker n uses the (n+1)th iterator
         return plain(self)
 
     kind.__iter__ = __iter__
 
 
 def _worker() -> int:
-    """Return this worker's index among all, the chief included; 0 in a job of one worker."""
+    """Return this worker's index among all training tasks, including the chief; 0 in a job of one worker."""
     if "TF_CONFIG" not in os.environ:
         return 0
     config = json.loads(os.environ["TF_CONFIG"])
@@ -89,7 +89,7 @@ def _worker() -> int:
 
 
 def _is_sharded(dataset: Any) -> bool:
-    """Whether each worker gets a part of a dataset, sharded by TensorFlow or by the program."""
+    """Return whether each worker gets a part of a dataset, sharded by TensorFlow or by the program."""
     if type(dataset).__name__ == "DistributedDataset":
         policy = dataset._original_dataset.options().experimental_distribute.auto_shard_policy
         return getattr(policy, "name", "AUTO") != "OFF"
@@ -105,17 +105,17 @@ def _is_sharded(dataset: Any) -> bool:
 
 
 def shuffle_arrays(module: Any, load: Any) -> None:
-    """Patch how Keras 3 shuffles arrays: by a permutation that follows from a seed and the epoch's number."""
+    """Patch Keras 3 to shuffle arrays by a permutation that depends only on a shared seed and the epoch's number."""
     _share_permutations(module.ArrayDataAdapter, "get_tf_dataset", load)
 
 
 def shuffle_arrays_of_keras_2(module: Any, load: Any) -> None:
-    """Patch how Keras 2 shuffles arrays, in the same way."""
+    """Patch Keras 2 to shuffle arrays like the patched Keras 3 (see `shuffle_arrays`)."""
     _share_permutations(module.TensorLikeDataAdapter, "__init__", load)
 
 
 def _share_permutations(kind: Any, name: str, load: Any) -> None:
-    """Patch the method that makes an adapter's dataset."""
+    """Patch the method that creates an adapter's dataset, to use the same permutations in all workers."""
     plain = getattr(kind, name)
 
     @wraps(plain)
@@ -126,14 +126,14 @@ def _share_permutations(kind: Any, name: str, load: Any) -> None:
 
 
 def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
-    """Make a dataset whose permutations are the same in all workers; the adapter counts them."""
+    """Create a dataset whose permutations are the same in all workers. A variable of the adapter counts them."""
     tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
     if _is_seeded():
         return make()
     _, place = load("task/patches/refusals").asked_by(sys._getframe(2))
     seed = agreed_seed(place)
-    with tf.init_scope(), tf.device("CPU:0"):  # not a variable of a strategy, even in its scope
+    with tf.init_scope(), tf.device("CPU:0"):  # creates a local variable even in a strategy's scope
         adapter.permutations = resources.ResourceVariable(0, dtype=tf.int64, trainable=False, name="epochs")
     plain = tf.random.shuffle
 
@@ -149,7 +149,7 @@ def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
 
 
 def shuffle_batches(module: Any, load: Any) -> None:
-    """Patch how Keras shuffles the batches of a PyDataset, or Keras 2 those of a Sequence."""
+    """Patch Keras 3 and 2 to shuffle the batches of a PyDataset or Sequence in the same order in all workers."""
     shared = ModuleType("random")
     vars(shared).update(vars(random))
     generators: list[random.Random] = []

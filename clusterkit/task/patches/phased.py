@@ -1,6 +1,6 @@
-"""Reports the phases that TensorFlow's and Keras's own functions show: they save, restore, evaluate and train.
+"""Reports the phases that are visible as calls of TensorFlow and Keras: saving, restoring, evaluating and training.
 
-Loaded by path: standard library only, and no module that entry.py has not imported.
+Loaded by path: may import only modules of the standard library that entry.py has already imported.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from clusterkit.task.patches.phases import Phases
 
 OPEN, WRITE, RENAME = "saving-open", "saving-write", "saving-rename"
-# What the functions do, outermost first. They may call one another.
+# The phases that functions enter, outermost first. The functions may call one another.
 SAVES, EXPORTS, READS = ("saving",), ("exporting", "saving"), ("restoring",)
-LOADS = (*READS, "loading")  # C code may read the files
+LOADS = (*READS, "loading")  # for functions in which C code may read the files, unseen by Python
 FUNCTIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("Checkpoint.save", "Checkpoint.write", "CheckpointManager.save", "Saver.save"), SAVES),
     **dict.fromkeys(("save_model", "save_weights", "save_weights_only", "save_and_return_nodes", "export"), EXPORTS),
@@ -33,7 +33,7 @@ STEPS = (
 
 
 class Operations:
-    """TensorFlow's C functions as its operations on files see them. Operations in graphs do not call them."""
+    """Wraps the module of TensorFlow's C functions to report eager operations that write checkpoints."""
 
     def __init__(self, plain: Any, phases: Phases) -> None:
         self.plain = plain
@@ -49,7 +49,7 @@ class Operations:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch those of the functions that the module has."""
+    """Patch the module's functions that show a phase: those of FUNCTIONS and STEPS, and a few others."""
     hook, phases = load("task/patches/hook"), load("task/patches/phases").phases
     before = {
         **dict.fromkeys(STEPS, phases.step),
@@ -71,7 +71,7 @@ def watch(module: Any, load: Any) -> None:
 
 
 def followed(plain: Callable[..., Any], kinds: tuple[str, ...], phases: Phases) -> Callable[..., Any]:
-    """A function that reports what the plain one does."""
+    """Return a function that reports these phases around a call of `plain`."""
 
     def patched(*args: Any, **kwargs: Any) -> Any:
         has_returned, entered = False, list[str]()
@@ -90,12 +90,12 @@ def followed(plain: Callable[..., Any], kinds: tuple[str, ...], phases: Phases) 
 
 
 def watch_operations(module: Any, load: Any) -> None:
-    """Follow the operations that write checkpoints."""
+    """Patch the module with TensorFlow's file operations to report those that write checkpoints."""
     module.pywrap_tfe = Operations(module.pywrap_tfe, load("task/patches/phases").phases)
 
 
 def watch_files(module: Any, load: Any) -> None:
-    """Follow the files that TensorFlow's Python code writes itself."""
+    """Patch TensorFlow's Python functions for files to report writes and renames."""
     hook, phases = load("task/patches/hook"), load("task/patches/phases").phases
     hook.before(module.FileIO, "_prewrite_check", partial(write_file, phases))
     hook.before(module, "rename_v2", lambda src, dst, overwrite=False: phases.renaming(src, dst))
@@ -103,7 +103,7 @@ def watch_files(module: Any, load: Any) -> None:
 
 
 def save_on_several(phases: Phases, module: Any, saver: Any, *_: object, **__: object) -> None:
-    """Several tasks are about to write a checkpoint, in one function of TensorFlow's."""
+    """Report all phases of a save before several tasks write a checkpoint in one `tf.function`."""
     calls: tuple[str, ...] = ()
     with phases.own():
         is_function = module.context.executing_eagerly() and saver._num_unique_tasks > 1
@@ -113,7 +113,7 @@ def save_on_several(phases: Phases, module: Any, saver: Any, *_: object, **__: o
 
 
 def write_file(phases: Phases, file: Any) -> None:
-    """TensorFlow's file object is about to be written to, and opened before if it is not open."""
+    """Report that a file object of TensorFlow is about to write, and to open its file if it is not open yet."""
     is_open, path = True, phases.find(file.name)
     with phases.own():
         is_open = file._writable_file is not None
@@ -124,7 +124,7 @@ def write_file(phases: Phases, file: Any) -> None:
 
 
 def open_hdf5(phases: Phases, _: object, name: Any, mode: str = "r", *args: object, **kwargs: object) -> None:
-    """A file of HDF5 is about to be opened, by C code."""
+    """Report that C code is about to open an HDF5 file."""
     if isinstance(name, str | bytes | os.PathLike) and (path := phases.find(name)):
         if mode == "r":
             phases.read(path)
@@ -133,7 +133,7 @@ def open_hdf5(phases: Phases, _: object, name: Any, mode: str = "r", *args: obje
 
 
 def close_hdf5(phases: Phases, file: Any) -> None:
-    """What is not written yet of such a file is about to be."""
+    """Report that an HDF5 file is about to be closed, which writes the rest of its data."""
     path = ""
     with phases.own():
         path = file.filename if file and file.mode != "r" and file.driver != "fileobj" else ""

@@ -1,6 +1,6 @@
-"""Reports the phases of a program at which faults may come, and waits there for a moment if one does.
+"""Reports the phases of a program that can trigger faults, and pauses the program if a fault is due in a phase.
 
-Loaded by path: only modules that entry.py has imported. A failure of its own is noted once, and the program goes on.
+Loaded by path: only modules that entry.py has imported. An error of this code is printed once; the program continues.
 """
 
 from __future__ import annotations
@@ -17,44 +17,44 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any
 
-WAIT, NAP = 1.0, 0.005  # seconds at a phase until the program goes on without a fault; and between two looks
+WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep in it
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
-AT_ENTRY = frozenset({"exporting", "evaluating"})  # reached when a function begins; the others at its first call
+AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases that begin with the function, not with its first system call
 BY_DESCRIPTOR = {**dict.fromkeys(("write", "pwrite", "writev", "sendfile"), WRITE), "fsync": SYNC, "fdatasync": SYNC}
 
 
 class Save:
-    """A save that has begun outside of a function known to save: of one file, or of all those in one directory."""
+    """A save by the program's own code, not by a known function, of one file or of the files in one directory."""
 
     def __init__(self, place: str) -> None:
         self.place = place
         self.paths = set[str]()
-        self.files = 0  # Python's file objects that are open
+        self.files = 0  # the number of Python file objects that are open
 
 
-class State(_thread._local):
-    """What one thread does."""
+class ThreadState(_thread._local):
+    """The phases of a thread. "Functions" are those of TensorFlow and Keras that are known to save, read and so on."""
 
     is_reporting = False
-    save: Save | None = None  # outside of functions
-    read: frozenset[str] = frozenset()  # what was read outside of functions since the last save began
+    save: Save | None = None  # the last save outside of functions, until it is complete
+    read: frozenset[str] = frozenset()  # paths that were read outside of functions since the last save began
 
     def __init__(self) -> None:
-        self.depth: dict[str, int] = {}  # of functions in one another, by what they do
-        self.reached = set[str]()  # what the outermost function has reached
+        self.depth: dict[str, int] = {}  # from a phase to the number of nested functions in that phase
+        self.reached = set[str]()  # the phases that the outermost function has reported
 
 
 class Phases:
-    """Counts and reports the phases of this process."""
+    """Counts and reports the phases of this process. ("Functions" has the same meaning as in ThreadState.)"""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
-        self.state = State()
+        self.state = ThreadState()
         self.counts: dict[str, int] = {}
         self.lock = _thread.allocate_lock()
         self.write: Callable[[str, str], object] = lambda kind, fields: None
-        self.opened: Callable[[str], object] = lambda path: None  # for who wants the files of the saves
+        self.opened: Callable[[str], object] = lambda path: None  # called with the path of each file that is saved
         self.is_noted = False
         plain = os.path.abspath(os.environ.get("CLUSTERKIT_CHECKPOINT_DIR", os.devnull))
         self.directories = tuple({os.path.join(path, "") for path in (plain, os.path.realpath(plain))})
@@ -65,7 +65,7 @@ class Phases:
 
     @contextmanager
     def own(self) -> Iterator[None]:
-        """Let nothing that clusterkit does here be reported, or fail the program."""
+        """Within the context, report no phases, and suppress exceptions, since the code is clusterkit's own."""
         was_reporting, self.state.is_reporting = self.state.is_reporting, True
         try:
             yield
@@ -81,7 +81,7 @@ class Phases:
         return self.state.is_reporting or os.getpid() != self.pid
 
     def reach(self, phase: str) -> None:
-        """Report a phase; if a fault waits for it, give the fault time to take hold before the program goes on."""
+        """Report a phase. If a fault is due in it, pause the program so that the fault can take hold."""
         if self.is_off:
             return
         waited = number = 0
@@ -90,7 +90,7 @@ class Phases:
             reported, waited = self.wanted.get(phase, (1, 0))
             if number <= reported:
                 self.write("moment", f'"phase":"{phase}","number":{number}')
-        if 0 < number <= waited:  # what a signal's handler raises here is the program's own
+        if 0 < number <= waited:  # not in `own`: what the program's signal handlers raise is not clusterkit's
             for _ in range(round(WAIT / NAP)):
                 time.sleep(NAP)
 
@@ -99,17 +99,17 @@ class Phases:
             self.reach(phase)
 
     def step(self, *_: object, **__: object) -> None:
-        """The program begins a step, unless it evaluates."""
+        """Report "starting" before the first step, but not during an evaluation."""
         if "starting" not in self.counts and not self.state.depth.get("evaluating"):
             self.reach_once("starting")
 
     def evaluate(self, *_: object, **__: object) -> None:
-        """Keras begins to evaluate; `evaluate` has reported it already."""
+        """Report an evaluation that Keras begins, unless it is in a call of `evaluate`, which is reported itself."""
         if not self.inside("evaluating"):
             self.reach("evaluating")
 
     def enter(self, kind: str) -> None:
-        """A function begins to save, to read, or the like."""
+        """Record that a function begins; `kind` is its phase."""
         state = self.state
         state.depth[kind] = state.depth.get(kind, 0) + 1
         if state.depth[kind] == 1 and kind in AT_ENTRY:
@@ -120,7 +120,7 @@ class Phases:
             state.save = None
 
     def leave(self, kind: str, has_returned: bool) -> None:
-        """The function ends."""
+        """Record that a function ends; report "saved" if the function has saved a file and returned normally."""
         state = self.state
         state.depth[kind] -= 1
         if not state.depth[kind]:
@@ -133,7 +133,7 @@ class Phases:
         return self.state.depth.get(kind, 0) > 0
 
     def save(self, phase: str, path: str = "") -> None:
-        """A system call of a save comes next."""
+        """Report the phase of a save's next system call, and before that, if the save begins here, "saving"."""
         state = self.state
         if self.is_off:
             return
@@ -150,7 +150,7 @@ class Phases:
         self.reach(phase)
 
     def begin_save(self, path: str) -> None:
-        """Outside of functions, opening a file begins a save, unless it belongs to the last one."""
+        """Begin a save outside of functions because a file is opened, unless the file belongs to the last save."""
         state, place = self.state, os.path.dirname(path)
         if os.path.join(place, "") in self.directories:
             place = path
@@ -164,13 +164,13 @@ class Phases:
             state.save.paths.add(path)
 
     def renamed(self, *paths: Any, **_: object) -> None:
-        """A file or directory has its new name: outside of functions, that ends a save."""
+        """End a save outside of functions, because its file or directory has been renamed."""
         if self.state.save is not None and any(map(self.find, paths[:2])):
             self.state.save = None
             self.reach("saved")
 
     def read(self, path: str) -> None:
-        """A checkpoint is about to be read; all that belongs to it counts once."""
+        """Report that a checkpoint is about to be read. Several files of one checkpoint are reported once."""
         state = self.state
         if self.is_off or self.inside("saving") or state.save is not None:
             return
@@ -186,13 +186,13 @@ class Phases:
         self.reach("restoring")
 
     def concerned(self, path: Any) -> str:
-        """The path if a file there belongs to a checkpoint or to what a function saves; else an empty one."""
+        """Return the absolute path if the file belongs to a checkpoint, or a function is saving it; otherwise ""."""
         name = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else os.path.abspath(os.fsdecode(path))
         is_kept = name.startswith("/") and not name.startswith(("/dev/", "/proc/")) and "/__pycache__/" not in name
         return name if name.startswith(self.directories) or (is_kept and self.inside("saving")) else ""
 
     def audit(self, event: str, args: tuple[Any, ...]) -> None:
-        """Take in one of Python's audit events, of which there are many."""
+        """Handle an audit event of Python. This must be fast, since there are many."""
         if event == "open" and not isinstance(args[0], int):
             self.opening(args[0], args[2])
         elif event == "os.rename":
@@ -201,14 +201,14 @@ class Phases:
             self.reach_once("importing")
 
     def find(self, path: Any) -> str:
-        """The same, and an empty one where nothing is reported now, or for what is no path."""
+        """Return the result of `concerned`, or "" if reporting is off or `path` is not a path."""
         if not self.is_off:
             with self.own():
                 return self.concerned(path)
         return ""
 
     def opening(self, path: Any, flags: int) -> None:
-        """A file is about to be opened."""
+        """Handle that a file is about to be opened, for a save or for a read of a checkpoint."""
         found = self.find(path)
         if found and flags & (os.O_WRONLY | os.O_RDWR):
             self.save(OPEN, found)
@@ -216,30 +216,30 @@ class Phases:
             self.read(found)
 
     def renaming(self, *paths: Any) -> None:
-        """A file or directory is about to get another name."""
+        """Handle that a file or directory is about to be renamed."""
         if any(map(self.find, paths[:2])):
             self.save(RENAME)
 
     def descriptor(self, phase: str, file: Any, *_: object, **__: object) -> None:
-        """A function of `os` is about to act on a descriptor, or on an object that has one."""
+        """Report the phase of a function of `os` that is about to act on a descriptor, or on an object with one."""
         number = file if isinstance(file, int) else getattr(file, "fileno", int)()
         if number > 2 and self.find(number):
             self.save(phase)
 
     def watch_file(self, made: Any, file: Any) -> None:
-        """Have a file object that was opened for writing report each of its system calls, and its end."""
+        """Make a file object that was opened for writing report each write and record its end."""
         if self.find(file):
             with self.own():
                 raw = getattr(made, "buffer", made)
                 raw, save = getattr(raw, "raw", raw), self.state.save
-                watched = Watched(raw, save)
+                watched = WatchedFile(raw, save)
                 raw.write, raw.close = watched.write, watched.close
                 if save is not None:
                     save.files += 1
 
 
-class Watched:
-    """The calls of a raw file object. Python clears the reference before it closes a file that is in a cycle."""
+class WatchedFile:
+    """Replaces `write` and `close` of a raw file object, which may be gone by then if it is in a reference cycle."""
 
     def __init__(self, raw: Any, save: Save | None) -> None:
         self.raw, self.save, self.number, self.is_owner = ref(raw), save, raw.fileno(), raw.closefd
@@ -262,7 +262,7 @@ phases = Phases()
 
 
 def begin(_: object, load: Any) -> None:
-    """Begin to follow the process: its files, its imports and its end."""
+    """Install the hooks that detect phases: file operations, imports and the end of the process."""
     hook, entry = load("task/patches/hook"), sys.modules.get(getattr(load, "__module__", ""))
     phases.write = load("task/patches/steps").steps.write
     plain_open = builtins.open
@@ -283,12 +283,12 @@ def begin(_: object, load: Any) -> None:
         sys.addaudithook(phases.audit)
         if hasattr(entry, "run"):
             watch_end(entry)
-    if not FRAMEWORKS.isdisjoint(sys.modules):  # this is a fork
+    if not FRAMEWORKS.isdisjoint(sys.modules):  # this process is a fork of a server that has imported TensorFlow
         phases.reach_once("importing")
 
 
 def watch_end(entry: Any) -> None:
-    """Report the end of the program's main code, however it ends."""
+    """Patch entry.py to report the end of the program's main code, whether it returns or raises."""
     run = entry.run
 
     def patched(how: str, target: str) -> None:

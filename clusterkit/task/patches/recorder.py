@@ -1,10 +1,9 @@
 """Records what a task computes, for `clusterkit exam`: variables after chosen steps, rows, callbacks' state and logs.
 
-Loaded by path: standard library only. The program does not notice: it computes what it would compute with the same
-seeds, and every failure of the recorder is a note in its own file. Steps are counted in three ways: the batches of
-Keras's `fit`; the `iterations` of optimizers, after each outermost call of a function of TensorFlow, of `Strategy.run`
-or of an optimizer; and without any optimizer, the steps that the program reports. A coordinator's variables are read
-when it has joined its workers, and at the end.
+Loaded by path: standard library only. Recording does not change the results of the program; an error of the recorder
+becomes a note in the record. Steps are counted in three ways: as batches of Keras's `fit`; by the `iterations` of
+optimizers, after each outermost call of a `tf.function`, of `Strategy.run` or of an optimizer; and, without an
+optimizer, as the steps that the program reports. A coordinator's variables are read after `join`, and at the end.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from functools import partial
 from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
-HOLD = 1.5  # seconds that a task waits after a step for what the exam does then; a signal that ends it ends them
-TRIES = 20  # calls before the first step for which the variables are read, in case that one of them is the first step
+HOLD = 1.5  # seconds for which a held task pauses after each step, unless the exam ends the task first
+TRIES = 20  # calls before which all variables are read, in case the call turns out to be the first step
 
 
 class Recorder:
-    """Counts the steps of this process, and records at those that were asked for."""
+    """Counts the steps of this process, and records the variables after the steps that the exam has chosen."""
 
     def __init__(self, load: Any, steps: str) -> None:
         files = ("output", "rows", "state", "callbacks")
@@ -31,22 +30,22 @@ class Recorder:
         self.output, self.registry = self.output_file.output, self.state.registry
         self.due = self.output_file.steps_of(steps)
         self.held = self.output_file.held_of(steps, self.output.task)
-        self.step = 0  # the newest
-        self.joined = 0  # that of the coordinator's last `join`
-        self.reported = 0  # the newest that the program has reported itself
-        self.has_begun = False  # whether a step has been made
+        self.step = 0  # the newest step
+        self.joined = 0  # the step at the coordinator's last `join`
+        self.reported = 0  # the newest step that the program itself has reported
+        self.has_begun = False  # True once a step has been made
         self.tries = TRIES
-        self.depth = 0  # of calls of TensorFlow in the main thread
-        self.fits = False  # whether a list of Keras's callbacks counts the steps
+        self.depth = 0  # the nesting depth of TensorFlow calls in the main thread
+        self.fits = False  # True while `fit` runs, whose callbacks count the steps
         self.fitted: list[Any] = []  # weak references to the optimizers that `fit` has used
         self.base = 0  # the step at which the count of the optimizer of `fit` was 0
-        self.batch = -1  # the last one of this epoch
-        self.coordinates = False  # whether the program has a coordinator, whose steps are made by others
-        self.kept: list[Any] = []  # the variables of the newest step, which the program may drop before its end
+        self.batch = -1  # the last batch of the current epoch
+        self.coordinates = False  # True if the program has a coordinator, whose steps other tasks compute
+        self.kept: list[Any] = []  # the variables of the newest step, kept alive in case the program drops them
         self.is_done = False
 
     def outermost(self, call: Callable[[], Any]) -> Any:
-        """Call a function of TensorFlow; if it is called by the program's main thread, see whether it made a step."""
+        """Call a function of TensorFlow; if the main thread calls it, record the step that the call may have made."""
         if self.depth or self.fits or self.coordinates or not is_eager_main():
             return call()
         before, values = self.output.guarded("Steps are not counted", self.look) or ([], None)
@@ -59,7 +58,7 @@ class Recorder:
         return result
 
     def look(self) -> tuple[list[int], Any]:
-        """Return the optimizers' counts, and the variables if this may be the first step."""
+        """Return the optimizers' counts, and the variables if the next call may be the first step."""
         counts = self.registry.iterations()
         if self.has_begun or 0 not in self.due or self.tries <= 0 or not counts:
             return counts, None
@@ -67,11 +66,11 @@ class Recorder:
         return counts, self.registry.snapshot(lambda text: None)
 
     def compare(self, before: list[int], values: Any) -> None:
-        """Record the step if the optimizers' counts have changed."""
+        """Record a step if the optimizers' counts have changed since `look`, which returned `before` and `values`."""
         after = self.registry.iterations()
         if sum(after) == sum(before):
             if not self.has_begun and len(self.registry.entries) != len(self.kept):
-                self.keep()  # the program may count its steps in another way
+                self.keep()  # the program may count its steps without an optimizer
             return
         begin, now = max(before, default=0), max(after)
         if not self.has_begun:
@@ -83,7 +82,7 @@ class Recorder:
         self.advance(now)
 
     def advance(self, now: int) -> None:
-        """Record what has been done since the newest step, up to this one."""
+        """Record the steps since the newest one, up to the step `now`."""
         before, self.step = self.step, now
         if not self.has_begun:
             self.begin()
@@ -95,9 +94,9 @@ class Recorder:
             self.hold(now)
 
     def hold(self, now: int) -> None:
-        """Wait after a step at which that is wanted, at exactly this place, for the signal that ends or stops the task.
+        """Pause if the task is to be held after this step, so that the exam's signal arrives exactly here.
 
-        The steps are those that the supervisor knows: the reported ones, if the program reports any.
+        Steps are counted as the supervisor counts them: as reported by the program, if it reports any.
         """
         for step in sorted(step for step in self.held if step <= now):
             self.held -= {step}
@@ -105,30 +104,28 @@ class Recorder:
             time.sleep(HOLD)
 
     def begin(self) -> None:
-        """At the first step: be the first of the exit handlers, since TensorFlow's tear it down."""
+        """At the first step, make `end` the first exit handler: TensorFlow shuts down in exit handlers of its own."""
         self.has_begun = True
         self.keep()
         atexit.unregister(self.end)
         atexit.register(self.end)
 
     def keep(self) -> None:
-        """Keep the variables that exist now until the end, since a program's main function may drop them."""
+        """Keep the current variables alive until the end, since the program's main function may drop them."""
         self.kept = []
         self.kept = [variable for _, variable in self.registry.living()]
 
     def record(self, moment: str) -> None:
-        """Record the variables."""
         if self.output.is_open:
             self.output.write_state(moment, self.step, self.registry.snapshot(self.output.note))
             self.keep()
 
     def record_callbacks(self, callbacks: Any) -> None:
-        """Record what the callbacks of `fit` keep."""
         if values := self.callbacks.values_of(getattr(callbacks, "callbacks", ())):
             self.output.write("callbacks", step=self.step, values=values)
 
     def begin_fit(self, callbacks: Any) -> None:
-        """Start to count the steps of a `fit` after those before it, and after those of a restored optimizer."""
+        """Start to count the steps of a `fit`, beginning after earlier steps and those of a restored optimizer."""
         self.fits = True
         if self.coordinates:
             return
@@ -145,9 +142,9 @@ class Recorder:
         self.keep()
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
-        """Record a step of `fit`, or several if it executes several at once.
+        """Record a step of `fit`, or several steps with `steps_per_execution`.
 
-        They are the optimizer's, since a batch may have been skipped; of an optimizer that does not count, the batches.
+        The optimizer's count decides, since a batch may have been skipped; without a count, each batch is a step.
         """
         made, self.batch = max(batch - self.batch, 1), batch
         if self.coordinates:
@@ -158,29 +155,25 @@ class Recorder:
             self.record_callbacks(callbacks)
 
     def end_epoch(self, epoch: int, logs: Any) -> None:
-        """Record an epoch's numbers."""
         self.output.write("logs", epoch=epoch, step=self.step, values=self.callbacks.numbers(dict(logs or {})))
 
     def end_fit(self, callbacks: Any) -> None:
-        """Record what the callbacks keep at the end of `fit`."""
         self.fits = False
         self.record_callbacks(callbacks)
 
     def report(self, step: int) -> None:
-        """Record a step that the program reports, unless optimizers count."""
+        """Record a step that the program reports, unless optimizers count the steps."""
         self.reported = int(step)
         self.hold(self.reported)
         if self.coordinates:
-            self.step = int(step)  # of the optimizers that count, `join` and the end read the steps
+            self.step = int(step)  # `join` and `record_end` prefer the count of an optimizer, if there is one
         elif not self.fits and not any(self.registry.iterations()):
             self.advance(int(step))
 
     def coordinate(self) -> None:
-        """The program has a coordinator."""
         self.coordinates = True
 
     def join(self) -> None:
-        """Record a coordinator's variables when it has waited for its workers."""
         self.step = max([0, *self.registry.iterations()]) or self.step
         before, self.joined = self.joined, self.step
         if not self.has_begun:
@@ -191,7 +184,7 @@ class Recorder:
             self.keep()
 
     def end(self) -> None:
-        """Record the end, while TensorFlow still exists."""
+        """Record the final state at exit, while TensorFlow still works."""
         if self.is_done or not self.output.is_open:
             return
         self.is_done = True
@@ -199,7 +192,7 @@ class Recorder:
         self.kept = []
 
     def record_end(self) -> None:
-        """Record the variables; not those on servers, which hang, after an exception."""
+        """Record the final variables, but not after an exception of a coordinator: reads from servers could hang."""
         if self.coordinates:
             self.output.note("No rows are recorded: the steps of a coordinator are computed by other tasks.")
             if getattr(sys, "last_value", None) is not None:
@@ -217,7 +210,7 @@ class Recorder:
         self.record("end")
 
     def end_step(self) -> None:
-        """Count a step after which the program has ended at once, in a callback say."""
+        """Count a last step after which the program ended before `compare` or `end_batch`, such as in a callback."""
         if self.fits:
             counts = [self.base + self.state.count_of(optimizer) for optimizer in self.state.alive(self.fitted[-1:])]
         else:
@@ -227,7 +220,6 @@ class Recorder:
 
 
 def is_eager_main() -> bool:
-    """Whether this is the main thread, outside any graph."""
     threading, context = sys.modules["threading"], sys.modules["tensorflow.python.eager.context"]
     return bool(threading.get_ident() == threading.main_thread().ident and context.executing_eagerly())
 
@@ -236,7 +228,7 @@ _made: list[Recorder] = []
 
 
 def recorder_of(load: Any) -> Recorder:
-    """Return the recorder of this process, which is made when the first module is patched."""
+    """Return the recorder of this process, which the first call creates."""
     if not _made:
         _made.append(Recorder(load, os.environ.get("CLUSTERKIT_RECORD_STEPS", "")))
         atexit.register(_made[0].end)
@@ -244,7 +236,7 @@ def recorder_of(load: Any) -> Recorder:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch a module to count the steps that are made with it."""
+    """Patch the classes and functions of a module by which steps can be counted."""
     hook, made = load("task/patches/hook"), recorder_of(load)
 
     def guarded(call: Callable[..., object]) -> Callable[..., None]:
@@ -270,12 +262,12 @@ def watch(module: Any, load: Any) -> None:
 
 
 def count_calls(hook: Any, made: Recorder, kind: Any, method: str) -> None:
-    """Patch a method whose outermost calls may be steps."""
+    """Patch a method to record a step if its outermost call made one."""
     plain = getattr(kind, method)
     hook.replace(kind, method, lambda *args, **kwargs: made.outermost(partial(plain, *args, **kwargs)))
 
 
 def register(made: Recorder, optimizer: Any, *args: object, **kwargs: object) -> None:
-    """Keep a weak reference to an optimizer that the program creates."""
+    """Store a weak reference to an optimizer that the program creates."""
     if not any(known is optimizer for known in made.state.alive(made.registry.optimizers)):
         made.registry.optimizers.append(made.state.ref(optimizer))

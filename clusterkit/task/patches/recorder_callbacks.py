@@ -1,4 +1,4 @@
-"""What Keras's callbacks keep, as numbers: patience that is left, the best value so far, and what a program's own keep.
+"""Reads the numbers in the state of Keras's callbacks, such as EarlyStopping's best value, and of the program's own.
 
 Loaded by path: standard library only.
 """
@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-# The attributes of Keras's callbacks that change while they train.
+# The attributes of Keras's callbacks that change during training.
 KEPT = ("wait", "best", "best_epoch", "stopped_epoch", "cooldown_counter", "epochs_since_last_save")
 LIBRARIES = ("keras", "tf_keras", "clusterkit", "tensorflow")
 
 
 def values_of(callbacks: Iterable[Any]) -> dict[str, float]:
-    """Return what the callbacks keep, as `EarlyStopping.best`; a second one of a class is `EarlyStopping#2`."""
+    """Return the callbacks' numbers by name, such as `EarlyStopping.best`, or `EarlyStopping#2.best` for the second."""
     values, seen = dict[str, float](), dict[str, int]()
     for callback in callbacks:
         kind = type(callback)
@@ -27,12 +27,11 @@ def values_of(callbacks: Iterable[Any]) -> dict[str, float]:
 
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return those of the values that are numbers, as Python's own; arrays and tensors of one number count."""
+    """Return the values that are numbers, including arrays and tensors with one number, as Python numbers."""
     return {str(key): number for key, value in values.items() if (number := number_of(value)) is not None}
 
 
 def number_of(value: Any) -> float | None:
-    """Return a value as a number of Python; None if it is something else."""
     if isinstance(value, bool | int | float):
         return value
     try:

@@ -1,6 +1,6 @@
-"""Records which files a task saves, which it renames before they are on the disk, and which old model it writes over.
+"""Records which files a task saves, which it renames without an fsync, and which old models it overwrites.
 
-Loaded by path: standard library only. TensorFlow's C++ code writes its own checkpoints, and is not seen here.
+Loaded by path: standard library only. Checkpoints that TensorFlow's C++ code writes are not visible here.
 """
 
 from __future__ import annotations
@@ -10,31 +10,31 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-MOST = 50  # files of each kind
-MODEL = "saved_model.pb"  # TensorFlow writes it last, beside the variables, and renames it: `saved_model.pb.tmp12ab`
+MOST = 50  # files of each kind that are recorded
+MODEL = "saved_model.pb"  # a SavedModel's last file, which TensorFlow first writes as, say, `saved_model.pb.tmp12ab`
 
 
 class Files:
-    """The files that this process has opened to write them, and those that it has synced."""
+    """The files that this process has opened for writing, synced and renamed."""
 
     def __init__(self, output: Any) -> None:
         self.output = output
         self.written: set[str] = set()
         self.synced: set[str] = set()
-        self.renamed: set[tuple[str, bool]] = set()  # that was recorded
-        self.exporting: Callable[[], int] = int  # the number of the export that has begun; 0 outside of exports
-        self.exported: dict[str, int] = {}  # the last export that wrote a file
+        self.renamed: set[tuple[str, bool]] = set()  # recorded renames: the new path, and True if the file was synced
+        self.exporting: Callable[[], int] = int  # returns the number of the current export, or 0 outside of exports
+        self.exported: dict[str, int] = {}  # from a file to the number of the last export that wrote it
         self.replaced: set[str] = set()
 
     def opened(self, path: str) -> None:
-        """A file is about to be opened to be written."""
+        """Record that a file is about to be opened for writing."""
         self.synced.discard(text := os.path.realpath(path))
         self.write(text)
         if number := self.exporting():
             self.export(text, number)
 
     def export(self, path: str, number: int) -> None:
-        """Record that a model is written over an old one. Weights alone are checkpoints, which may be read again."""
+        """Record that an export overwrites an old model. Files of weights are checkpoints, and may be overwritten."""
         directory, name = os.path.split(path)
         model = os.path.join(directory, MODEL) if name.startswith(f"{MODEL}.tmp") else path
         last, self.exported[model] = self.exported.get(model), number
@@ -45,19 +45,19 @@ class Files:
             self.output.write("replaced", path=directory if name != os.path.basename(model) else model)
 
     def write(self, path: str) -> None:
-        """Record a file once."""
+        """Record the path of a saved file, once."""
         if path not in self.written and len(self.written) < MOST:
             self.written.add(path)
             self.output.write("file", path=path)
 
     def sync(self, file: Any, *_: object) -> None:
-        """A file is about to be written to the disk."""
+        """Note that a file is about to be synced to the disk."""
         if self.output.is_open:
             number = file if isinstance(file, int) else file.fileno()
             self.synced.add(os.readlink(f"/proc/self/fd/{number}"))
 
     def rename(self, source: Any, target: Any, *_: object, **__: object) -> None:
-        """A file has got its new name."""
+        """Record that a saved file has been renamed, and whether it had been synced."""
         if not self.output.is_open:
             return
         before, after = (os.path.realpath(os.fsdecode(path)) for path in (source, target))
@@ -72,7 +72,7 @@ class Files:
 
 
 def watch(module: Any, load: Any) -> None:
-    """Follow the files of this process from its first code on."""
+    """Patch `os` to record the files of this process from its start."""
     hook, output = load("task/patches/hook"), load("task/patches/recorder_output").output
     files, phases = Files(output), load("task/patches/phases").phases
     phases.opened = files.opened
@@ -80,7 +80,7 @@ def watch(module: Any, load: Any) -> None:
 
     def recorded(call: Callable[..., None]) -> Callable[..., None]:
         def patched(*args: Any, **kwargs: Any) -> None:
-            with phases.own():  # the record is no file of the program's
+            with phases.own():  # so that the recorder's own files are not recorded
                 output.guarded("A file is not recorded", partial(call, *args, **kwargs))
 
         return patched

@@ -1,7 +1,7 @@
-"""The files into which a task records what it has computed: a line of JSON for each fact, and arrays beside it.
+"""Writes the record of a task for `clusterkit exam`: a file with a line of JSON for each fact, and files with arrays.
 
-Loaded by path: standard library only. Every line is written at once, so that a task that is killed leaves what it had
-recorded. What could not be recorded is a note, once; the program never gets an error of the recorder.
+Loaded by path: standard library only. Every line is written at once, so the record of a killed task is complete up to
+its end. If something can't be recorded, the record contains a note. The program never gets an error of the recorder.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ MOST_ROWS = 200_000
 
 
 def steps_of(text: str) -> frozenset[int]:
-    """Return the steps in `0,1,50`; words among them are for others."""
+    """Return the steps to record from a text such as `0,1,50,no-dropout`. Words are parsed elsewhere."""
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
 
 
 def held_of(text: str, task: str) -> frozenset[int]:
-    """Return the steps after which a task is to wait: those of the words `hold=worker-1/7`."""
+    """Return the steps after which a task is to pause, from words such as `hold=worker-1/7` (step 7 of worker-1)."""
     words = [word.removeprefix("hold=").partition("/") for word in text.split(",") if word.startswith("hold=")]
     return frozenset(int(step) for name, _, step in words if name == task and step.isdecimal())
 
 
 class RecordOutput:
-    """Writes the records of this attempt of this task; nothing in a child process."""
+    """Writes the record of this attempt. In child processes, `write` does nothing."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         self.pid = os.getpid()
@@ -43,25 +43,25 @@ class RecordOutput:
 
     @property
     def is_open(self) -> bool:
-        """Whether this process is the task, and not a fork that the program has made."""
+        """Whether the task is recorded, and this process is the task itself and not a fork of it."""
         return bool(self.directory) and os.getpid() == self.pid
 
     def write(self, kind: str, **fields: object) -> None:
         """Append a line. Keeps no descriptor open."""
         if self.is_open:
-            with suppress(OSError):  # the disk is full, say, which must not stop the training
+            with suppress(OSError):  # a full disk, for example, must not stop the training
                 os.makedirs(self.directory, mode=0o700, exist_ok=True)
                 with open(os.path.join(self.directory, f"{self.name}.jsonl"), "a", encoding="utf-8") as file:
                     file.write(json.dumps({"kind": kind, **fields}, default=str) + "\n")
 
     def note(self, text: str) -> None:
-        """Record once what is missing, and why."""
+        """Record, once, what is missing in the record and why."""
         if text not in self.notes:
             self.notes.add(text)
             self.write("note", text=text)
 
     def guarded(self, what: str, call: Callable[[], object]) -> Any:
-        """Return the call's result; if it fails, note that, and return None."""
+        """Return the call's result; if the call fails, add a note to the record and return None."""
         try:
             return call()
         except Exception as error:
@@ -69,12 +69,11 @@ class RecordOutput:
             return None
 
     def write_rows(self, step: int, rows: Sequence[str]) -> None:
-        """Write the rows of a step."""
         if rows:
             self.write("rows", step=step, rows=list(rows))
 
     def has_room_for_rows(self, count: int) -> bool:
-        """Whether so many more rows are recorded; counts them."""
+        """Return whether `count` more rows may be recorded, and if so, count them."""
         if self.rows + count > MOST_ROWS:
             self.note(f"Only the first {self.rows} rows are recorded.")
             return False
@@ -82,7 +81,7 @@ class RecordOutput:
         return True
 
     def write_state(self, moment: str, step: int, values: Sequence[tuple[Mapping[str, object], Any]]) -> None:
-        """Write the variables with their values. The last state of those that are allowed is kept for the end."""
+        """Write the variables with their values. One of the MOST_STATES states is reserved for the end."""
         if not self.is_open or (moment != "end" and self.states >= MOST_STATES - 1):
             self.note(f"Only {MOST_STATES} states are recorded: that of step {step} and later ones are left out.")
             return

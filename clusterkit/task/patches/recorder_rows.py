@@ -1,8 +1,8 @@
-"""The rows that a recorded task trains on: a digest of each row of the first tensor that a replica's step is given.
+"""Records the rows that a task trains on: a digest of each row of the first tensor among the arguments of a step.
 
 Loaded by path: standard library only. A function that `Strategy.run` runs is a training step if it computes gradients.
-Keras's `fit` calls `Strategy.run` too, on one worker as well, with the rows before a replica without any gets another
-replica's. Nothing is recorded in XLA, which can't call Python, and with parameter servers, whose steps run elsewhere.
+Keras's `fit` calls `Strategy.run` too, even on one worker, and before a replica without rows borrows another replica's
+row. Rows are not recorded in XLA, which can't call Python, or with parameter servers, where other tasks run the steps.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any
 
-here = _local()  # `computes`: whether this thread's step has computed gradients
-decorated: dict[int, Any] = {}  # every `tf.function` that `Strategy.run` has been given, by its id
+here = _local()  # `here.computes` is True once this thread's step has computed gradients
+decorated: dict[int, Any] = {}  # each `tf.function` that was passed to `Strategy.run`, by its id
 pending: list[list[str]] = []  # the digests of each replica's step since the last step was counted
 
 
 def take(before: int, now: int) -> list[tuple[int, list[str]]]:
-    """Return the digests of the steps that have ended: of the steps after `before`, up to `now`."""
+    """Return the digests of the steps after `before`, up to `now`, and remove them from `pending`."""
     taken, pending[:] = list(pending), []
     return distributed(taken, before, now)
 
 
 def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple[int, list[str]]]:
-    """Distribute what was computed over the steps; if it is not the same number for each, it is all of the last."""
+    """Distribute the replicas' digests evenly over the steps; if that is impossible, assign all to the last step."""
     made = max(now - before, 1)
     each, rest = divmod(len(taken), made)
     if rest:
@@ -37,18 +37,17 @@ def distributed(taken: Sequence[list[str]], before: int, now: int) -> list[tuple
 
 
 def digest_of(row: Any) -> str:
-    """Return the digest of a row, which is an array or a number."""
     content = repr(row.tolist() if hasattr(row, "tolist") else row).encode() if is_object(row) else row.tobytes()
     return blake2b(content, digest_size=8).hexdigest()
 
 
 def is_object(row: Any) -> bool:
-    """Whether a row consists of strings, whose bytes in memory are only pointers."""
+    """Return whether a row consists of strings: its array contains pointers instead of the data."""
     return getattr(getattr(row, "dtype", None), "kind", "O") == "O"
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch `Strategy.run`, and the tape that computes gradients."""
+    """Patch `Strategy.run` to record rows, or the gradient tape to recognize training steps."""
     hook = load("task/patches/hook")
     if hasattr(module, "GradientTape"):
         for name in ("gradient", "jacobian"):
@@ -65,15 +64,15 @@ def watch(module: Any, load: Any) -> None:
 
 
 def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
-    """Return a replica's function that also records its rows if it is a training step."""
+    """Return a function for `Strategy.run` that also records its rows if it is a training step."""
     if not output.is_open or "ParameterServer" in type(strategy).__name__:
         return function
     if not hasattr(function, "_decorate"):
         status = module.autograph_ctx.control_status_ctx()
         step = counted(module.autograph.tf_convert(function, status, convert_by_default=False), output)
-        step.autograph_info__ = None  # it is converted
+        step.autograph_info__ = None  # AutoGraph has already converted the function
         return step
-    if id(function) not in decorated:  # a `tf.function`, which stays one
+    if id(function) not in decorated:  # a `tf.function`: patch the Python function inside
         decorated[id(function)] = function
         decorators = sys.modules["tensorflow.python.util.tf_decorator"]
         function._decorate(lambda plain: decorators.make_decorator(plain, counted(plain, output)))
@@ -81,7 +80,7 @@ def with_rows(module: Any, strategy: Any, function: Any, output: Any) -> Any:
 
 
 def counted(function: Any, output: Any) -> Any:
-    """Return a function of Python that also records its rows if it has computed gradients."""
+    """Return a Python function that also records its rows if it has computed gradients."""
 
     def step(*args: Any, **kwargs: Any) -> Any:
         outer, here.computes = getattr(here, "computes", False), False
@@ -93,12 +92,12 @@ def counted(function: Any, output: Any) -> Any:
             here.computes = outer
         return outputs
 
-    step.__wrapped__ = function  # type: ignore[attr-defined]  # TensorFlow replaces it by a converted one
+    step.__wrapped__ = function  # type: ignore[attr-defined]  # AutoGraph may replace this by a converted function
     return step
 
 
 def record(given: Any, output: Any) -> None:
-    """Record the rows of the first tensor, each time that the step is computed."""
+    """Add an operation to the step that records the rows of the first tensor each time the step runs."""
     tf = sys.modules["tensorflow"]
     xla = sys.modules["tensorflow.python.ops.control_flow_util"]
     ops = sys.modules["tensorflow.python.framework.ops"]
@@ -112,14 +111,14 @@ def record(given: Any, output: Any) -> None:
 
 
 def is_dense(tf: Any, leaf: Any) -> bool:
-    """Whether a leaf is a tensor or array with rows."""
-    if not isinstance(leaf, tf.Tensor | sys.modules["numpy"].ndarray) or hasattr(leaf, "assign"):  # a variable
+    """Return whether a leaf is a dense tensor or array that has rows, and not a variable."""
+    if not isinstance(leaf, tf.Tensor | sys.modules["numpy"].ndarray) or hasattr(leaf, "assign"):
         return False
     return bool(leaf.shape.rank if hasattr(leaf.shape, "rank") else leaf.shape)
 
 
 def remember(output: Any, rows: Any) -> Any:
-    """Keep the digests of rows until the step is counted. TensorFlow calls it in threads of its own."""
+    """Store the digests of rows until the step is counted. TensorFlow calls this function in its own threads."""
     with suppress(Exception):
         if output.has_room_for_rows(len(rows)):
             pending.append([digest_of(row) for row in rows])

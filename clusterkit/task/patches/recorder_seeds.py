@@ -1,9 +1,8 @@
-"""Seeds everything that is random in a recorded task, so that two runs of a program compute the same.
+"""Seeds all random generators in a recorded task, so that two runs of a program compute the same results.
 
-Loaded by path: standard library only. Each library is seeded when it is imported, before the program can use it: a
-program's own seeds come later and win. All tasks have the same seed, as the replicas of a single process have. What
-TensorFlow and Keras draw while they are imported does not count: a fork of a process that has imported them has not
-drawn it.
+Loaded by path: standard library only. Each library is seeded when it is imported; the program's own seeds are set later
+and take precedence. All tasks have the same seed, as the replicas of a single process have. After the imports of
+TensorFlow and Keras, which draw random numbers, the generators' states are restored: forks do not repeat the imports.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
 
-# How to get and set the state of a module that draws numbers.
+# From modules with a random generator to their functions that get and set its state.
 STATES = {"random": ("getstate", "setstate"), "numpy.random": ("get_state", "set_state")}
 LIBRARIES = ("tensorflow", "keras", "tf_keras")
 
 
-class Keeper:
-    """A meta path finder that finds nothing: it keeps the generators' states when a library's import begins."""
+class StateKeeper:
+    """A meta path finder that finds no module, but stores the generators' states when a library's import begins."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, dict[str, Any]] = {}  # by the library: the states by their modules
+        self.kept: dict[str, dict[str, Any]] = {}  # from a library to the states, by the generators' modules
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
         if name in LIBRARIES:
@@ -33,11 +32,11 @@ class Keeper:
             self.kept[name] = {module: getattr(made[module], STATES[module][0])() for module in made}
 
 
-keeper = Keeper()
+keeper = StateKeeper()
 
 
 def keep_states(module: Any, load: object) -> None:
-    """Keep the states at each import of a library."""
+    """Install the finder that stores the generators' states at each import of a library."""
     module.meta_path.insert(0, keeper)
 
 
@@ -57,24 +56,24 @@ def seed(module: Any, load: Any) -> None:
 
 
 def seed_tensorflow(module: Any, load: Any) -> None:
-    """Seed TensorFlow, and have its operations give the same result each time, except with parameter servers.
+    """Seed TensorFlow and, except with parameter servers, make its operations deterministic.
 
-    The order of unseeded data still follows from order.py, which gives each epoch another one.
+    The order of unseeded data still comes from order.py, which shuffles each epoch differently.
     """
     restore_states(module, load)
     module.random.set_seed(load("task/patches/order").recorded_seed())
-    if not has_servers(os.environ.get("TF_CONFIG", "{}")):  # whose workers are not in step, and would only be slower
+    # Workers with parameter servers are asynchronous, so deterministic operations would only make them slower.
+    if not has_servers(os.environ.get("TF_CONFIG", "{}")):
         module.config.experimental.enable_op_determinism()
 
 
 def leave_out_dropout(module: Any, load: Any) -> None:
-    """Have dropout keep everything, if that is asked for: each worker of several drops something else than one does."""
+    """Disable dropout if the exam requests it, since several workers drop other values than a single process does."""
     if "no-dropout" in os.environ.get("CLUSTERKIT_RECORD_STEPS", "").split(","):
         module.dropout = lambda inputs, *args, **kwargs: inputs
 
 
 def has_servers(tf_config: str) -> bool:
-    """Whether the cluster has parameter servers."""
     try:
         return bool(json.loads(tf_config)["cluster"]["ps"])
     except (ValueError, LookupError, TypeError):
@@ -82,20 +81,20 @@ def has_servers(tf_config: str) -> bool:
 
 
 def seed_generators(module: Any, load: Any) -> None:
-    """Seed the generators that a program makes without a seed, which deterministic TensorFlow refuses."""
+    """Seed the generators that a program creates without a seed, which deterministic TensorFlow would refuse."""
     kind, numbers = module.Generator, itertools.count(load("task/patches/order").recorded_seed())
 
     def from_non_deterministic_state(cls: Any, alg: Any = None) -> Any:
         return cls.from_seed(next(numbers), alg)
 
     kind.from_non_deterministic_state = classmethod(from_non_deterministic_state)
-    module.config = SimpleNamespace(is_op_determinism_enabled=lambda: False)  # asked by `get_global_generator`
+    module.config = SimpleNamespace(is_op_determinism_enabled=lambda: False)  # for `get_global_generator`
 
 
 def build_from_specs(trainer: Any, load: Any) -> None:
-    """Patch Keras 3 on one worker to build a model without taking a batch for it, as keras_fit.py does on several.
+    """Patch Keras 3 on one worker to build a model without reading a batch, as keras_fit.py does on several workers.
 
-    Data that is shuffled anew for each iterator would have the order of its second epoch in the first one.
+    Otherwise, data that is reshuffled for each iterator would have the order of its second epoch in the first epoch.
     """
     fit, model = load("task/patches/keras_fit"), trainer.TensorFlowTrainer
     plain = model._maybe_symbolic_build

@@ -1,7 +1,7 @@
-"""The variables of a recorded task: which there are, what each is for, and this worker's own values of them.
+"""Lists the variables of a recorded task, with their roles and this worker's own values.
 
-Loaded by path: standard library only. A variable of Keras or of a strategy consists of TensorFlow's variables, which
-are not listed beside it. Values are read from this worker's own copy, never with the help of other workers.
+Loaded by path: standard library only. A variable of Keras or of a strategy consists of variables of TensorFlow, which
+are not listed separately. Values are read from this worker's own copy, without communication with other workers.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from _weakref import ref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-LARGEST = 1_000_000  # elements of a variable that are recorded; of a larger one a part, always the same
+LARGEST = 1_000_000  # elements; of a larger variable, only a fixed part is recorded
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
-NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # the result of an assignment; a handle that was passed on
+NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # classes of results of assignments and of wrapped handles
 Value = tuple[dict[str, object], Any]
 
 
-class Entry:
-    """A variable, with a name that no other has. `role` is what an optimizer or metric uses it for."""
+class NamedVariable:
+    """A variable with a unique name. `role` says which kind of object uses it, such as "optimizer" or "metric"."""
 
     __slots__ = ("base", "name", "number", "role", "variable")
 
@@ -31,27 +31,27 @@ class Entry:
 
 
 class Registry:
-    """The variables that exist, in the order in which they were made; optimizers and metrics, to tell their roles."""
+    """The existing variables in the order of their creation, and the optimizers and metrics that define their roles."""
 
     def __init__(self) -> None:
-        self.entries: dict[int, Entry] = {}  # by the variable's id
-        self.names: dict[str, int] = {}  # how many variables have had a name
+        self.entries: dict[int, NamedVariable] = {}  # by the variable's id
+        self.names: dict[str, int] = {}  # from a name to the number of variables that have had this name
         self.optimizers: list[Callable[[], Any]] = []  # weak references
         self.metrics: list[Callable[[], Any]] = []
 
     def add(self, variable: Any, name: str) -> None:
-        """Add a variable, in place of those that it consists of."""
+        """Add a variable, and remove the variables that it consists of."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
         known = self.entries.get(id(variable))
-        if known is not None and known.variable() is variable:  # it was given another value
+        if known is not None and known.variable() is variable:  # Keras has initialized the variable again
             return
-        self.entries.pop(id(variable), None)  # of one that is gone
+        self.entries.pop(id(variable), None)  # a deleted variable may have had the same id
         self.names[name] = self.names.get(name, 0) + 1
-        self.entries[id(variable)] = Entry(variable, name, self.names[name])
+        self.entries[id(variable)] = NamedVariable(variable, name, self.names[name])
 
     def drop(self, variable: Any) -> None:
-        """Forget a variable and the parts that it consists of; its name is free again."""
+        """Remove a variable and its parts; the name becomes available again."""
         for part in reversed(parts_of(variable)):
             self.drop(part)
         known = self.entries.get(id(variable))
@@ -60,8 +60,7 @@ class Registry:
             if self.names[known.base] == known.number:
                 self.names[known.base] -= 1
 
-    def living(self) -> list[tuple[Entry, Any]]:
-        """Return the variables that still exist."""
+    def living(self) -> list[tuple[NamedVariable, Any]]:
         every = [(key, entry, entry.variable()) for key, entry in list(self.entries.items())]
         for key, entry, variable in every:
             if variable is None and self.entries.get(key) is entry:
@@ -69,11 +68,10 @@ class Registry:
         return [(entry, variable) for _, entry, variable in every if variable is not None]
 
     def iterations(self) -> list[int]:
-        """Return how many steps each optimizer that still exists has made."""
         return [count_of(optimizer) for optimizer in alive(self.optimizers)]
 
     def snapshot(self, note: Callable[[str], None]) -> list[Value]:
-        """Return what each variable is, with its value."""
+        """Return a description of each variable (name, kind, shape) with its value; `note` records what is missing."""
         roles = dict(self.roles())
         values = []
         for entry, variable in self.living():
@@ -81,7 +79,7 @@ class Registry:
             entry.role = roles.get(id(leaf), entry.role)
             try:
                 array = read(leaf)
-            except Exception as error:  # it has no value yet, or its server is gone
+            except Exception as error:  # the variable has no value yet, or its server is gone
                 note(f"{entry.name} can't be read: {type(error).__name__}: {str(error)[:200]}")
                 continue
             if array is None:
@@ -94,7 +92,7 @@ class Registry:
         return values
 
     def roles(self) -> Iterator[tuple[int, str]]:
-        """Yield the ids of the leaves of metrics and optimizers, with their roles; the most special ones last."""
+        """Yield (id of leaf, role) for the variables of metrics and optimizers; later roles replace earlier ones."""
         for metric in alive(self.metrics):
             yield from ((id(leaf_of(variable)), "metric") for variable in variables_of(metric))
         optimizers = alive(self.optimizers)
@@ -108,12 +106,12 @@ class Registry:
 
 
 def alive(made: Iterable[Callable[[], Any]]) -> list[Any]:
-    """Return what the weak references refer to, as far as it exists."""
+    """Return the objects of these weak references that still exist."""
     return [one for get in made if (one := get()) is not None]
 
 
 def variables_of(owner: Any) -> list[Any]:
-    """Return the variables of an optimizer or metric of any version of Keras."""
+    """Return the variables of an optimizer or metric, for any version of Keras."""
     for name in ("_variables", "_weights", "variables"):
         found = getattr(owner, name, None)
         if isinstance(found, list | tuple) and found:
@@ -123,17 +121,17 @@ def variables_of(owner: Any) -> list[Any]:
 
 def count_of(optimizer: Any) -> int:
     """Return how many steps an optimizer has made; 0 if it does not count them."""
-    try:  # why not `iterations`: Keras 2's older optimizers create that variable when it is first read
+    try:  # why not `iterations`: Keras 2's legacy optimizers create that variable on the first access
         own = int(read(leaf_of(optimizer._iterations)))
-    except Exception:  # a subclass of the program's may raise anything
+    except Exception:  # a subclass in the program may raise anything
         return 0
-    return own or count_of(getattr(optimizer, "inner_optimizer", None))  # of one that scales losses
+    return own or count_of(getattr(optimizer, "inner_optimizer", None))  # a LossScaleOptimizer has an inner optimizer
 
 
 def parts_of(variable: Any) -> tuple[Any, ...]:
     """Return the variables that a variable of Keras, of a strategy or of a parameter server consists of."""
     attributes = getattr(variable, "__dict__", {})
-    if "_path" in attributes and "_value" in attributes:  # Keras's
+    if "_path" in attributes and "_value" in attributes:  # a variable of Keras 3
         return () if attributes["_value"] is None else (attributes["_value"],)
     if isinstance(attributes.get("_values"), list | tuple):
         return tuple(attributes["_values"])
@@ -141,16 +139,17 @@ def parts_of(variable: Any) -> tuple[Any, ...]:
 
 
 def leaf_of(variable: Any) -> Any:
-    """Return TensorFlow's own variable with this worker's first value."""
+    """Return the TensorFlow variable that holds the value of this worker's first replica."""
     while parts := parts_of(variable):
         variable = parts[0]
     return variable
 
 
 def read(leaf: Any) -> Any:
-    """Return the value as an array; None if it does not consist of numbers.
+    """Return the value of a leaf as an array; None if it does not consist of numbers.
 
-    The operation is called directly: a strategy would aggregate, and a tape of the program would watch the variable.
+    Calls the read operation directly: a strategy would aggregate the replicas' values, and the program's gradient tape
+    would watch the variable.
     """
     record = sys.modules["tensorflow.python.eager.record"]
     with record.stop_recording():
@@ -158,24 +157,24 @@ def read(leaf: Any) -> Any:
         array = operations.read_variable_op(leaf.handle, leaf.dtype).numpy()
     kind = getattr(getattr(array, "dtype", None), "kind", "")
     if kind == "V":
-        return array.astype("float32")  # bfloat16 and the like, which NumPy's files do not have
+        return array.astype("float32")  # bfloat16 and similar types, which .npz files do not support
     return array if kind and kind in "biufc" else None
 
 
 def sampled(array: Any, largest: int) -> Any:
-    """Return the array, or evenly spaced elements of it if there are more than `largest`."""
+    """Return the array, or evenly spaced elements of it if it has more than `largest` elements."""
     return array if array.size <= largest else array.reshape(-1)[:: -(-array.size // largest)]
 
 
 def is_on_read(variable: Any) -> bool:
-    """Whether the replicas' values may differ, and are aggregated when they are read."""
+    """Return whether the replicas' values of a variable may differ, and are aggregated when they are read."""
     every = (variable, *parts_of(variable))
     names = [getattr(one, "_synchronization", None) or getattr(one, "synchronization", None) for one in every]
     return any(str(getattr(name, "name", name)).lower() == "on_read" for name in names)
 
 
 def kind_of(role: str, name: str, variable: Any) -> str:
-    """Return what a variable is for, given its role and its name or path."""
+    """Return the kind of a variable, such as "weight" or "optimizer", given its role and its name or path."""
     last = name.rpartition("/")[2]
     if role:
         return role
@@ -191,7 +190,7 @@ registry = Registry()
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch the classes of variables and metrics to know each object that is made."""
+    """Patch the classes of variables and metrics to register each object that is created."""
     output = load("task/patches/recorder_output").output
 
     def guarded(call: Callable[[Any], None]) -> Callable[..., None]:
@@ -208,17 +207,17 @@ def watch(module: Any, load: Any) -> None:
 
 
 def add_plain(variable: Any) -> None:
-    """Add a variable of TensorFlow, unless it is one of a graph."""
+    """Add a variable of TensorFlow, unless it belongs to a graph."""
     if type(variable).__name__ not in NO_VARIABLES and not variable._in_graph_mode:
         registry.add(variable, variable.name.partition(":")[0])
 
 
 def add_distributed(variable: Any) -> None:
-    """Add a variable of a strategy, in place of its replicas."""
+    """Add a variable of a strategy, which replaces those of its replicas."""
     registry.add(variable, variable.name.partition(":")[0])
 
 
 def add_keras(variable: Any) -> None:
-    """Add a variable of Keras, in place of TensorFlow's; if that is sharded, its shards stay."""
+    """Add a variable of Keras, which replaces TensorFlow's; shards of a sharded variable stay listed instead."""
     if hasattr(leaf_of(variable), "handle"):
         registry.add(variable, variable._path)

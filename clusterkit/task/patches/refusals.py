@@ -1,4 +1,4 @@
-"""Exits a program that can't work in this task, with a message that names its line and says what to do.
+"""Exits programs that can't work in this task, with a message that names the program's line and a remedy.
 
 Loaded by path: standard library only.
 """
@@ -10,13 +10,13 @@ import sys
 from types import FrameType
 from typing import Any, NoReturn
 
-LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # whose code is not the program's
+LIBRARIES = ("keras", "tf_keras", "tensorflow", "clusterkit", "threading")  # packages that are not program code
 OLDEST_FOR_FIT = (3, 10)  # the first Keras 3 whose losses and metrics take other replicas into account
 OLDEST_FOR_OPTIMIZERS = (3, 5)  # the first Keras 3 whose optimizers sum the gradients of all workers
 
 
 def refuse_fit(trainer: Any, load: object) -> None:
-    """Refuse to train, evaluate or predict with Keras 3 under ParameterServerStrategy."""
+    """Patch Keras 3 to exit if a model trains, evaluates or predicts under ParameterServerStrategy."""
     model = trainer.TensorFlowTrainer
     plain = model.distribute_strategy
 
@@ -24,7 +24,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
         strategy = plain.fget(self)
         if isinstance(strategy, trainer.tf.distribute.ParameterServerStrategy):
             method, place = asked_by(sys._getframe(1))
-            version = ".".join(trainer.tf.__version__.split(".")[:2])  # tf_keras has TensorFlow's
+            version = ".".join(trainer.tf.__version__.split(".")[:2])  # tf_keras has TensorFlow's version numbers
             stop(
                 f"{place} calls {method} under ParameterServerStrategy, which Keras 3 can't do. Run the job with "
                 f"--keras 2 (pip install 'tf_keras=={version}.*'), whose {method} can, or write a "
@@ -36,7 +36,7 @@ def refuse_fit(trainer: Any, load: object) -> None:
 
 
 def refuse_old_keras(frame: FrameType | None) -> None:
-    """Refuse a Keras with which several workers train another model than a single process."""
+    """Exit if several workers would train a different model than a single process with this version of Keras."""
     version = keras_version()
     if is_new_enough(version, OLDEST_FOR_FIT):
         return
@@ -49,7 +49,7 @@ def refuse_old_keras(frame: FrameType | None) -> None:
 
 
 def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
-    """Refuse a Keras whose internals the patches do not know."""
+    """Exit because the patches do not support the internals of this version of Keras."""
     method, place = asked_by(frame)
     stop(
         f"{place} calls {method} on several workers with Keras {keras_version()}, which clusterkit does not know how "
@@ -59,7 +59,7 @@ def refuse_unknown_keras(frame: FrameType | None, error: Exception) -> NoReturn:
 
 
 def refuse_old_optimizers(module: Any, load: Any) -> None:
-    """Refuse an optimizer of a Keras with which the workers' weights diverge."""
+    """Patch optimizers to exit if the workers' weights would diverge with this version of Keras."""
 
     def refuse_old(self: object, *args: object, **kwargs: object) -> None:
         if not is_new_enough(version := keras_version(), OLDEST_FOR_OPTIMIZERS):
@@ -74,7 +74,7 @@ def refuse_old_optimizers(module: Any, load: Any) -> None:
 
 
 def keras_version() -> str:
-    """Return the version of Keras 3; if it is unknown, one that is new enough."""
+    """Return the version of Keras 3; 3.10, which passes every check of versions, if the version is unknown."""
     return str(getattr(sys.modules.get("keras"), "__version__", "3.10"))
 
 
@@ -83,7 +83,7 @@ def is_new_enough(version: str, oldest: tuple[int, int]) -> bool:
 
 
 def refuse_coordination(module: Any, load: Any) -> None:
-    """Patch the classes that only the chief may create: in this task, to create one exits the program."""
+    """Patch the strategy and the coordinator, which only the chief may create, to exit the program."""
     for name in ("ParameterServerStrategyV2", "ClusterCoordinator"):
 
         def refuse(*args: object, what: str = name.removesuffix("V2"), **kwargs: object) -> None:
@@ -102,7 +102,7 @@ def asked_by(frame: FrameType | None) -> tuple[str, str]:
     """Return the library's method that the program has called, and the program's line that calls it."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
-        if "self" in frame.f_locals:  # else a wrapper around a method, with another name
+        if "self" in frame.f_locals:  # otherwise the frame is that of a wrapper with another name
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:

@@ -1,8 +1,8 @@
-"""Reports whether anything handles SIGTERM in a task of several workers.
+"""Reports whether a task handles SIGTERM, by which the supervisor chooses the grace period.
 
 Loaded by path: standard library only. In every job of several workers, TensorFlow's preemption notifier handles
 SIGTERM, which has no effect unless the program waits for the notifier (`PreemptionCheckpointHandler`,
-`training.on_preemption`). The supervisor need not wait for such a task as long as for one that may save its state.
+`training.on_preemption`). If nothing handles SIGTERM, the task can't save its state and the grace period is short.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 
 def watch_tensorflow(module: Any, load: Any) -> None:
-    """Report when a strategy is made, which starts the notifier, and when something waits for the notifier."""
+    """Report when a strategy is created, which starts the notifier, and when an object waits for the notifier."""
     after = {"CollectiveAllReduceStrategy.__init__": lambda *args, **kwargs: report(load)}
     for kind in ("PreemptionCheckpointHandler", "PreemptionWatcher"):
         after[f"{kind}.__init__"] = lambda *args, **kwargs: report(load, waits=True)
@@ -20,7 +20,7 @@ def watch_tensorflow(module: Any, load: Any) -> None:
 
 
 def watch_handlers(module: Any, load: Any) -> None:
-    """Report when the program sets or removes a handler."""
+    """Report when the program sets or removes a handler of SIGTERM."""
 
     def handler_set(signalnum: int, handler: Any) -> None:
         if signalnum == signal.SIGTERM:
@@ -30,7 +30,7 @@ def watch_handlers(module: Any, load: Any) -> None:
 
 
 def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Report whether SIGTERM is handled now. A task that ignores it counts, since it needs time to end."""
+    """Report whether SIGTERM is handled now. Ignoring SIGTERM counts too, since such a task needs time to end."""
     if waits:
         waited.append(True)
     handled = bool(waited) or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL

@@ -1,7 +1,7 @@
-"""Reports how far the start of a program is: TensorFlow imported, server up, connected, first step about to begin.
+"""Reports the stages of a program's start: TensorFlow imported, server up, connected, first step about to begin.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. Each stage is reported once, so
-that training does not become slower.
+Loaded by path: standard library only, and no module that entry.py has not imported. Each stage is reported only once,
+so training does not become slower.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-# What has returned when a stage is reached. A worker's strategy is made when every peer has connected; `fit` has run
-# the callbacks that restore a model before its first step.
+# From a method to the stage that is reached when the method returns. A worker's strategy is complete once every peer
+# has connected. `on_train_begin` includes the callbacks that restore a model.
 AFTER = {
     "Server.__init__": "serving",
     "CollectiveAllReduceStrategy.__init__": "connected",
@@ -22,18 +22,16 @@ reached: set[str] = set()
 
 
 def watch_import(module: object, load: Any) -> None:
-    """Report that TensorFlow is imported; in a fork, that is so when the program begins."""
+    """Report that TensorFlow is imported. In a fork of a fork server, this is at the start of the program."""
     reach(load, "imported")
 
 
 def watch(module: Any, load: Any) -> None:
-    """Patch a module to report the stages that its classes show."""
     after, before = ({path: partial(reach, load, stage) for path, stage in each.items()} for each in (AFTER, BEFORE))
     load("task/patches/hook").watch(module, after, before)
 
 
 def reach(load: Any, stage: str, *_: object, **__: object) -> None:
-    """Report a stage, once."""
     if stage not in reached:
         reached.add(stage)
         load("task/patches/steps").steps.write("stage", f'"stage":"{stage}"')

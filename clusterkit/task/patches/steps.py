@@ -1,10 +1,10 @@
-"""Reports the steps of a program that reports none: of Keras's `fit`, a coordinator's closures, or other loops.
+"""Reports the steps of a program that reports none itself: of Keras's `fit`, a coordinator's closures, or other loops.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. It sends the same reports as
-`clusterkit.training.report`, until the program calls that. Training never waits for it: the batches of `fit` and
-closures are counted in Python, and for other loops a thread reads the `iterations` of optimizers. With a coordinator
-they are read only once, before its first closure: they are on a parameter server, which can hang. A step has one
-counter at a time: once a batch of `fit` is counted the thread reads nothing, since optimizers are ahead of callbacks.
+Loaded by path: may import only modules of the standard library that entry.py has already imported. The reports are
+those of `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches
+of `fit` and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A
+coordinator's `iterations` are on a parameter server, where a read can hang: they are read once, before its first
+closure. While `fit` counts batches they are not read, because they grow before the callback of a batch runs.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.metrics import Metrics
 
-Counts = list[tuple[Callable[[], Any], int]]  # of optimizers, by weak references
-NONE = type(None)  # called, it makes None as a weak reference to what is gone
+Counts = list[tuple[Callable[[], Any], int]]  # weak references to optimizers, each with a count of steps
+NONE = type(None)  # returns None when called, like a weak reference to a deleted object
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers
-REPORT_EVERY = 0.1  # seconds between two reports of `count`, at least: a write releases the interpreter lock
-END_WITHIN = 1.0  # seconds that the interpreter waits for the thread at exit
+REPORT_EVERY = 0.1  # seconds; the minimum time between two reports of `count`, since a write releases the GIL
+END_WITHIN = 1.0  # seconds; the longest wait for the thread at exit
 
 
 class Steps:
@@ -38,32 +38,33 @@ class Steps:
         self.pid = os.getpid()
         self.path = os.environ.get("CLUSTERKIT_PROGRESS")
         self.attempt = os.environ.get("CLUSTERKIT_ATTEMPT", "1")
-        self.lock = _thread.RLock()  # for what several threads do; a signal handler may take it again
-        self.step: int | None = None  # the newest
-        self.sent: int | None = None  # the last that was reported
+        self.lock = _thread.RLock()  # protects data that several threads change; reentrant for signal handlers
+        self.step: int | None = None  # the newest step
+        self.sent: int | None = None  # the last step that was reported
         self.counted_at = self.sent_at = 0.0
-        self.fit: Callable[[], Any] = NONE  # a weak reference to the callbacks of the `fit` that is running
-        self.counted = 0  # the step by the batches of `fit`, whatever the thread reads
-        self.batch = -1  # the last one of this epoch of `fit`
-        self.left: int | None = None  # steps from the beginning of this epoch to the end of `fit`, if Keras knows
+        self.fit: Callable[[], Any] = NONE  # a weak reference to the callbacks of the running `fit`
+        self.counted = 0  # the step according to the batches of `fit`
+        self.batch = -1  # the last batch of the current epoch of `fit`
+        self.left: int | None = None  # steps from the beginning of this epoch to the end of `fit`; None if unknown
         self.epoch_began: int | None = None  # the step at which this epoch began
-        self.total: int | None = None  # steps at the end of `fit`
-        self.optimizers: list[Callable[[], Any]] = []  # weak references
+        self.total: int | None = None  # the step at the end of `fit`; None if unknown
+        self.optimizers: list[Callable[[], Any]] = []  # weak references to all optimizers
         self.fitted: list[Callable[[], Any]] = []  # weak references to the optimizers that `fit` has used
-        self.read: Counts = []  # the last counts
-        self.shown: Counts = []  # the one that was the step before the first `fit`
-        self.coordinates = False  # whether the program has a coordinator
+        self.read: Counts = []  # the last counts that were read
+        self.shown: Counts = []  # the count that was reported as the step before the first `fit`
+        self.coordinates = False  # True if the program has a coordinator
         self.base: int | None = None  # the step at which the coordinator began
-        self.finished = itertools.count(1)  # closures; thread-safe
-        self.steps_per_closure = 1  # more with `steps_per_execution`
-        self.is_testing = False  # `evaluate` or `predict` is running, whose closures are not steps
-        self.metrics: Metrics | None = None  # which are reported with the steps
+        self.finished = itertools.count(1)  # a thread-safe counter of finished closures
+        self.steps_per_closure = 1  # greater than 1 with `steps_per_execution`
+        self.is_testing = False  # True while `evaluate` or `predict` runs, whose closures are not steps
+        self.metrics: Metrics | None = None  # the metrics that are reported with the steps
+        self.unreported: Any = None  # notices a program that trains and reports no step of its own
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit
-        self.thread_lives = _thread.allocate_lock()  # held by the thread
+        self.thread_lives = _thread.allocate_lock()  # held while the thread runs
 
     def count(self, step: int) -> None:
-        """Record a step, and report it unless another has just been reported."""
+        """Record a step, and report it unless another step has just been reported."""
         self.step, now = step, time.monotonic()
         self.counted_at = now
         if now - self.sent_at >= REPORT_EVERY:
@@ -72,24 +73,24 @@ class Steps:
             self.start_thread()
 
     def send_step(self) -> None:
-        """Report the newest step, unless it has been reported. Before the first one there is nothing to report."""
+        """Report the newest step, if there is one and it has not been reported yet."""
         if not self.is_fork():
             with self.lock:
                 if self.step and self.step != self.sent:
                     self.report("progress")
 
     def report(self, kind: str, more: str = "") -> None:
-        """Report the newest step, with more members of a JSON object; under the lock, to keep reports in order."""
+        """Report the newest step; `more` has further members of the JSON object. The caller must hold the lock."""
         self.sent, self.sent_at = self.step, time.monotonic()
         total = "" if self.total is None else f',"total":{self.total}'
         self.send(kind, f'"step":{self.sent}{total}{more}')
 
     def is_fork(self) -> bool:
-        """Whether this is a fork of the task's process, where the lock may be a copy that nobody releases."""
+        """Return whether this is a fork of the task's process, where the lock may be a copy that is never released."""
         return os.getpid() != self.pid
 
     def send_phase(self, name: str, begun: bool) -> None:
-        """Report the begin or end of an evaluation or a prediction, in which no steps are made."""
+        """Report the beginning or end of an evaluation or prediction, during which no steps are made."""
         self.is_testing = begun
         self.send("phase", f'"phase":"{name}","begun":{"true" if begun else "false"}')
 
@@ -102,7 +103,7 @@ class Steps:
         """Write a report, unless this is a fork of the task's process. Keeps no descriptor open."""
         if self.path is None or self.is_fork():
             return
-        with suppress(OSError):  # the pipe is full or the supervisor is gone, which must not stop the training
+        with suppress(OSError):  # a full pipe or a dead supervisor must not stop the training
             pipe = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
             try:
                 os.write(pipe, f'{{"kind":"{kind}","attempt":{self.attempt},{fields}}}\n'.encode())
@@ -110,7 +111,7 @@ class Steps:
                 os.close(pipe)
 
     def start_thread(self) -> None:
-        """Start the thread that reads the optimizers, once, even if several threads call this at the same time."""
+        """Start the thread that reads the optimizers, but only once, even if several threads call this method."""
         with self.lock:
             if self.has_thread:
                 return
@@ -118,16 +119,18 @@ class Steps:
         if self.path is not None and not self.is_fork():
             self.end_requested.acquire()
             self.thread_lives.acquire()
-            # Why not `threading`: the program would see the thread there.
+            # Why not `threading`: the thread would be visible to the program in `threading.enumerate`.
             _thread.start_new_thread(self.watch, ())
             atexit.register(self.end)
 
     def watch(self) -> None:
-        """In the thread: read the optimizers while nothing else counts steps, and send delayed reports."""
+        """Run the thread: read the optimizers while nothing else counts steps, and send delayed reports."""
         try:
             while not self.end_requested.acquire(timeout=POLL_EVERY):
                 if not self.coordinates and time.monotonic() - self.counted_at > POLL_EVERY:
                     self.read_optimizers()
+                if self.unreported is not None and uses_training():
+                    self.unreported.look()
                 if self.metrics is not None:
                     self.metrics.send()
                 self.send_step()
@@ -135,20 +138,20 @@ class Steps:
             self.thread_lives.release()
 
     def counts(self) -> Counts:
-        """Read the optimizers that still exist and have steps."""
+        """Return the current counts of the optimizers that still exist and have made steps."""
         return [(known, count) for known in self.optimizers if (count := steps_of(known()))]
 
     def read_optimizers(self) -> None:
-        """Set the step to the highest count of those that have made a step; after a `fit`, add what they have made."""
+        """Set the step to the highest count that has changed; after a `fit`, add the change to the step instead."""
         before = self.read
         if uses_training() or self.fit() is not None:
             return
         counts = self.counts()
         with self.lock:
-            if self.read is not before:  # a `fit` began meanwhile, and may be over
+            if self.read is not before:  # a `fit` began in the meantime, and may already be over
                 return
             self.read = counts
-            if self.fitted:  # the first count of an optimizer may have been loaded with it
+            if self.fitted:  # the first count of an optimizer does not add steps: it may have been restored
                 made = max((count - count_of(known(), before, count) for known, count in counts), default=0)
                 self.step = (self.step or 0) + made
             elif moved := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
@@ -156,7 +159,7 @@ class Steps:
                 self.step = self.shown[0][1]
 
     def end(self) -> None:
-        """End the thread at exit, since it would crash in TensorFlow's code while the interpreter shuts down."""
+        """At exit, end the thread, which could crash in TensorFlow's code later, and send the last reports."""
         if not self.is_fork():
             self.end_requested.release()
             self.thread_lives.acquire(timeout=END_WITHIN)
@@ -167,7 +170,7 @@ class Steps:
             self.send_step()
 
     def begin_fit(self, model: Any) -> None:
-        """Start to count after the steps of earlier fits, and those that a new optimizer was restored to."""
+        """Start to count the batches of a `fit`, beginning after earlier steps and those of a restored optimizer."""
         self.batch, self.epoch_began = -1, None
         if self.coordinates:
             return
@@ -180,7 +183,7 @@ class Steps:
             self.counted, self.read = self.step or 0, [*((known, made) for known in new), *self.read]
 
     def end_fit(self) -> None:
-        """Have the optimizers read again, for what they will have made since now."""
+        """Read the optimizers' counts, so that the thread can add the steps that follow this `fit`."""
         if not self.coordinates:
             counts = self.counts()
             with self.lock:
@@ -188,27 +191,27 @@ class Steps:
         self.send_step()
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
-        """Record how many steps are left. If Keras does not know, an epoch has as many as the one before it."""
+        """Record the remaining steps of `fit`. An epoch of unknown length counts as long as the previous one."""
         self.batch = -1
         made = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
         self.epoch_began, self.total = self.step, None
         try:
             steps: Any = params["steps"] or made
             self.left = (int(params["epochs"]) - epoch) * int(steps)
-        except (TypeError, ValueError, LookupError):  # Keras does not know
+        except (TypeError, ValueError, LookupError):  # the number of steps is unknown
             self.left = None
         if self.step is not None:
             self.begin_total(self.step)
 
     def begin_total(self, step: int) -> None:
-        """Record how many steps `fit` makes in all, given the step at which the epoch begins."""
+        """Compute the step at the end of `fit`, given the step at which the epoch begins."""
         if self.total is None and self.left is not None:
             self.total = step + self.left
 
     def end_batch(self, callbacks: Any, batch: int) -> None:
-        """Count the batches of the epoch up to this one; with `steps_per_execution` there are several at once."""
+        """Count the batches of the epoch up to this one. With `steps_per_execution`, a call counts several batches."""
         made, is_first, self.batch = max(batch - self.batch, 1), self.batch < 0, batch
-        if self.coordinates:  # the batches are only scheduled
+        if self.coordinates:  # the batches have only been scheduled
             self.steps_per_closure = made
         else:
             if is_first:
@@ -218,26 +221,27 @@ class Steps:
             self.count(self.counted)
 
     def end_evaluation(self, model: Any) -> None:
-        """Report the step of the weights that an evaluator has evaluated, from its restored optimizer."""
+        """Report the step of the weights that an evaluator has evaluated, read from its restored optimizer."""
         if (step := steps_of(getattr(model, "optimizer", None))) and not uses_training():
             self.step = step
             self.send_step()
 
     def begin_closures(self) -> None:
-        """Before the coordinator schedules its first closure, read the step at which it begins."""
+        """Before the coordinator schedules its first closure, read the optimizers' step."""
         if self.base is None:
             self.base = max((count for _, count in self.counts()), default=0)
 
     def end_closure(self) -> None:
-        """Count a closure that was executed."""
-        if not self.is_testing and not uses_training():
+        if uses_training() and self.unreported is not None:
+            self.unreported.closures += not self.is_testing
+        elif not self.is_testing and not uses_training():
             self.begin_total(self.step or self.base or 0)
-            with self.lock:  # several threads finish closures; the newest step is the highest
+            with self.lock:  # several threads finish closures, and steps must be counted in order
                 self.count((self.base or 0) + next(self.finished) * self.steps_per_closure)
 
 
 def count_of(optimizer: Any, counts: Counts, default: int) -> int:
-    """Return the count of an optimizer, or the default if it is not among these."""
+    """Return the step count recorded in `counts` for the optimizer, or `default` if there is no record."""
     return next((count for known, count in counts if known() is optimizer), default)
 
 
@@ -245,19 +249,15 @@ steps = Steps()
 
 
 def uses_training() -> bool:
-    """Whether the program has imported `clusterkit.training`.
-
-    Its own loops then report their steps, in their own count: the step of an optimizer that was just restored, or the
-    number of closures since the restart, may differ from that.
-    """
+    """Return whether the program has imported `clusterkit.training`: its loops then report steps in their own count."""
     return "clusterkit.training" in sys.modules
 
 
 def steps_of(optimizer: Any) -> int:
     """Return how many steps an optimizer has made; 0 if it does not count them."""
-    try:  # why not `iterations`: Keras 2's older optimizers create that variable when it is first read
+    try:  # why not `iterations`: Keras 2's legacy optimizers create that variable on the first access
         return int(optimizer._iterations.numpy())
-    except Exception:  # a subclass of the program's may raise anything
+    except Exception:  # a subclass in the program may raise anything
         return 0
 
 
@@ -279,7 +279,8 @@ def watch(module: Any, load: Any) -> None:
         after[f"CallbackList.on_{method}_end"] = lambda self, logs=None, phase=phase: steps.send_phase(phase, False)
     before = {"ClusterCoordinator.schedule": lambda self, *args, **kwargs: steps.begin_closures()}
     load("task/patches/hook").watch(module, after, before)
-    load("task/patches/metrics").watch(module, load)  # afterwards, since they are reported with the steps
+    steps.unreported = steps.unreported or load("task/patches/unreported").Unreported(steps)
+    load("task/patches/metrics").watch(module, load)  # afterwards, since metrics are reported with the newest step
 
 
 def watch_evaluations(module: Any, load: Any) -> None:
@@ -290,7 +291,7 @@ def watch_evaluations(module: Any, load: Any) -> None:
 
 
 def register(optimizer: Any, *args: object, **kwargs: object) -> None:
-    """Keep a weak reference to an optimizer that the program creates."""
+    """Store a weak reference to an optimizer that the program creates, and start the thread."""
     if not any(made() is optimizer for made in steps.optimizers):
         steps.optimizers.append(ref(optimizer))
     if not steps.has_thread:

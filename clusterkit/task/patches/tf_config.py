@@ -1,6 +1,6 @@
-"""Keeps clusterkit's TF_CONFIG when the program sets its own: --tf-config ours.
+"""Keeps clusterkit's TF_CONFIG when the program sets its own (--tf-config ours).
 
-Loaded by path: standard library only. Every write to `os.environ` ends in one of the two methods below.
+Loaded by path: standard library only. Every write to `os.environ` calls one of the two patched methods.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ NAME = "TF_CONFIG"
 
 
 def keep(os: Any, load: object) -> None:
-    """Patch `os.environ` to ignore writes to TF_CONFIG."""
+    """Patch `os.environ` to ignore writes to and deletions of TF_CONFIG."""
     plain = type(os.environ)
 
     class Environ(plain):  # type: ignore[misc, valid-type]
@@ -31,11 +31,11 @@ def keep(os: Any, load: object) -> None:
 
 
 def warn_once(warned: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Print that the TF_CONFIG set by the caller's caller is ignored, with that line."""
+    """Print, once, that TF_CONFIG is ignored, with the program's line that sets it (the caller's caller)."""
     if not warned:
         warned.append(True)
         frame = sys._getframe(2)
         while frame.f_back is not None and frame.f_code.co_filename.startswith("<frozen "):
-            frame = frame.f_back  # os.environ.update() is a method of a class of Python's library
+            frame = frame.f_back  # skips frames of Python's library, such as that of os.environ.update()
         place = f"{frame.f_code.co_filename.rpartition('/')[2]}, line {frame.f_lineno}"
         print(f"clusterkit: {place}: the program's own TF_CONFIG is ignored (--tf-config ours).", file=sys.stderr)

@@ -1,7 +1,7 @@
-"""Keeps clusterkit's frames out of what a program prints of its stack, and TensorFlow of the nodes of a graph.
+"""Removes clusterkit's frames from the stacks that a program prints and that TensorFlow records for graph nodes.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. entry.py itself removes them from
-the exception that ends the program.
+Loaded by path: standard library only, and no module that entry.py has not imported. entry.py itself removes the frames
+from the exception that ends the program.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from typing import Any
 
 
 def hide_in_graphs(tf_stack: Any, load: Any) -> None:
-    """Add clusterkit's files to those that TensorFlow's own filter leaves out of every stack, in each thread."""
+    """Add clusterkit's files to the files that TensorFlow's own filter removes from every stack, in each thread."""
     names = own_files(load)
     tf_stack.SentinelFilter.get_filtered_filenames = lambda self: names
     load("task/patches/hook").after(tf_stack.SentinelFilter, "__init__", lambda self: self.update())
-    for filters in list(tf_stack._source_filter_stacks.values()):  # a fork server has recorded stacks already
+    for filters in list(tf_stack._source_filter_stacks.values()):  # a fork server may have created filters already
         filters[0].update()
 
 
 def hide_in_prints(traceback: Any, load: Any) -> None:
-    """Leave them out of what this module prints; AutoGraph, TensorFlow, Keras and logging walk stacks with it, too."""
+    """Patch Python's `traceback` to skip clusterkit's frames. AutoGraph, TensorFlow, Keras and logging use it, too."""
     ours = load.__globals__["OURS"]
     for name in ("walk_tb", "_walk_tb_with_full_positions", "walk_stack"):
         if hasattr(traceback, name):
@@ -29,7 +29,7 @@ def hide_in_prints(traceback: Any, load: Any) -> None:
 
 
 def hide_in_threads(threading: Any, load: Any) -> None:
-    """Remove them from an exception that ends a thread, as entry.py does for the main thread."""
+    """Remove clusterkit's frames from an exception that ends a thread, as entry.py does for the main thread."""
     plain = threading.excepthook
 
     def excepthook(args: Any) -> None:
@@ -42,11 +42,11 @@ def hide_in_threads(threading: Any, load: Any) -> None:
 
 
 def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Iterable[Any]]:
-    """Return a function that walks a stack or a traceback, but for frames of these directories."""
+    """Return a function that walks a stack or traceback like `plain`, but skips frames of files in `ours`."""
 
     def walk(first: Any) -> Iterable[Any]:
         found = plain(first)
-        if first is None:  # where a stack begins then depends on who asks for its first frame
+        if first is None:  # `plain` counts frames back from the caller, and this generator would be one more
             return found
         return (each for each in found if not each[0].f_code.co_filename.startswith(ours))
 
@@ -54,6 +54,6 @@ def without(ours: tuple[str, ...], plain: Callable[[Any], Iterable[Any]]) -> Cal
 
 
 def own_files(load: Any) -> frozenset[str]:
-    """The paths of clusterkit's files that may be on the stack of a task."""
+    """Return the paths of clusterkit's files that may be on the stack of a task."""
     walked = [found for directory in load.__globals__["OURS"] for found in os.walk(directory)]
     return frozenset(os.path.join(place, file) for place, _, files in walked for file in files if file.endswith(".py"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from clusterkit.backends.hosts.hosts import Aggregation, Host
+from clusterkit.backends.hosts.hosts import CombinedAnswers, Host
 from clusterkit.words.events import FaultTook, Inspected, Look, Vitals
 from clusterkit.words.model import Task
 
@@ -22,7 +22,7 @@ def hosts(*names: str) -> list[Host]:
 def test_a_fault_waits_for_a_host_that_is_cut_off() -> None:
     """It has the order and injects it, or will: a fault that counts as not injected would never be healed there."""
     posted: list[Any] = []
-    merging, [near, far] = Aggregation(posted.append, lambda _: None), hosts("n1", "n2")
+    merging, [near, far] = CombinedAnswers(posted.append, lambda _: None), hosts("n1", "n2")
     merging.fault(1, [far])
     merging.fault(2, [near, far])
     far.cut = True
@@ -37,7 +37,7 @@ def test_a_fault_waits_for_a_host_that_is_cut_off() -> None:
 def test_a_fault_does_not_wait_for_a_host_that_is_lost() -> None:
     """Its tasks were lost with it."""
     posted: list[Any] = []
-    merging, [host] = Aggregation(posted.append, lambda _: None), hosts("n1")
+    merging, [host] = CombinedAnswers(posted.append, lambda _: None), hosts("n1")
     merging.fault(1, [host])
     host.cut = True
     merging.cut()
@@ -48,7 +48,7 @@ def test_a_fault_does_not_wait_for_a_host_that_is_lost() -> None:
 def test_a_look_does_not_wait_for_a_host_that_is_cut_off() -> None:
     """Whoever looks sees the other hosts' tasks meanwhile."""
     posted: list[Any] = []
-    merging, [near, far] = Aggregation(posted.append, lambda _: None), hosts("n1", "n2")
+    merging, [near, far] = CombinedAnswers(posted.append, lambda _: None), hosts("n1", "n2")
     merging.look(Look.GLANCE, [near, far])
     merging.looked(near, Inspected({WORKER: SEEN}), None)
     far.cut = True
@@ -59,7 +59,7 @@ def test_a_look_does_not_wait_for_a_host_that_is_cut_off() -> None:
 def test_a_host_that_is_back_answers_in_the_order_of_the_questions() -> None:
     """What it owes for a look that was told without it is no answer to the next one."""
     posted: list[Any] = []
-    merging, [near, far] = Aggregation(posted.append, lambda _: None), hosts("n1", "n2")
+    merging, [near, far] = CombinedAnswers(posted.append, lambda _: None), hosts("n1", "n2")
     merging.look(Look.GLANCE, [near, far])
     far.cut = True
     merging.cut()
@@ -78,7 +78,7 @@ def test_a_host_that_is_back_answers_in_the_order_of_the_questions() -> None:
 def test_a_look_waits_for_a_host_that_is_back_before_it_is_told() -> None:
     """It has not lost the question, so its answer comes."""
     posted: list[Any] = []
-    merging, [near, far] = Aggregation(posted.append, lambda _: None), hosts("n1", "n2")
+    merging, [near, far] = CombinedAnswers(posted.append, lambda _: None), hosts("n1", "n2")
     merging.look(Look.STALL, [near, far])
     far.cut = True
     merging.cut()
@@ -92,7 +92,7 @@ def test_a_look_waits_for_a_host_that_is_back_before_it_is_told() -> None:
 def test_a_look_of_which_a_lost_host_is_the_last() -> None:
     """It is told, and what the host would have said is not waited for."""
     posted: list[Any] = []
-    merging, [near, far] = Aggregation(posted.append, lambda _: None), hosts("n1", "n2")
+    merging, [near, far] = CombinedAnswers(posted.append, lambda _: None), hosts("n1", "n2")
     merging.look(Look.GLANCE, [near, far])
     merging.looked(near, Inspected({}), None)
     merging.lost(far)

@@ -14,8 +14,8 @@ import pytest
 from clusterkit.backends.base import Backend
 from clusterkit.backends.hosts.backend import AgentsBackend
 from clusterkit.backends.hosts.preflight import preflight
-from clusterkit.backends.link.connection import Peer
-from clusterkit.engines.local.engine import Processes
+from clusterkit.backends.link.connection import SessionConnection
+from clusterkit.engines.local.engine import LocalAgents
 from clusterkit.store.cleaning import reap_strays
 from clusterkit.system import procfs
 from clusterkit.words import actions as ac
@@ -38,7 +38,7 @@ class OnHosts(Stage):
     def make(self) -> Backend:
         """The backend, with agents that are not started yet."""
         hosts = self.job.hosts
-        self.engine = Processes(hosts.count + hosts.spare, self.directory.path / "agents.log")
+        self.engine = LocalAgents(hosts.count + hosts.spare, self.directory.path / "agents.log")
         return AgentsBackend(self.job, 1, self.inbox, self.view, self.engine)
 
     def agent(self, number: int) -> int:
@@ -58,7 +58,7 @@ class OnHosts(Stage):
         self.engine.agents[number].wait(WITHIN)
         self._in_listener(number, lambda peer: peer.end(f"Nothing was received from host{number} for 36.0 s."))
 
-    def _in_listener(self, number: int, act: Callable[[Peer], None]) -> None:
+    def _in_listener(self, number: int, act: Callable[[SessionConnection], None]) -> None:
         assert isinstance(self.backend, AgentsBackend)
         listener = self.backend._listener
         [peer] = [agent.peer for agent in listener._agents.values() if agent.peer.host == f"host{number}"]

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from clusterkit.backends.hosts import fitness
-from clusterkit.backends.hosts.fitness import Needs, Restarts, Unfit, peers_of
+from clusterkit.backends.hosts.fitness import CheckedStarts, StartRequirements, UnmetRequirement, peers_of
 from clusterkit.words.actions import Order, Signal, Spawn
 from clusterkit.words.events import NEVER_STARTED, SpawnFailed
 from clusterkit.words.model import Task
@@ -51,9 +51,9 @@ def mute() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def needs_of(directories: list[Path], peers: dict[Task, str]) -> Needs:
+def needs_of(directories: list[Path], peers: dict[Task, str]) -> StartRequirements:
     """Needs whose threads do not fail."""
-    return Needs(directories, peers, unexpected)
+    return StartRequirements(directories, peers, unexpected)
 
 
 def unexpected(item: object) -> None:
@@ -61,7 +61,7 @@ def unexpected(item: object) -> None:
     raise AssertionError(item)
 
 
-def why(needs: Needs) -> str:
+def why(needs: StartRequirements) -> str:
     """What is missing."""
     found = needs.look()
     assert found is not None
@@ -126,7 +126,9 @@ def test_a_peer_that_does_not_answer_is_named(port: int, mute: int, monkeypatch:
     """The one that does is not."""
     monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
     peers = {task("ps:0"): f"127.0.0.1:{mute}", task("worker:1"): f"127.0.0.1:{port}"}
-    assert needs_of([], peers).look() == Unfit("it does not reach the host of ps:0 (127.0.0.1)", (task("ps:0"),))
+    assert needs_of([], peers).look() == UnmetRequirement(
+        "it does not reach the host of ps:0 (127.0.0.1)", (task("ps:0"),)
+    )
 
 
 @pytest.mark.parametrize("here", ["[::1]", "127.0.0.1"])
@@ -135,7 +137,7 @@ def test_peers_are_reached_by_either_protocol(here: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(fitness, "ANSWER_WITHIN", 1.0)
     there = {task("worker:1"): f"{here}:9"}
     assert needs_of([], there).look() is None
-    assert needs_of([], {**there, task("ps:0"): "[2001:db8::1]:9"}).look() == Unfit(
+    assert needs_of([], {**there, task("ps:0"): "[2001:db8::1]:9"}).look() == UnmetRequirement(
         "it does not reach the host of ps:0 (2001:db8::1)", (task("ps:0"),)
     )
 
@@ -181,15 +183,15 @@ class Host:
     """One host's restarts, and what comes of them. `found` is what the look finds once it is `over`."""
 
     def __init__(self) -> None:
-        self.found: Unfit | None = None
+        self.found: UnmetRequirement | None = None
         self.over = threading.Event()
         self.looks = 0
         self.port: int | None = None
         self.started: list[Order] = []
         self.posted: list[Any] = []
-        self.restarts = Restarts(lambda: self.look, lambda _: self.port, self.started.append, self.posted.append)
+        self.restarts = CheckedStarts(lambda: self.look, lambda _: self.port, self.started.append, self.posted.append)
 
-    def look(self) -> Unfit | None:
+    def look(self) -> UnmetRequirement | None:
         """As the real one, which may take a while."""
         self.looks += 1
         assert self.over.wait(10)
@@ -231,7 +233,7 @@ def test_restarts_that_come_together_wait_for_one_look() -> None:
 def test_what_the_look_finds_fails_every_start() -> None:
     """With the reason, and the peers, if it is about them."""
     host = Host()
-    host.found = Unfit("it does not reach the host of ps:0 (n3)", (PS,))
+    host.found = UnmetRequirement("it does not reach the host of ps:0 (n3)", (PS,))
     host.restarts.do(Spawn(WORKER, 2, "failure"))
     assert host.settle() == [SpawnFailed(WORKER, 2, host.found.why, unfit=True, unreached=(PS,))]
     assert host.started == []

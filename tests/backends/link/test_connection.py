@@ -13,9 +13,9 @@ import pytest
 
 from clusterkit.backends.link import dialer
 from clusterkit.backends.link.certificate import Tls, write_certificate
-from clusterkit.backends.link.connection import Connection, Peer
+from clusterkit.backends.link.connection import Connection, SessionConnection
 from clusterkit.backends.link.frames import JSON
-from clusterkit.backends.link.link import Link, User
+from clusterkit.backends.link.link import Link, LinkOwner
 from clusterkit.backends.link.listener import Listener
 from clusterkit.backends.link.stream import FileRange
 from clusterkit.system.poller import Poller
@@ -168,7 +168,7 @@ def counted_links(monkeypatch: pytest.MonkeyPatch) -> queue.SimpleQueue[None]:
 
     class Counted(Link):
         def __init__(
-            self, poller: Poller, sock: socket.socket, tls: Tls, user: User, clock: Callable[[], float]
+            self, poller: Poller, sock: socket.socket, tls: Tls, user: LinkOwner, clock: Callable[[], float]
         ) -> None:
             attempts.put(None)
             super().__init__(poller, sock, tls, user, clock)
@@ -194,7 +194,7 @@ def test_a_file_that_can_not_be_read_is_left_out(ends: Ends, tmp_path: Path, nam
     assert ends.supervisor.messages == [{"number": 1}, {"number": 3}]
     assert ends.supervisor.bodies == [b"", b"89"]
     peer = ends.supervisor.connections[0]
-    assert isinstance(peer, Peer)
+    assert isinstance(peer, SessionConnection)
     peer._do(lambda: peer.cut("a test"))
     agent.wait_for("resumed")
     connection.send({"number": 4})

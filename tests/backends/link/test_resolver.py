@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clusterkit.backends.link.certificate import write_certificate
-from clusterkit.backends.link.connection import Peer
+from clusterkit.backends.link.connection import SessionConnection
 from tests.backends.link.wires import LOOPBACK, Ends, both_ends
 from tests.support import Up
 
@@ -80,7 +80,7 @@ def test_an_agent_that_loses_its_supervisor_looks_for_it_under_its_name(
     agent.wait_for("connected")
     ends.supervisor.wait_for("connected")
     [connection] = ends.supervisor.connections
-    assert isinstance(connection, Peer)
+    assert isinstance(connection, SessionConnection)
     connection._do(lambda: connection.cut("a test"))
     agent.wait_for("resumed")
     assert server.asked == 2

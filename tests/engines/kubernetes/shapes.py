@@ -9,16 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from clusterkit.engines.kubernetes.documents import documents, head, yaml_text
-from clusterkit.engines.kubernetes.manifest import Document, Flags, Manifest, Secret
+from clusterkit.engines.kubernetes.manifest import Document, Manifest, ManifestFlags, Secret
 from clusterkit.engines.kubernetes.printed import asked
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.words.model import TaskType
 
 GOLDEN = Path(__file__).parent / "golden"
 PEM = "-----BEGIN PRIVATE KEY-----\nbm90IGEga2V5\n-----END PRIVATE KEY-----\n"
-PLAIN = Flags("trainer:1")
+PLAIN = ManifestFlags("trainer:1")
 
-SHAPES: dict[str, tuple[JobOptions, Flags]] = {
+SHAPES: dict[str, tuple[JobOptions, ManifestFlags]] = {
     "single": ({"program": "train.py"}, PLAIN),
     "gang": ({"program": "train.py", "args": ["--epochs", "3"], "workers": 3, "timeout": 7200.0}, PLAIN),
     "ps": (
@@ -43,9 +43,9 @@ SHAPES: dict[str, tuple[JobOptions, Flags]] = {
 }  # fmt: skip
 
 
-def manifest_of(options: JobOptions, flags: Flags = PLAIN, run_id: str = "train-1") -> Manifest:
+def manifest_of(options: JobOptions, flags: ManifestFlags = PLAIN, run_id: str = "train-1") -> Manifest:
     """The manifest of a job that is all right."""
-    return asked(Gathered(JobOptions(**{"run_id": run_id, **options})), flags)
+    return asked(GivenOptions(JobOptions(**{"run_id": run_id, **options})), flags)
 
 
 def documents_of(shape: str) -> list[Document]:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from clusterkit.cli.options import given as gathered_from
 from clusterkit.cli.up import command as up
 from clusterkit.engines.kubernetes.documents import documents, yaml_text
-from clusterkit.engines.kubernetes.manifest import Flags, longest_name, name_problems
+from clusterkit.engines.kubernetes.manifest import ManifestFlags, longest_name, name_problems
 from clusterkit.job.jobfile import read_job_file
-from clusterkit.job.options import Gathered, JobOptions, merged
+from clusterkit.job.options import GivenOptions, JobOptions, merged
 from clusterkit.words.model import TaskType
 from tests.engines.kubernetes.schemas import pod_specs
 from tests.engines.kubernetes.shapes import PEM, PLAIN, manifest_of
@@ -71,14 +71,14 @@ def container_of(written: Sequence[Any], component: str) -> Mapping[str, Any]:
     raise AssertionError(f"no pod has a container {component}")
 
 
-def read(words: list[str]) -> Gathered:
+def read(words: list[str]) -> GivenOptions:
     """The job that `up` takes from its words."""
     context = up.make_context("up", words)
     with context:
         return gathered_from(context.params)
 
 
-def written(job: Mapping[str, Any], flags: Flags = PLAIN) -> list[Any]:
+def written(job: Mapping[str, Any], flags: ManifestFlags = PLAIN) -> list[Any]:
     """The documents of a job after a way through YAML."""
     manifest = manifest_of(cast(JobOptions, job), flags)
     return list(yaml.safe_load_all(yaml_text([], documents(manifest, PEM))))
@@ -97,7 +97,7 @@ def test_the_supervisor_gets_the_job_that_was_asked_for(job: dict[str, Any]) -> 
     assert words[8:13] == ["--agent-key", "/run/clusterkit/key/agents.pem", "--run-id", "train-1", "--continue"]
     texts = [source["job.toml"] for doc in found for source in (doc.get("stringData"), doc.get("data")) if source
              and "job.toml" in source]  # fmt: skip
-    below = read_job_file(texts[0], "/etc/clusterkit/job.toml") if texts else Gathered({})
+    below = read_job_file(texts[0], "/etc/clusterkit/job.toml") if texts else GivenOptions({})
     assert words[13:15] == ["-f", "/etc/clusterkit/job.toml"] if texts else "-f" not in words[13:14]
     gathered = merged(below, read(words[15:] if texts else words[13:]))
     expected = {**job, "args": job.get("args", []), "task": {k: t for k, t in job.get("task", {}).items() if t}}

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from clusterkit.engines.kubernetes.manifest import Flags, Secret
+from clusterkit.engines.kubernetes.manifest import ManifestFlags, Secret
 from clusterkit.engines.kubernetes.printed import asked, asked_key
-from clusterkit.job.options import Gathered
+from clusterkit.job.options import GivenOptions
 from clusterkit.words.errors import BadJob
 from clusterkit.words.model import TaskType
 from tests.engines.kubernetes.shapes import PLAIN, manifest_of
@@ -17,7 +17,7 @@ from tests.engines.kubernetes.shapes import PLAIN, manifest_of
 JOB: dict[str, Any] = {"program": "train.py", "workers": 2, "run_id": "train-1"}
 SECRET = {"env": {"API_TOKEN": "hush"}}
 OUT = replace(PLAIN, secret=Secret.OUT)
-PROBLEMS: list[tuple[dict[str, Any], Flags, str]] = [
+PROBLEMS: list[tuple[dict[str, Any], ManifestFlags, str]] = [
     ({"run_id": "Train_1"}, PLAIN, "For example: --run-id train-1"),
     ({"run_id": "1st"}, PLAIN, "For example: --run-id run-1st"),
     ({"run_id": "a" * 43}, PLAIN, "up to 42 lower-case letters"),
@@ -52,10 +52,10 @@ PROBLEMS: list[tuple[dict[str, Any], Flags, str]] = [
 
 
 @pytest.mark.parametrize(("options", "flags", "sentence"), PROBLEMS)
-def test_a_problem_is_named(options: dict[str, Any], flags: Flags, sentence: str) -> None:
+def test_a_problem_is_named(options: dict[str, Any], flags: ManifestFlags, sentence: str) -> None:
     """It is the only one, and says what to do."""
     with pytest.raises(BadJob) as raised:
-        asked(Gathered({**JOB, **options}), flags)  # type: ignore[typeddict-item]
+        asked(GivenOptions({**JOB, **options}), flags)  # type: ignore[typeddict-item]
     [problem] = raised.value.problems
     assert sentence in problem
 
@@ -64,7 +64,7 @@ def test_all_problems_come_at_once() -> None:
     """Those of the job, of the flags and of the name."""
     wrong: Any = {"workers": -1, "run_id": "A", "network": "virtual"}
     with pytest.raises(BadJob) as raised:
-        asked(Gathered(wrong), Flags("", hosts=0))
+        asked(GivenOptions(wrong), ManifestFlags("", hosts=0))
     text = str(raised.value)
     for part in ("No program", "--workers is -1", "--run-id 'A'", "--image", "--hosts is 0", "--network virtual is"):
         assert part in text
@@ -73,7 +73,7 @@ def test_all_problems_come_at_once() -> None:
 def test_tasks_beyond_number_are_not_listed() -> None:
     """A list of them would fill the memory."""
     with pytest.raises(BadJob, match="100000000000000000000 tasks are asked for"):
-        asked(Gathered({"program": "train.py", "workers": 10**20}), Flags("image"))
+        asked(GivenOptions({"program": "train.py", "workers": 10**20}), ManifestFlags("image"))
 
 
 @pytest.mark.parametrize("options", [{"cwd": "here"}, {"python": "./python"}, {"task": {TaskType.PS: {"python": "p"}}}])
@@ -84,7 +84,7 @@ def test_what_is_relative_to_the_images_directory_is_fine(options: dict[str, Any
 
 def test_a_run_without_a_name_gets_one() -> None:
     """Another one each time, that Kubernetes takes."""
-    names = {asked(Gathered({"program": "train.py"}), PLAIN).name for _ in range(20)}
+    names = {asked(GivenOptions({"program": "train.py"}), PLAIN).name for _ in range(20)}
     assert len(names) > 10
     assert all(name.startswith("run-2") for name in names)
 
@@ -92,9 +92,9 @@ def test_a_run_without_a_name_gets_one() -> None:
 def test_a_key_alone_needs_a_run_and_no_program() -> None:
     """A wrong namespace is a problem still."""
     only = replace(PLAIN, secret=Secret.ONLY)
-    assert asked_key(Gathered({"run_id": "a"}), replace(only, namespace="n")).key == "a-key"
+    assert asked_key(GivenOptions({"run_id": "a"}), replace(only, namespace="n")).key == "a-key"
     with pytest.raises(BadJob) as raised:
-        asked_key(Gathered({}), replace(only, namespace="N"))
+        asked_key(GivenOptions({}), replace(only, namespace="N"))
     assert [problem.split(" ")[0] for problem in raised.value.problems] == ["--namespace", "--only-secret"]
 
 

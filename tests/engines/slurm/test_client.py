@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import pytest
 
-from clusterkit.engines.slurm.answers import ControllerAway, Phase, QueuedJob, SlurmError, UnexpectedAnswer
+from clusterkit.engines.slurm.answers import ControllerAway, JobPhase, QueuedJob, SlurmError, UnexpectedAnswer
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.reasons import End, why_ended, why_it_waits
+from clusterkit.engines.slurm.reasons import EndCause, why_ended, why_it_waits
 from clusterkit.engines.slurm.script import BatchRequest, agents_step, problems, script_of
 from clusterkit.system.sweep import kill_and_wait
 from clusterkit.text.printable import printable
@@ -143,7 +143,7 @@ def client(slurm: SlurmCluster) -> Slurm:
     return Slurm({**os.environ, **slurm.env})
 
 
-def wait_for(client: Slurm, job: int, phase: Phase) -> QueuedJob:
+def wait_for(client: Slurm, job: int, phase: JobPhase) -> QueuedJob:
     """Wait until a job is in a phase."""
     found: QueuedJob = wait_until(
         lambda: seen if (seen := client.job(job)) is not None and seen.phase is phase else None,
@@ -163,7 +163,7 @@ def test_every_word_of_a_script_reaches_the_batch_step(slurm: SlurmCluster, clie
     allocation = BatchRequest("a 'run' #1 \"x\"", 2, str(odd), f"{odd}/log%j", environment={"X": "it's\r\n"}, time=90)
     assert problems(allocation) == []
     job = client.submit(script_of(allocation, [sys.executable, "-S", "-c", SHOW, *words]))
-    assert wait_for(client, job, Phase.OVER).time_limit == 120
+    assert wait_for(client, job, JobPhase.OVER).time_limit == 120
     assert json.loads((odd / "log%j").read_text()) == [words, str(odd), "it's\r\n"]
 
 
@@ -173,7 +173,7 @@ def test_an_agent_starts_on_each_host_that_is_named(slurm: SlurmCluster, client:
     step = agents_step(["n1", "n3"], 2, str(slurm.jobs), ["echo", "agent"])
     allocation = BatchRequest("r", 3, str(slurm.jobs), f"{slurm.jobs}/log", cpus=2)
     job = client.submit(script_of(allocation, step))
-    wait_for(client, job, Phase.OVER)
+    wait_for(client, job, JobPhase.OVER)
     logs = {path.name: path.read_text() for path in slurm.jobs.glob("n*.log")}
     assert logs == {"n1.log": "agent --host n1\n", "n3.log": "agent --host n3\n"}, slurm.jobs.joinpath(
         "log"
@@ -200,17 +200,17 @@ def test_a_job_is_followed_from_its_wait_to_its_end(slurm: SlurmCluster, client:
     job = slurm.submit(listens, "--nodes=3", "--exclusive", "--requeue", "--open-mode=append")
     slurm.wait(lambda: why(client, job) == "no hosts are free for it yet (Resources)", 20, "Resources")
     client.cancel(first)
-    running = wait_for(client, job, Phase.RUNNING)
+    running = wait_for(client, job, JobPhase.RUNNING)
     slurm.wait_output(job, "listens 0", 20)
     assert (running.restarts, running.preempted) == (0, None)
     assert client.hostnames("n[1-3]") == ["n1", "n2", "n3"]
     client.requeue(job)
     slurm.wait(lambda: "BeginTime" in why(client, job), 30, "BeginTime")
     client.start_soon(job)
-    assert wait_for(client, job, Phase.RUNNING).restarts == 1
+    assert wait_for(client, job, JobPhase.RUNNING).restarts == 1
     slurm.wait_output(job, "listens 1", 20)  # a signal to a script that has not begun is lost
     client.signal(job, "USR1")
-    assert why_ended(wait_for(client, job, Phase.OVER), 1) is End.ITSELF
+    assert why_ended(wait_for(client, job, JobPhase.OVER), 1) is EndCause.ITSELF
 
 
 @needs_slurm

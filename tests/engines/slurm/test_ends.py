@@ -12,17 +12,17 @@ from typing import NamedTuple
 import pytest
 
 from clusterkit.engines.slurm.answers import QueuedJob, parse_queue
-from clusterkit.engines.slurm.reasons import End, why_ended, why_warned
+from clusterkit.engines.slurm.reasons import EndCause, why_ended, why_warned
 
 ENDS = {
-    "exited": End.ITSELF,
-    "cancelled": End.CANCELLED,
-    "requeued": End.REQUEUED,
-    "preempted": End.PREEMPTION,
-    "preempted, requeued": End.PREEMPTION,
-    "host lost": End.HOST_LOST,
-    "host lost, requeued": End.HOST_LOST,
-    "time limit": End.TIME_LIMIT,
+    "exited": EndCause.ITSELF,
+    "cancelled": EndCause.CANCELLED,
+    "requeued": EndCause.REQUEUED,
+    "preempted": EndCause.PREEMPTION,
+    "preempted, requeued": EndCause.PREEMPTION,
+    "host lost": EndCause.HOST_LOST,
+    "host lost, requeued": EndCause.HOST_LOST,
+    "time limit": EndCause.TIME_LIMIT,
 }
 WARNING = 50  # seconds, of the job with the time limit
 RUNNING = QueuedJob(7, "RUNNING", 0, 1000, 5000, None, 4000, "n1", "")
@@ -63,15 +63,15 @@ def test_what_ended_a_job_is_known(sample: Sample) -> None:
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.at in ("TERM", "end")], ids=named)
 def test_without_the_log_nothing_wrong_is_said(sample: Sample) -> None:
     """Then a requeue is all that is known of a job that waits again."""
-    assert why_ended(sample.job, sample.restarts) in (ENDS[sample.what], End.REQUEUED)
+    assert why_ended(sample.job, sample.restarts) in (ENDS[sample.what], EndCause.REQUEUED)
 
 
 @pytest.mark.parametrize("sample", [s for s in SAMPLES if s.at in ("begins", "grace", "USR1")], ids=named)
 def test_what_a_warning_means_is_known(sample: Sample) -> None:
     """While the job runs: a preemption has been decided, or the time limit is near, or neither."""
-    expected = {"begins": End.UNKNOWN, "grace": End.PREEMPTION, "USR1": End.TIME_LIMIT}[sample.at]
+    expected = {"begins": EndCause.UNKNOWN, "grace": EndCause.PREEMPTION, "USR1": EndCause.TIME_LIMIT}[sample.at]
     if sample.what == "time limit":
-        expected = End.TIME_LIMIT  # it has a minute in all
+        expected = EndCause.TIME_LIMIT  # it has a minute in all
     assert why_warned(sample.job, sample.now, WARNING) is expected
 
 
@@ -84,23 +84,23 @@ def test_every_end_is_in_the_samples() -> None:
 @pytest.mark.parametrize(
     ("state", "end"),
     [
-        ("OUT_OF_MEMORY", End.MEMORY),
-        ("DEADLINE", End.TIME_LIMIT),
-        ("BOOT_FAIL", End.HOST_LOST),
-        ("REVOKED", End.CANCELLED),
-        ("A_STATE_OF_TOMORROW", End.UNKNOWN),
+        ("OUT_OF_MEMORY", EndCause.MEMORY),
+        ("DEADLINE", EndCause.TIME_LIMIT),
+        ("BOOT_FAIL", EndCause.HOST_LOST),
+        ("REVOKED", EndCause.CANCELLED),
+        ("A_STATE_OF_TOMORROW", EndCause.UNKNOWN),
     ],
 )
-def test_states_that_the_test_cluster_can_not_reach(state: str, end: End) -> None:
+def test_states_that_the_test_cluster_can_not_reach(state: str, end: EndCause) -> None:
     """By their documentation."""
     assert why_ended(replace(RUNNING, state=state), 0) is end
 
 
 def test_a_warning_far_from_the_limit_is_something_else() -> None:
     """Somebody's `scancel --signal`."""
-    assert why_warned(RUNNING, 1000, 120) is End.UNKNOWN
-    assert why_warned(RUNNING, 4821, 120) is End.TIME_LIMIT
-    assert why_warned(replace(RUNNING, end=None), 4990, 120) is End.UNKNOWN
+    assert why_warned(RUNNING, 1000, 120) is EndCause.UNKNOWN
+    assert why_warned(RUNNING, 4821, 120) is EndCause.TIME_LIMIT
+    assert why_warned(replace(RUNNING, end=None), 4990, 120) is EndCause.UNKNOWN
 
 
 def test_of_several_ends_in_a_log_the_last_one_counts() -> None:
@@ -114,9 +114,9 @@ def test_of_several_ends_in_a_log_the_last_one_counts() -> None:
         "a task prints " + line.format(what="JOB 7", why=" DUE TO TIME LIMIT"),
     ))  # fmt: skip
     ending = replace(RUNNING, state="COMPLETING")
-    assert why_ended(ending, 0, log) is End.PREEMPTION
-    assert why_ended(ending, 0, line.format(what="JOB 7", why=" DUE TO REASONS")) is End.UNKNOWN
-    assert why_ended(ending, 0, "") is End.CANCELLED
+    assert why_ended(ending, 0, log) is EndCause.PREEMPTION
+    assert why_ended(ending, 0, line.format(what="JOB 7", why=" DUE TO REASONS")) is EndCause.UNKNOWN
+    assert why_ended(ending, 0, "") is EndCause.CANCELLED
 
 
 def test_no_log_confuses_it() -> None:
@@ -135,5 +135,5 @@ def test_no_log_confuses_it() -> None:
     ]
     for _ in range(3000):
         log = "".join(chance.choices([*pieces, *string.printable], k=30))
-        assert isinstance(why_ended(RUNNING, 0, log), End)
-    assert why_ended(RUNNING, 0, pieces[0] * 200_000) is End.UNKNOWN
+        assert isinstance(why_ended(RUNNING, 0, log), EndCause)
+    assert why_ended(RUNNING, 0, pieces[0] * 200_000) is EndCause.UNKNOWN

@@ -15,7 +15,7 @@ from clusterkit.engines.slurm.answers import ControllerAway, QueuedJob, SlurmErr
 from clusterkit.engines.slurm.client import Slurm
 from clusterkit.engines.slurm.submission import continues
 from clusterkit.store.directory import RunDirectory, RunInfo
-from clusterkit.store.journal import Life
+from clusterkit.store.journal import RunEndWaiter
 from clusterkit.words.account import Account
 from clusterkit.words.outcome import RunResult, RunState
 from tests.engines.slurm.test_notices import RUNNING
@@ -129,7 +129,7 @@ def test_a_life_is_over_when_no_sequel_comes(tmp_path: Path) -> None:
         assert go.wait(10)
         return len(asked) < 3
 
-    life = Life(run, once)
+    life = RunEndWaiter(run, once)
     assert not life.is_over(0.05)
     go.set()
     assert life.is_over(10)

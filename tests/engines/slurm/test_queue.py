@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.engines.slurm.answers import (
     FIELDS,
-    Phase,
+    JobPhase,
     QueuedJob,
     UnexpectedAnswer,
     parse_hostnames,
@@ -61,14 +61,14 @@ def test_time_limits_are_read(text: str, seconds: int | None) -> None:
 @pytest.mark.parametrize(
     ("state", "phase"),
     [
-        ("PENDING", Phase.WAITING),
-        ("RUNNING", Phase.RUNNING),
-        ("COMPLETING", Phase.ENDING),
-        ("TIMEOUT", Phase.OVER),
-        ("TOMORROW", Phase.UNKNOWN),
+        ("PENDING", JobPhase.WAITING),
+        ("RUNNING", JobPhase.RUNNING),
+        ("COMPLETING", JobPhase.ENDING),
+        ("TIMEOUT", JobPhase.OVER),
+        ("TOMORROW", JobPhase.UNKNOWN),
     ],
 )
-def test_a_state_is_a_phase_of_a_job(state: str, phase: Phase) -> None:
+def test_a_state_is_a_phase_of_a_job(state: str, phase: JobPhase) -> None:
     """Those of other versions are not guessed at."""
     (job,) = parse_queue(RUNNING.replace("RUNNING", state)).values()
     assert job.phase is phase

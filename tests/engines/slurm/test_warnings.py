@@ -9,7 +9,7 @@ import pytest
 
 from clusterkit.engines.slurm.answers import QueuedJob
 from clusterkit.engines.slurm.client import Slurm
-from clusterkit.engines.slurm.reasons import End, why_ended, why_warned
+from clusterkit.engines.slurm.reasons import EndCause, why_ended, why_warned
 from tests.engines.slurm_cluster import SlurmCluster
 from tests.engines.slurm_config import GRACE, KILL_WAIT, SOON
 
@@ -33,7 +33,7 @@ def begin(slurm: SlurmCluster, *args: str) -> int:
     job = slurm.submit(BOTH, *WHOLE, *args)
     slurm.wait_output(job, "batch begun", 20)
     slurm.wait_output(job, "step begun", 20)
-    assert why_warned(seen(slurm, job), time.time(), 0) is End.UNKNOWN
+    assert why_warned(seen(slurm, job), time.time(), 0) is EndCause.UNKNOWN
     return job
 
 
@@ -48,11 +48,11 @@ def test_a_preempted_job_has_its_partitions_grace_time(slurm: SlurmCluster) -> N
     job = begin(slurm, "--requeue", "--time=10", "--signal=B:USR1@120")
     urgent = take(slurm)
     slurm.wait_output(job, "step TERM", 20)
-    assert why_warned(seen(slurm, job), time.time(), 120) is End.PREEMPTION
+    assert why_warned(seen(slurm, job), time.time(), 120) is EndCause.PREEMPTION
     assert "batch" not in slurm.output(job).replace("batch begun", "")
     slurm.wait_output(job, "batch TERM", GRACE + 20)
     slurm.wait_state(job, "PENDING", deadline=ENDED)
-    assert why_ended(seen(slurm, job), 0, slurm.output(job)) is End.PREEMPTION
+    assert why_ended(seen(slurm, job), 0, slurm.output(job)) is EndCause.PREEMPTION
     slurm.wait_state(urgent, "COMPLETED", deadline=ENDED)
 
 
@@ -62,7 +62,7 @@ def test_a_site_can_have_the_batch_script_warned_of_a_preemption(slurm: SlurmClu
     job = begin(slurm, "--requeue", "--time=10", "--signal=B:USR1@120")
     take(slurm)
     slurm.wait_output(job, "batch USR1", 20)
-    assert why_warned(seen(slurm, job), time.time(), 120) is End.PREEMPTION
+    assert why_warned(seen(slurm, job), time.time(), 120) is EndCause.PREEMPTION
     assert "TERM" not in slurm.output(job)
 
 
@@ -74,7 +74,7 @@ def test_without_a_grace_time_sigterm_is_the_only_warning(slurm: SlurmCluster) -
         job = begin(slurm, "--no-requeue")
         take(slurm)
         slurm.wait_output(job, "batch TERM", 20)
-        assert why_ended(seen(slurm, job), 0) is End.PREEMPTION
+        assert why_ended(seen(slurm, job), 0) is EndCause.PREEMPTION
         assert slurm.wait_state(job, "PREEMPTED", deadline=ENDED)["ExitCode"] == "0:9"
     finally:
         slurm.run("scontrol", "update", "PartitionName=batch", f"GraceTime={GRACE}")
@@ -85,5 +85,5 @@ def test_a_batch_script_is_warned_before_its_time_limit(slurm: SlurmCluster) -> 
     job = begin(slurm, "--time=10", "--signal=B:USR1@60")
     slurm.run("scontrol", "update", f"JobId={job}", "TimeLimit=1")  # the warning is due when both listen
     slurm.wait_output(job, "batch USR1", 50)
-    assert why_warned(seen(slurm, job), time.time(), 60) is End.TIME_LIMIT
+    assert why_warned(seen(slurm, job), time.time(), 60) is EndCause.TIME_LIMIT
     assert "step USR1" not in slurm.output(job)

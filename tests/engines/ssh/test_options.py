@@ -10,7 +10,7 @@ import pytest
 
 from clusterkit.engines.ssh.engine import ENGINE
 from clusterkit.job.jobfile import read_job_file
-from clusterkit.job.options import Gathered, JobOptions
+from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.supervisor.prepare import gather
 from clusterkit.words.errors import BadJob
 
@@ -43,7 +43,7 @@ def test_a_job_file_names_hosts() -> None:
     """As the flags do; and says how many there are."""
     given = read_job_file('engine = "ssh"\nhost = ["a", "b"]\nhosts-file = ""\n', "job.toml")
     assert given.options["host"] == ["a", "b"]
-    assert gather(Gathered({"engine": "ssh", "host": ["a", "b"]})).options["hosts"] == 2
+    assert gather(GivenOptions({"engine": "ssh", "host": ["a", "b"]})).options["hosts"] == 2
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,161 @@
+"""Rows about values, batches and datasets of all replicas, and the functions that strategies call."""
+
+from __future__ import annotations
+
+from clusterkit.explain.frames import calling, through
+from clusterkit.explain.gangs import CROSS
+from clusterkit.explain.row import Row
+
+_TWO = ("--workers", "2")
+_MAKES_DATASETS = through("in _create_datasets_from_function_with_input_context")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "batch-of-replicas-indexed",
+        "TypeError: 'PerReplica' object is not subscriptable ('PerReplica' object is not iterable)",
+        r"'PerReplica' object is not (?:subscriptable|iterable)|type 'PerReplica' has no len"
+        r"|TypeError: [^\n]*(?:unsupported operand|not supported between|must be|format string)[^\n]*PerReplica",
+        "{line} takes a value of all replicas, such as a distributed dataset's batch, for a tensor or a list.",
+        "Use it in a function that strategy.run calls, add it up with strategy.reduce, or take this worker's part: "
+        "strategy.experimental_local_results(value)[0].",
+        example=_TWO,
+    ),
+    Row(
+        "distributed-dataset-as-a-dataset",
+        "AttributeError: 'DistributedDataset' object has no attribute 'take'",
+        r"'Distributed(?:Dataset\w*|Iterator)' (?:object has no attribute '(?P<name>\w+)'|has no len"
+        r"|is not subscriptable)",
+        "{line} uses a distributed dataset as a tf.data.Dataset, but it can only be iterated over.",
+        "Call take, map, batch, repeat and len on the dataset, and distribute what results.",
+        example=_TWO,
+    ),
+    Row(
+        "model-called-on-all-replicas",
+        "ValueError: Only input tensors may be passed as positional arguments. … PerReplica:{…}",
+        r"(?:Only input tensors may be passed as positional arguments\.[^\n]*|Unrecognized data type: x=)PerReplica:",
+        "{line} calls a model on the batch of all replicas, and not on the share of one.",
+        "Call it in a function: strategy.run(lambda x: model(x), args=(batch,)).",
+        example=_TWO,
+    ),
+    Row(
+        "signature-of-a-tensor",
+        "TypeError: Binding inputs to tf.function failed due to `'PerReplica' object has no attribute 'dtype'`",
+        r"failed due to `'PerReplica' object has no attribute|Python inputs incompatible with input_signature[^\n]*\n?"
+        r"(?s:.{0,400}?)PerReplica",
+        "{line} passes a batch of all replicas to a tf.function whose input_signature describes tensors.",
+        "Leave input_signature out, or make it of the distributed dataset: input_signature=[dataset.element_spec].",
+        example=_TWO,
+        over=("attribute-of-a-batch-of-replicas",),
+    ),
+    Row(
+        "batch-unpacked-by-run",
+        "TypeError: step() takes 1 positional argument but 2 were given, from strategy.run(step, args=batch)",
+        r"TypeError: (?P<function>[\w.<>]+)\(\) (?:takes \d+ positional arguments? but \d+ were given"
+        r"|missing \d+ required positional argument)",
+        "{line} runs {function} with another number of arguments than it takes: run passes each element of args as one "
+        "argument.",
+        "strategy.run(step, args=(batch,)) passes a batch that is a tuple as one argument, args=batch its parts.",
+        when=calling(r"(?i)strat\w*\.run\("),
+        example=_TWO,
+    ),
+    Row(
+        "dataset-instead-of-a-function",
+        "TypeError: '_BatchDataset' object is not callable, from distribute_datasets_from_function",
+        r"TypeError: '(?P<type>\w*Dataset\w*)' object is not callable",
+        "{line} passes a dataset to distribute_datasets_from_function, which calls a function that makes one.",
+        "strategy.experimental_distribute_dataset(dataset), or distribute_datasets_from_function(lambda context: "
+        "dataset.shard(context.num_input_pipelines, context.input_pipeline_id))",
+        when=_MAKES_DATASETS,
+        example=_TWO,
+    ),
+    Row(
+        "dataset-function-without-argument",
+        "TypeError: dataset_fn() takes 0 positional arguments but 1 was given, from distribute_datasets_from_function",
+        r"TypeError: (?P<function>[\w.<>]+)\(\) takes 0 positional arguments but 1 was given",
+        "distribute_datasets_from_function passes a tf.distribute.InputContext to {function}, which takes no argument.",
+        "def dataset_fn(context): …, which batches by context.get_per_replica_batch_size(global_batch_size)",
+        when=_MAKES_DATASETS,
+        example=_TWO,
+    ),
+    Row(
+        "dataset-function-of-arrays",
+        "AttributeError: 'numpy.ndarray' object has no attribute 'element_spec'",
+        r"AttributeError: '(?P<type>[\w.]+)' object has no attribute 'element_spec'",
+        "The function that {line} passes returns a {type}, and has to return a tf.data.Dataset.",
+        "return tf.data.Dataset.from_tensor_slices(arrays).batch(size)",
+        when=_MAKES_DATASETS,
+        example=_TWO,
+    ),
+    Row(
+        "unknown-reduce-operation",
+        "ValueError: 'AVG' is not a valid ReduceOp",
+        r"ValueError: '?(?P<operation>[^'\n]{1,80}?)'? is not a valid ReduceOp",
+        "{line} reduces by {operation}: a strategy adds values up or averages them.",
+        "strategy.reduce('SUM', value, axis=None), or 'MEAN'; for others, strategy.gather(value, axis=0) first.",
+        example=_TWO,
+    ),
+    Row(
+        "reduce-of-booleans",
+        "InvalidArgumentError: Value for attr 'T' of bool is not in the list of allowed values … CollectiveReduceV2",
+        r"Value for attr 'T' of (?P<type>\w+) is not in the list of allowed values(?s:.{0,200}?)CollectiveReduce",
+        "{line} reduces values of type {type} over the workers, which only numbers can be.",
+        "tf.cast(value, tf.float32) before; a string has to be looked up after numbers were reduced.",
+        example=_TWO,
+    ),
+    Row(
+        "reduce-of-sparse-values",
+        "ValueError: Cannot convert `input_tensor` to a `PerReplica` object because it doesn't have device set.",
+        r"Cannot convert `input_tensor` to a `PerReplica` object because it doesn't have device set",
+        "{line} reduces a value without a device, such as a sparse or ragged tensor, which workers cannot add up.",
+        "Reduce a dense tensor: tf.sparse.to_dense(value), or value.to_tensor() of the same shape in all workers.",
+        example=_TWO,
+    ),
+    Row(
+        "resolver-of-another-strategy",
+        "AttributeError: 'NoneType' object has no attribute 'task_type' ('task_id'), from strategy.cluster_resolver",
+        r"\.cluster_resolver\b[^\n]*\n(?:[ ^~]+\n)?AttributeError: 'NoneType' object has no attribute '(?P<name>\w+)'",
+        "{line} asks the resolver of a strategy without one, such as MirroredStrategy: such a strategy spans one "
+        "process and knows no task.",
+        "Make a tf.distribute.MultiWorkerMirroredStrategy(), or resolver = "
+        "tf.distribute.cluster_resolver.TFConfigClusterResolver().",
+        example=_TWO,
+    ),
+    Row(
+        "values-of-one-replica",
+        "AttributeError: 'EagerTensor' object has no attribute 'values', at what strategy.run returned",
+        r"\.values\b[^\n]*\n(?:[ ^~]+\n|  File [^\n]*\n|    [^\n]*\n){0,8}"
+        r"AttributeError: '[\w.]*(?:Eager|Symbolic)?Tensor' object has no attribute 'values'",
+        "{line} takes a tensor for a value per replica: a worker with one replica gets a tensor from strategy.run.",
+        "strategy.experimental_local_results(value), a tuple with any number of replicas",
+        example=_TWO,
+    ),
+    Row(
+        "fit-in-run",
+        "RuntimeError: Method requires being in cross-replica context …, in model.fit called by strategy.run",
+        CROSS,
+        "{line} calls Keras's {method} in each replica, but {method} distributes its batches by itself.",
+        "Call model.{method} without strategy.run, in all workers.",
+        when=calling(r"\.(?P<method>fit|evaluate|predict)\("),
+        example=_TWO,
+        over=("reduce-in-a-replica",),
+    ),
+    Row(
+        "scope-without-call",
+        "TypeError: 'method' object does not support the context manager protocol, at with strategy.scope:",
+        r"'method' object does not support the context manager protocol|^AttributeError: __enter__",
+        "{line} enters the method scope itself, and not the scope that it makes.",
+        "with strategy.scope():",
+        when=calling(r"with \w[\w.]*\.scope\b(?!\()"),
+        example=_TWO,
+    ),
+    Row(
+        "mirrored-after-multi-worker",
+        "Fatal Python error: Segmentation fault, in MirroredStrategy() after MultiWorkerMirroredStrategy()",
+        r"/mirrored_strategy\.py\", line \d+ in __init__$",
+        "{task} crashed in MirroredStrategy() at {line}, which the installed TensorFlow cannot make in a process "
+        "that is connected to other workers.",
+        "Make one strategy: MultiWorkerMirroredStrategy uses all GPUs of each worker, too.",
+        when=through("Fatal Python error: Segmentation fault"),
+        example=_TWO,
+    ),
+)

@@ -1,0 +1,43 @@
+"""What the campaign of a run says about it, once it has judged it."""
+
+from __future__ import annotations
+
+from clusterkit.page.entities import CampaignVerdict
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.store import RUN_ID, RunStore
+from clusterkit.text.printable import printable, printable_lines
+from clusterkit.words.errors import ClusterkitError
+
+MOST = 20  # violations
+
+
+class VerdictReader:
+    """Reads the campaign's record when it has changed. `part_of` is that of the run's job."""
+
+    def __init__(self, run: RunDirectory, part_of: str | None) -> None:
+        kind, _, name = (part_of or "").partition("/")
+        known = kind == "campaign" and RUN_ID.fullmatch(name) is not None
+        self._file = RunStore(run.path.parent.parent).campaign(name) if known else None
+        self._run_id = run.run_id
+        self._seen = -1.0
+        self.found: CampaignVerdict | None = None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the campaign has not judged the run yet, and is still going to."""
+        return self._file is not None and self.found is None and self._file.is_live()
+
+    def read(self) -> CampaignVerdict | None:
+        """The verdict; None while there is none."""
+        if self._file is None or self.found is not None or (changed := self._file.changed()) == self._seen:
+            return self.found
+        self._seen = changed
+        try:
+            record = self._file.record()
+        except ClusterkitError:  # it is damaged, or was removed
+            return None
+        run = next((one for one in record.runs if one.run_id == self._run_id), None)
+        if run is not None:
+            violations = tuple(printable(text) for text in run.violations[:MOST])
+            self.found = CampaignVerdict(self._file.campaign_id, violations, printable_lines(run.replay))
+        return self.found

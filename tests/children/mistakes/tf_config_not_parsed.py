@@ -1,0 +1,5 @@
+"""Takes TF_CONFIG for a dictionary."""
+
+import os
+
+index = os.environ["TF_CONFIG"]["task"]["index"]

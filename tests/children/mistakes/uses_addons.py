@@ -1,0 +1,5 @@
+"""Imports TensorFlow Addons."""
+
+import tensorflow_addons as tfa
+
+print(tfa.__version__)

@@ -1,0 +1,10 @@
+"""Takes what one replica returns for a value of several replicas."""
+
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+index = strategy.cluster_resolver.task_id
+data = tf.data.Dataset.from_tensor_slices((tf.ones((64, 4)), tf.ones((64, 1)))).batch(8)
+for x, y in strategy.experimental_distribute_dataset(data):
+    loss = strategy.run(tf.reduce_sum, args=(x,))
+    print(loss.values[0])

@@ -1,0 +1,80 @@
+"""Workers that wait for one that does something else, by what the supervisor has seen of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from clusterkit.explain.matching import explain
+from clusterkit.explain.row import Evidence, StuckTask, TaskEvidence
+from clusterkit.explain.table import TABLE
+from clusterkit.words.model import Task
+from clusterkit.words.outcome import Asked, Exit, RunState
+from tests.explain.test_ordinary_bugs import job_of
+
+GANG = job_of(workers=2)
+ZERO, ONE = Task.parse("worker:0"), Task.parse("worker:1")
+WAITS = StuckTask(
+    ZERO, "waits in MultiWorkerMirroredStrategy() for the others (coordination service)", "train.py:9", "a:1", True,
+    ("worker:0",),
+)  # fmt: skip
+SLEEPS = StuckTask(ONE, "sleeps (time.sleep) at train.py:5", "train.py:5", "a:2")
+STEP = StuckTask(ZERO, "waits in TensorFlow's runtime (a step or a collective)", "train.py:20")
+ENDED = TaskEvidence(ONE, exit=Exit(code=0), connected=False)
+LEFT = TaskEvidence(ZERO, exit=Exit(signal=9, asked=Asked.TEARDOWN))
+STOPPED = TaskEvidence(ONE, exit=Exit(signal=9, asked=Asked.STALL))
+
+
+def rows(evidence: Evidence) -> list[str]:
+    """The ids of the rows of the whole table that fit."""
+    return [explanation.row for explanation in explain(evidence, TABLE)]
+
+
+def test_a_worker_that_has_not_come_to_its_strategy() -> None:
+    """It is named, with what it does, and who waits for it."""
+    hung = Evidence((), GANG, RunState.FAILED, stuck=(WAITS, SLEEPS))
+    (explanation,) = explain(hung, TABLE)
+    assert explanation.row == "late-to-the-strategy"
+    assert explanation.means.startswith("worker:1 sleeps (time.sleep) at train.py:5 and has not made its strategy yet")
+    assert explanation.means.endswith("does not return in worker:0.")
+
+
+@pytest.mark.parametrize("stuck", [(SLEEPS, replace(SLEEPS, task=ZERO)), (WAITS, replace(WAITS, task=ONE)), ()])
+def test_nobody_is_late_where_all_do_the_same(stuck: tuple[StuckTask, ...]) -> None:
+    """Also if none has come to its strategy."""
+    assert "late-to-the-strategy" not in rows(Evidence((), GANG, RunState.FAILED, stuck=stuck))
+
+
+def test_a_worker_that_ended_before_its_strategy() -> None:
+    """It was never connected, and the other one was ended for it."""
+    (explanation,) = explain(Evidence((ENDED, LEFT), GANG, RunState.FAILED), TABLE)
+    assert explanation.row == "ends-before-the-strategy"
+    assert "worker:1 ended its program without an error" in explanation.means
+    assert "worker:0 waited for it" in explanation.means
+
+
+@pytest.mark.parametrize(
+    ("first", "job"),
+    [
+        (replace(ENDED, connected=True), GANG),
+        (replace(ENDED, connected=None), GANG),
+        (replace(ENDED, step=4), GANG),
+        (replace(ENDED, exit=Exit(code=1)), GANG),
+        (ENDED, job_of(workers=2, ps=1)),
+    ],
+)
+def test_another_end(first: TaskEvidence, job: object) -> None:
+    """After it had connected or trained, with an error, or in a job whose workers need no other."""
+    assert rows(Evidence((first, LEFT), job, RunState.FAILED)) == []  # type: ignore[arg-type]
+
+
+def test_data_that_does_not_come() -> None:
+    """The program's code runs in a thread of one task alone, while all wait in a step."""
+    starved = replace(STEP, task=ONE, threads=("data.py:8 in rows",))
+    (explanation,) = explain(Evidence((STOPPED,), GANG, RunState.FAILED, stalled=(STEP, starved)), TABLE)
+    assert explanation.row == "data-of-one-worker"
+    assert explanation.means.startswith("worker:1 waits for data: the code that makes it is at data.py:8 in rows")
+    both = replace(STEP, threads=("data.py:8 in rows",))
+    for stalled in ((both, starved), (STEP, replace(STEP, task=ONE)), (starved,)):
+        assert rows(Evidence((STOPPED,), GANG, RunState.FAILED, stalled=stalled)) == []
