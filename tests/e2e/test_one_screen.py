@@ -80,7 +80,7 @@ CASES = {
         f"{FIT}x = np.repeat(x, 1_000_000_000, axis=0)\n", ("Unable to allocate", "the same way each time, at step 32")
     ),
     "stalled chief": Case(
-        STALLS, ("in fetch_labels", "chief:0 ended for its stall", "the same way each time, at step 21"),
+        STALLS, ("in fetch_labels", "chief:0 stopped: it had stalled", "the same way each time, at step 21"),
         {"workers": 2, "ps": 1, "stall_warning": "3s", "stall_timeout": "6s"},
     ),
 }  # fmt: skip

@@ -143,7 +143,7 @@ def test_a_task_that_hangs_after_its_restart_is_a_stall_again() -> None:
     assert run.result.exit_code == 1
     assert run.result.repeated
     said = "as the attempt before it did, without a new step"
-    assert run.result.reason == f"worker:0 ended for its stall (SIGKILL), {said}"
+    assert run.result.reason == f"worker:0 stopped: it had stalled (SIGKILL), {said}"
 
 
 @pytest.mark.parametrize(
