@@ -15,6 +15,7 @@ from clusterkit.words.model import Shape
 
 ALONE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
 _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *ALONE}
+_CREATOR = "keras.utils.experimental.DatasetCreator"
 _SERVER = "tensorflow.distribute.Server"
 _CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware programs
 _SAVED = re.compile(r".*\.(?:keras|h5)")
@@ -148,6 +149,16 @@ def uncalled_main(case: Case) -> Iterator[Hit]:
         yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
 
 
+def dataset_creator(case: Case) -> Iterator[Hit]:
+    """The program uses DatasetCreator, which Keras 3 does not have."""
+    for source in case.sources if case.keras == 3 else ():
+        for name, call in source.calls():
+            if name == _CREATOR and case.applies(source, call):
+                yield Hit(
+                    source.location(call), "Keras 3 has no DatasetCreator: this line fails.", "Run with --keras 2."
+                )
+
+
 RULES = {
     "hides-module": hides_module,
     "tf-config-overwritten": tf_config,
@@ -160,6 +171,7 @@ RULES = {
     "batch-per-replica": batch_per_replica,
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
+    "dataset-creator": dataset_creator,
 }
 
 

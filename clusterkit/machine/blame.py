@@ -9,7 +9,7 @@ from clusterkit.text.frames import owner_of
 from clusterkit.text.lines import CRASH, PEER_GONE
 from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Blame, Exit, Failure
+from clusterkit.words.outcome import Asked, Blame, Exit, Failure
 
 # Parts that vary between reports of the same error: addresses, ids, names of temporary files, dates and times.
 _VARYING = re.compile(
@@ -61,9 +61,12 @@ def is_mismatch(failure: Failure) -> bool:
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
 
-    Numbers in the error are ignored, unless `numbers` is True because nothing else shows how far the attempt came.
+    A stall is a failure of the task that was killed for it, whatever its log contains. Numbers in the error are
+    ignored, unless `numbers` is True because nothing else shows how far the attempt came.
     """
     exit_, said = failure.exit, last_error(failure)
+    if exit_.asked is Asked.STALL:
+        return f"{failure.task} {exit_}"
     if exit_.ok:
         return str(exit_)  # its last output is not an error
     if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
@@ -135,6 +138,8 @@ _MAY_PASS = re.compile(
     r"|incarnation|context_id"  # TensorFlow's words for a peer that has restarted in the meantime
 )
 
+# What a program asked for that it did not get. If the next attempt fails to get the same, it always will.
+_AMOUNT = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
 
 # Errors in the program's text or in the installation, which the next attempt reads again.
 _OF_PROGRAM = re.compile(
@@ -168,11 +173,14 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
 def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:
     """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
-    With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came.
+    With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came;
+    those of an allocation that failed always have to.
     """
     if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
         return False
-    if _MAY_PASS.search(last_error(failure) or ""):
+    said = last_error(failure) or ""
+    is_amount = _AMOUNT.search(said) is not None
+    if not is_amount and failure.exit.asked is not Asked.STALL and _MAY_PASS.search(said):
         return False
-    error = error_signature(failure, numbers)
-    return error is not None and error == error_signature(before, numbers)
+    error = error_signature(failure, numbers or is_amount)
+    return error is not None and error == error_signature(before, numbers or is_amount)

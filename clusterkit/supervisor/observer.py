@@ -16,7 +16,7 @@ from clusterkit.supervisor.prepare import PendingRun
 from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
-from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import marks
 from clusterkit.words.account import Account
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
@@ -68,9 +68,7 @@ class Observer:
             self._console.say(keep_crash(self.directory, event), bad=True)
         if isinstance(event, Placed):
             self._move(event)
-        told = sentence(event)
-        if told is not None and told[0] >= self._level:
-            self._console.say(told[1], bad=is_bad(event))
+        self._console.tell(event, self._level)
 
     @property
     def announce(self) -> Callable[[str], None] | None:

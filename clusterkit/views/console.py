@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.text.printable import printable_lines
+from clusterkit.views.gathering import Gathering, gathers
+from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.prefixed import Chunk, Prefixer, encoded
 from clusterkit.views.repeats import Repeats, ShownTraceback
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
 from clusterkit.views.twins import Twins
-from clusterkit.words.events import Crashed
+from clusterkit.words.events import Crashed, Event, Failed, Spawned
 from clusterkit.words.model import Task, TaskType, number_of
 
 BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; lines beyond that are only in the log files
@@ -42,7 +44,8 @@ class Show:
 
 
 _HIDDEN = "hidden lines are counted here"
-_Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is shown as it is
+# What a task wrote; an event whose sentence may be joined with others; or text that is shown as it is.
+_Item = tuple[Task, int, bytes] | Spawned | Failed | str
 
 
 class Console:
@@ -64,6 +67,7 @@ class Console:
         # On a terminal alone: programs that read the output look for each task's lines.
         is_terminal = show.group is not None and not show.noise
         self._twins = Twins(_prefix("worker:*", self._width, 0 if show.color else None)) if is_terminal else None
+        self._gathering = Gathering() if is_terminal else None
         self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # those with a line whose state has to be shown
         self._queue: deque[_Item] = deque()
         self._waiting = 0
@@ -96,10 +100,23 @@ class Console:
         self._status = status
         return self._awake
 
-    def say(self, sentence: str, bad: bool = False) -> None:
+    def tell(self, event: Event, level: Level) -> None:
+        """Show the sentence about an event, if it is important enough."""
+        told = sentence(event)
+        if told is None or told[0] < level:
+            return
+        if self._gathering is None or (one := gathers(event)) is None:
+            self.say(told[1], is_bad(event))
+        elif isinstance(one, Failed) or one.attempt == 1:  # that tasks start again is said already
+            self._put(one)
+
+    def say(self, text: str, bad: bool = False) -> None:
         """Show a sentence of the supervisor, after all that was taken before."""
+        self._put(self._said(text, bad))
+
+    def _said(self, text: str, bad: bool) -> str:
         prefix = self._prefix(SELF, 31 if bad else 1)
-        self._put("".join(f"{prefix}{line}\n" for line in printable_lines(sentence).split("\n")))
+        return "".join(f"{prefix}{line}\n" for line in printable_lines(text).split("\n"))
 
     def block(self, text: str) -> None:
         """Show lines without a prefix, such as the final report; before them, how many lines of noise were hidden."""
@@ -123,10 +140,10 @@ class Console:
                 ]
             )
 
-    def _put(self, text: str) -> None:
+    def _put(self, item: _Item) -> None:
         with self._awake:
             self._tell_dropped()
-            self._queue.append(text)
+            self._queue.append(item)
             self._awake.notify()
 
     def _fitting(self, stream: tuple[Task, int], chunk: bytes) -> bytes:
@@ -167,7 +184,7 @@ class Console:
             self._screen.write([*(text for item in taken for text in self._shown(item)), *self._redrawn()])
             with self._awake:
                 self._waiting -= size
-        self._screen.end(encoded(self._twins.drain()) if self._twins else ())
+        self._screen.end(self._settled())
 
     def _status_line(self, width: int) -> str:
         with self._awake:
@@ -179,20 +196,43 @@ class Console:
         size = 0
         while self._queue and size < PIECE:
             taken.append(self._queue.popleft())
-            size += 0 if isinstance(taken[-1], str) else len(taken[-1][2])
+            size += len(taken[-1][2]) if isinstance(taken[-1], tuple) else 0
         return taken, size
 
     def _shown(self, item: _Item) -> Sequence[Chunk]:
-        if item is _HIDDEN:
-            hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
-            self._hidden -= hidden
-            where = "are hidden; --all-output shows them, and the logs have them."
-            if hidden == 1:
-                where = "is hidden; --all-output shows it, and the log has it."
-            item = f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
+        if isinstance(item, Spawned | Failed):
+            return self._gathered(item)
         if isinstance(item, str):
-            return encoded([*(self._twins.drain() if self._twins else ()), item])
-        task, attempt, chunk = item
+            return [*self._settled(), *encoded([self._hidden_lines() if item is _HIDDEN else item])]
+        return self._after_starts(self._of_task(*item))
+
+    def _after_starts(self, shown: list[Chunk]) -> list[Chunk]:
+        """What tasks printed, after the sentence about their start."""
+        if shown and self._gathering is not None and self._gathering.has_starts:
+            return [*encoded([self._said(*one) for one in self._gathering.drain()]), *shown]
+        return shown
+
+    def _gathered(self, event: Spawned | Failed) -> list[Chunk]:
+        assert self._gathering is not None
+        before = [] if self._gathering.is_like(event) else self._settled()
+        self._gathering.take(event, time.monotonic())
+        return before
+
+    def _settled(self) -> list[Chunk]:
+        """What was held of the tasks' lines, then of the sentences about them."""
+        lines = self._twins.drain() if self._twins else []
+        told = self._gathering.drain() if self._gathering else []
+        return encoded([*lines, *(self._said(*one) for one in told)])
+
+    def _hidden_lines(self) -> str:
+        hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
+        self._hidden -= hidden
+        are, them, logs = ("is", "it", "log has") if hidden == 1 else ("are", "them", "logs have")
+        files = "" if self._gathering else f", and the {logs} {them}"  # left out in a terminal of 80 columns
+        where = f"{are} hidden; --all-output shows {them}{files}."
+        return f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
+
+    def _of_task(self, task: Task, attempt: int, chunk: bytes) -> list[Chunk]:
         if chunk:
             stream = self._streams.get((task, attempt))
             if stream is None:
@@ -216,16 +256,17 @@ class Console:
         """Seconds until a line that is being redrawn, or the status line, has to be shown; None if none is."""
         now = time.monotonic()
         due = [stream.due_at - now for stream in self._redrawing.values() if stream.due_at is not None]
-        if self._twins is not None and self._twins.due_at is not None:
-            due.append(self._twins.due_at - now)
+        due += [one.due_at - now for one in (self._twins, self._gathering) if one and one.due_at is not None]
         patience = [*due, *(() if self._screen.patience is None else (self._screen.patience,))]
         return max(0.0, min(patience)) if patience else None
 
     def _redrawn(self) -> Iterator[Chunk]:
         """The states of such lines, if their time has come."""
         now = time.monotonic()
+        if self._gathering is not None and self._gathering.due_at is not None and now >= self._gathering.due_at:
+            yield from self._settled()
         if self._twins is not None:
-            yield from encoded(self._twins.settle(now))
+            yield from self._after_starts(encoded(self._twins.settle(now)))
         for key, stream in list(self._redrawing.items()):
             yield from stream.due(now)
             if stream.due_at is None:

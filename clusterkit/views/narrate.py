@@ -259,7 +259,8 @@ def _planned(event: ev.RestartPlanned) -> str:
     charge = f"restart {event.charged} of {event.budget}"
     if event.cause.exit.preempted or not event.charged:
         charge = "not charged to the restart budget"
-    why = f" because {event.cause.task} {event.cause.exit}" if event.tasks != (event.cause.task,) else ""
+    alike = {event.cause.task, *(failure.task for failure in event.same)}  # whose failure is said already
+    why = f" because {event.cause.task} {event.cause.exit}" if {*event.tasks} != alike else ""
     when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "at once"
     return f"{names} {verb} again {when}{why} ({charge})."
 

@@ -9,6 +9,7 @@ from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import COLOR, NO_STYLE, printable
 from clusterkit.text.redraws import TerminalLines, style_after
+from clusterkit.views.epochs import Epochs
 from clusterkit.views.repeats import Repeats
 from clusterkit.views.twins import FEW, Twins
 
@@ -44,6 +45,7 @@ class Prefixer:
         self._filter = None if noise else NoiseFilter()
         self._repeats = Repeats({}) if repeats is None else repeats
         self._twins = twins
+        self._epochs = Epochs()  # where there are twins
         self.hidden = 0  # lines of noise
         self._lines = TerminalLines()
         self._style = ""  # the colors that earlier lines have left on: each line begins with them
@@ -70,6 +72,7 @@ class Prefixer:
         shown = self._by_line([*self._lines.feed(rest, now), *self._lines.flush()], now)
         shown += self._encoded(self._repeats.flush(), now)
         if self._twins is not None:
+            shown += encoded(self._twins.feed(self, self._epochs.drain(), now))
             self._twins.end(self)
         return shown
 
@@ -94,7 +97,7 @@ class Prefixer:
         if self._twins is not None:
             if len(whole) <= FEW:
                 return self._by_line(self._lines.feed(whole[1:], now), now)
-            shown += encoded(self._twins.drain())
+            shown += encoded([*self._twins.feed(self, self._epochs.drain(), now), *self._twins.drain()])
         plain = self._if_plain(whole)
         if plain is not None:
             return shown + plain
@@ -128,7 +131,9 @@ class Prefixer:
         return self._encoded([line for each in own for line in self._repeats.feed(each)], now)
 
     def _encoded(self, shown: list[str], now: float) -> list[Chunk]:
-        return encoded([*map(self.line, shown)] if self._twins is None else self._twins.feed(self, shown, now))
+        if self._twins is None:
+            return encoded([*map(self.line, shown)])
+        return encoded(self._twins.feed(self, [line for each in shown for line in self._epochs.feed(each)], now))
 
     def line(self, text: str, prefix: str = "") -> str:
         """A line as it is shown, with its own prefix or another one."""

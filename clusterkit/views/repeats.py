@@ -124,4 +124,5 @@ class Repeats:
         if told.stream is self:
             return without_frames(held)
         self._same = [*told.after]
-        return [f"{held[-1]} … {number_of('line', len(held) - 1)} of traceback as above"]
+        name = without_module(held[-1]).partition(":")[0]
+        return [f"{name} … {number_of('line', len(held) - 1)} of traceback as above"]

@@ -106,14 +106,12 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iter
     if cause.exit.ok:
         yield [(f"    {result.reason}.", ())]
     if cause.exit.error is None:
-        yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
+        path = f"    its log: {run.log(cause.task, cause.attempt)}"
+        by_command = f"    its log: clusterkit logs --run {run.run_id} {cause.task}"
+        yield [(path if len(path) <= width else by_command, ())]
     if result.repeated:
-        where, got = (
-            ("", "no step was made") if cause.step is None else (f", at step {cause.step}", "training got no further")
-        )
-        how = "in the same way" if cause.exit.ok else "with the same error"
-        alike = f"attempt {cause.attempt - 1} ended {how}, and {got} since"
-        yield [(f"    It fails the same way each time{where}: {alike}.", ())]
+        where = "before any step" if cause.step is None else f"at step {cause.step}"
+        yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]
     if result.usage_error:
         yield [("    A restart would read the same. To try anyway: --restart-budget 1", ())]
     for what, others in (("Same error", result.same), ("Collateral", result.collateral)):

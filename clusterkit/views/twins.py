@@ -49,7 +49,7 @@ class Twins:
     def feed(self, stream: LinePrefix, lines: Iterable[str], now: float) -> list[str]:
         """Take lines of a stream; return what is to be shown now."""
         queue = self._queues.setdefault(stream, _Queue())
-        queue.lines.extend(_Held(line, _TIMES.sub("#", line), now) for line in lines)
+        queue.lines.extend(_Held(line, without_times(line), now) for line in lines)
         return self.settle(now)
 
     def end(self, stream: LinePrefix) -> None:
@@ -87,3 +87,8 @@ class Twins:
 
     def _forget(self) -> None:
         self._queues = {stream: queue for stream, queue in self._queues.items() if queue.is_open or queue.lines}
+
+
+def without_times(line: str) -> str:
+    """The line as it is compared with those of other tasks."""
+    return _TIMES.sub("#", line)

@@ -89,7 +89,7 @@ def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
 def test_a_failure_that_repeats_itself_says_so() -> None:
     """Below the log of the cause; a run without restarts has no attempt before."""
     text = lines(replace(FAILURE, repeated=True))
-    said = "It fails the same way each time: attempt 3 ended with the same error, and no step was made since."
+    said = "It fails the same way each time, before any step, as attempt 3 did."
     assert text[23] == f"    {said}"
     assert text[24].startswith("  Collateral: ")
     assert said not in "\n".join(lines(FAILURE))
