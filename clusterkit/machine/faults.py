@@ -43,14 +43,14 @@ class Armed:
     fired: int = 0
     over: bool = False
     drawn: int = 0  # the number of times that chance selected the fault for injection
-    gone: bool = False  # True if its targets had been given up when it was due
+    gone: bool = False  # True if the fault's targets had been given up when the fault was due
     numbers: list[int] = field(default_factory=list)  # the numbers of its injections
     by: Task | None = None  # the target that has reached the phase
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A fault that has been triggered, and the tasks that were chosen then."""
+    """A fault that has been triggered, and the tasks that were chosen for it."""
 
     at: float
     armed: Armed
@@ -60,7 +60,7 @@ class Due:
 
 @dataclass(slots=True)
 class FaultSchedule:
-    """Tracks the times, steps and events for which faults wait. Times are in seconds of the machine's clock."""
+    """Tracks the times, steps and events for which faults wait. Times are in seconds of the state machine's clock."""
 
     state: ClusterState
     ending: Ending

@@ -54,7 +54,7 @@ class DelayedStarts:
         self.state.release(task, *self.until.pop(task, ()))
 
 
-LONGEST = 0.5  # seconds from the start of the last server's process; a limit, since a program need not report readiness
+LONGEST = 0.5  # seconds; the longest wait after the last server's start, since programs need not report readiness
 FOUND = 1.1  # seconds until workers reconnect to a new ps; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
 
 
@@ -66,7 +66,7 @@ class HeadStart:
     its ps has such a channel. Until the worker has tried again, every request of the coordinator to the worker fails at
     once, and so does the coordinator.
 
-    The first start is not held back: in measurements, a coordinator that starts with its servers trains no later.
+    The first start is not held back: in measurements, a coordinator that starts with its servers trains as soon.
     """
 
     state: ClusterState

@@ -43,7 +43,7 @@ class OpenRecovery:
 
     @property
     def reason(self) -> str:
-        """The value of CLUSTERKIT_RESTART_REASON for the restarted tasks."""
+        """Return the value of CLUSTERKIT_RESTART_REASON for the restarted tasks."""
         if self.edit is not None:
             return "edited"
         if self.asked and self.host is None:

@@ -1,7 +1,7 @@
 """Detects which task is persistently slower than its peers, as opposed to the tasks that wait for it.
 
-The tasks are compared over several inspections. A task is slower if all inspections together show the difference, even
-with any one of them left out, and if all but one show at least a part of it. Short disturbances are ignored.
+The tasks are compared over several inspections. A task is slower if all inspections together show the difference,
+whichever one is left out, and all but one show at least a part of the difference. Short disturbances are ignored.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ LEAST = {  # in the order in which reasons are checked
     Slowness.BUSY: Threshold(1.5, 0.3),  # amount: share of the time, above that of its peers
 }
 LEAST_STEPS = 3  # the least number of steps of each worker in a comparison
-LEAST_CPU = 0.3  # CPU seconds per second, used and waited for; a task with less is not compared for waiting
-PATIENCE = 0.5  # share of the required difference; enough in a single inspection, and enough to still count as slow
+LEAST_CPU = 0.3  # CPU seconds per second that a task must use or wait for; otherwise its waits are not compared
+PATIENCE = 0.5  # the share of the required difference that suffices in a single inspection, and to remain slow
 NAMED = 2  # the number of peers that a text lists by name; more are counted
 
 
@@ -95,8 +95,8 @@ class Comparison:
     def _usual(self, own: float) -> float:
         """Return the median of the figures without `own`.
 
-        Of two in the middle, choose the one that reports fewer tasks. For stops by signals, which are never normal,
-        choose the one that reports more tasks.
+        Of two figures in the middle, return the one that leads to fewer reports. For stops by signals, which are never
+        normal, return the one that leads to more reports.
         """
         others = len(self.ranked) - 1
         middle = (others - 1) // 2 if self.slowness is Slowness.STOPPED else others // 2
