@@ -54,7 +54,7 @@ class Incidents:
         return [one for one in self._still_open() if one.planned is not None and one.ended is None]
 
     def began(self, incident: Incident) -> float:
-        """Return when an incident began; if a fault explains it, with the injection of the fault."""
+        """Return when an incident began; if a fault explains the incident, when the fault was injected."""
         return min([incident.began, *self._faults.times(incident.faults)])
 
     def halts(self, task: Task) -> bool:
@@ -220,7 +220,7 @@ class Incidents:
 
 
 def _repairs(incident: Incident, asked: frozenset[Task] | None) -> bool:
-    """Whether a requested restart of these tasks repairs the incident, of which no task may have restarted yet."""
+    """Whether a requested restart of these tasks repairs the incident. None of its tasks may have restarted yet."""
     if asked is None or any(one.spawned is not None for one in incident.returns.values()):
         return False
     concerned = {*incident.returns, *(death.task for death in incident.deaths)}

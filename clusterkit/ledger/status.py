@@ -114,7 +114,7 @@ class RunStatus:
         known = endpoints or {}
         self.tasks = {task: TaskStatus(task, known.get(task), faults=faults.of(task)) for task in tasks}
         self.began: float | None = None  # wall time
-        self.start = 0.0  # the same time on the clock of the events
+        self.start = 0.0  # when the run began, on the clock of the events
         self.phase = RunPhase.STARTING
         self.reason = ""
         self.allocations = 0  # how often a supervisor began or continued the run
@@ -126,7 +126,7 @@ class RunStatus:
         self.result: RunResult | None = None
         self.done: Task | None = None  # the task whose success made the job succeed
         self.stopped: str | None = None  # why the run was being ended for good
-        self.orphaned = False  # True once a process is gone that the run must not outlive
+        self.orphaned = False  # True once a process that the run must not outlive is gone
         self.waits_for: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `grace` seconds
         self.grace = 0.0
 
