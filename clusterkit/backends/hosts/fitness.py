@@ -126,7 +126,7 @@ def _of_peers(peers: Mapping[Task, str]) -> UnmetRequirement | None:
         until = time.monotonic() + ANSWER_WITHIN
         late = False
         while waiting and not late:
-            late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now still counts
+            late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now is still accepted
             for key, _ in selector.select(max(0.0, left)):
                 ready = key.fileobj
                 assert isinstance(ready, socket.socket)

@@ -30,12 +30,12 @@ class Host:
 
     name: str
     connection: Connection
-    address: str | None = None  # the address for the other hosts; None until its agent is ready
+    address: str | None = None  # the address for other hosts to use; None until the agent is ready
     cut: bool = False
     lost: bool = False
     leaving: bool = False  # True: the host gets no new tasks, and its agent ends after its last task
     ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
-    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # ordered and not over
+    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # ordered attempts that have not ended
 
     @property
     def ready(self) -> bool:
@@ -59,7 +59,7 @@ class Host:
                 continue
             if not attempt.ended:
                 yield ev.Exited(task, number, Exit(host=self.name))
-            if not attempt.swept:  # without a Sweep order, as the attempt is over with its host
+            if not attempt.swept:  # without a Sweep order: the attempt ended with its host
                 yield ev.Swept(task, number)
 
     def note(self, event: ev.Happened) -> None:
@@ -88,7 +88,7 @@ class Hosts:
 
     def __init__(self) -> None:
         self._all: list[Host] = []
-        self._by_name: dict[str, Host] = {}  # without lost hosts, like `_by_connection`
+        self._by_name: dict[str, Host] = {}  # hosts that are not lost, as in `_by_connection`
         self._by_connection: dict[Connection, Host] = {}
         self._last: dict[Task, Host] = {}  # the host of each task's last attempt
         self.ready_count = 0
@@ -158,7 +158,7 @@ def in_order(name: str) -> list[str | int]:
 
 @dataclass(slots=True)
 class PendingInspection:
-    """A pending inspection. It is posted without hosts that are cut off, and kept until these have answered too."""
+    """A pending inspection. Posted without hosts that are cut off, and kept until those have answered."""
 
     waiting: set[Host]
     look: ev.Look

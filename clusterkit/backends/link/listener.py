@@ -21,7 +21,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 
 WELCOME_WITHIN = 10.0  # seconds from accepting a connection until the agent's hello
-MOST_STRANGERS = 64  # connections without a welcome; beyond that, the one that was silent the longest is closed
+MOST_STRANGERS = 64  # connections without a welcome; if there are more, the longest silent one is closed
 DEAF = 0.5  # seconds; the pause in accepting connections when no descriptor is free
 BACKLOG = 1024
 EVERYWHERE = "::"  # all addresses of this host, IPv4 included

@@ -114,7 +114,7 @@ def main_thread(dump: str) -> tuple[StackFrame, ...]:
 
 
 def other_threads(dump: str) -> tuple[StackFrame, ...]:
-    """Return the innermost frame of the program's own code in each other thread that runs some, at most ten."""
+    """Return the innermost frame of the program's own code in each other thread, if any; at most ten."""
     main = main_thread(dump)
     own = ([frame for frame in frames if frame.own] for _, frames in _threads(dump) if frames != main)
     return tuple(islice((frames[0] for frames in own if frames), _MOST_THREADS))

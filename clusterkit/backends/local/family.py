@@ -163,7 +163,7 @@ class ProcessFamily:
         return left
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill the processes an attempt left behind, and reap its first; return how many died. Raises WillNotDie."""
+        """Kill the processes an attempt left behind, then its first; return how many died. Raises ProcessesSurvived."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
@@ -193,7 +193,7 @@ class ProcessFamily:
             self._lock.release()
 
     def end_all(self, within: float) -> int:
-        """Kill every descendant of this process, at the end of the run. Raises WillNotDie."""
+        """Kill every descendant of this process, at the end of the run. Raises ProcessesSurvived."""
         with self._lock:
             try:
                 return end_descendants(os.getpid(), within)

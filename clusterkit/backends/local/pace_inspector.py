@@ -83,7 +83,7 @@ class PaceInspector:
             with suppress(CannotLook):  # the next inspection follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
-        finally:  # in any case, since the machine waits for Inspected, and may then request another inspection at once
+        finally:  # in any case, since the state machine waits for Inspected, and may then request another inspection
             self._looking = False
             self._post(Inspected(vitals, Look.PACE))
 
