@@ -92,7 +92,7 @@ class Manifest:
 
 
 def hosts_of(job: JobSpec, flags: ManifestFlags) -> int:
-    """Return the number of hosts from the flags, or else one for each computing task."""
+    """Return the number of hosts from the flags, or else one host for each task that computes."""
     return len(computing(job)) if flags.hosts is None else flags.hosts
 
 

@@ -92,7 +92,7 @@ class SshConnection:
 
 
 class SshAgents(Allocation):
-    """Starts the agents through ssh, but none before all hosts have answered that they can run one."""
+    """Starts the agents through ssh, once all hosts have answered that they can run an agent."""
 
     address = "::"
 
