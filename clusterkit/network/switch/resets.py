@@ -107,7 +107,7 @@ def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
     if segment.flags & SYN and not segment.flags & ACK:
         doomed -= {flow, reverse(flow)}
         return None
-    # The reset has the sequence number that the sender expects; any other is only acknowledged (RFC 5961, 3.2).
+    # The reset has the sequence number that the sender expects; any other reset is only acknowledged (RFC 5961, 3.2).
     return [] if segment.flags & RST else [forge(reverse(flow), RST, segment.ack)]
 
 
