@@ -43,8 +43,8 @@ class Recovery:
 
     | field | meaning |
     | --- | --- |
-    | at | when the injection that caused the failure took place; without one, the first death, or the request |
-    | asked | True if the restart was requested, in which case there may be no cause |
+    | at | when the causing injection took place; without an injection, the time of the first death or the request |
+    | asked | True if the restart was requested; a requested restart may have no cause |
     | allocation | the number of the new allocation, if the run continued in one; then there may be no cause |
     | same | other tasks' independent failures with the same error as the cause |
     | faults | the numbers of the injected faults that explain the deaths |
@@ -224,7 +224,7 @@ class Parts:
 
     @classmethod
     def of(cls, microseconds: Mapping[str, int]) -> Parts:
-        """Return the parts, given whole microseconds by the names of the parts."""
+        """Return the parts in seconds, given the microseconds of each part by name."""
         return cls(**{name: count / PER_SECOND for name, count in microseconds.items()})
 
     def items(self) -> list[tuple[str, float]]:

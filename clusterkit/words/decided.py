@@ -28,7 +28,7 @@ class Changed(Tagged):
 class Failed(Tagged):
     """An attempt failed; a restart or the end of the run will follow.
 
-    `later` is for an attempt whose exit with code 0 has turned out to be premature: the seconds since that exit.
+    `later`: for an attempt that exited prematurely with code 0, the number of seconds since that exit.
     """
 
     failure: Failure

@@ -38,7 +38,7 @@ class HostRequest:
     count: int = 0  # the number of hosts for tasks, without spare hosts
     spare: int = 0  # the number of additional hosts, which get tasks only when another host is lost
     place: tuple[str, ...] = ()  # placement rules, such as `ps=host0`
-    interface: str | None = None  # the network interface between tasks; None: the interface to the supervisor
+    interface: str | None = None  # the network interface for the tasks' connections; None: as to the supervisor
     timeout: float = 30.0  # seconds; a host that is cut off for longer is treated as lost
     listen: str | None = None  # the address, with or without a port, for agents to connect to; None: up to the engine
     key: str | None = None  # the path of the file with the run's key; None: clusterkit makes a key
@@ -168,7 +168,7 @@ class RestartRules:
     backoff: float = 1.0
     backoff_max: float = 30.0
     scope: RestartScope = RestartScope.AUTO
-    forgive_after: float = 600.0  # seconds of progress after a restart that make the budget full again
+    forgive_after: float = 600.0  # seconds of progress after a restart until the full budget is restored
     insists: bool = False  # True if the user set the budget: restart after every failure, even a usage error
     min_workers: int | None = None  # the least number of workers with which the job continues; None: all
 

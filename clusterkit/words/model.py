@@ -105,10 +105,10 @@ class TaskState(enum.StrEnum):
     | state    | a process exists | what ends the state                                    |
     | -------- | ---------------- | ------------------------------------------------------ |
     | waiting  | no               | the job begins or the backoff is over: starting, held  |
-    | held     | no               | no reason to hold it is left: starting; the run is     |
+    | held     | no               | the last reason to hold it ends: starting; the run is  |
     |          |                  | being ended: down                                      |
     | starting | requested        | the process exists: running; the start failed: down    |
-    | running  | yes              | the task is asked to end: stopping; it exits: draining |
+    | running  | yes              | the task is being ended: stopping; it exits: draining  |
     | stopping | yes              | it exits, or is killed at the end of the grace period  |
     | draining | no               | group swept, output at end of file: down               |
     | down     | no               | a restart is planned: waiting; otherwise none          |
