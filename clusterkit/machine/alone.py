@@ -41,7 +41,7 @@ class Alone:
                 timers.set(Timer.ALONE, self.state.now + PATIENCE)
 
     def due(self) -> None:
-        """Request an inspection of which tasks listen on their port, after tasks have trained for a while."""
+        """Request an inspection of the tasks' ports, after tasks have trained for a while."""
         self.asked = True
         self.state.out.append(Inspect())
 
@@ -72,7 +72,7 @@ class Alone:
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
         """Return the tasks that train alone; None unless all training tasks do, the leader among them.
 
-        In a gang, there must be two such tasks. If the leader never calls its main(), return the tasks that don't.
+        In a gang, there must be two such tasks. If the leader never calls its main(), return all tasks that never do.
         """
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))

@@ -1,6 +1,6 @@
 """The ending of a run: by success, failure, a signal or a timeout; then the teardown until every task is down.
 
-Servers are ended after the coordinator, which may save the servers' state when it is asked to end.
+Servers are ended after the coordinator, which may save the servers' state when it receives SIGTERM.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Ending:
     spoiled: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
     unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang unfinished when the leader succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
-    outlive: Callable[[str, Blame | None], None] | None = None  # called when the job fails, if the run then continues
+    outlive: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run goes on (--watch)
 
     @property
     def begun(self) -> bool:

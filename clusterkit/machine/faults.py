@@ -69,7 +69,7 @@ class FaultSchedule:
     due: list[Due] = field(default_factory=list)
     step: int | None = None  # the newest step that a training task has reported
     counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
-    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often tasks reached phases in the run
+    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often each task reached each phase
 
     def begin(self) -> None:
         """Arm the job's faults at the beginning of the run, before the first starts, which some faults hold back.
@@ -83,7 +83,7 @@ class FaultSchedule:
         self.settle()
 
     def arm(self, fault: Fault, otherwise: Trigger = AT_THE_START) -> None:
-        """Wait for the fault's trigger; `otherwise` is the trigger of a fault without one."""
+        """Wait for the fault's trigger; `otherwise` is used if the fault has no trigger."""
         trigger = fault.trigger or otherwise
         at = trigger.at
         match trigger.moment:

@@ -14,7 +14,7 @@ Delays = dict[Task, dict[int, float]]  # for each task: the delay in seconds by 
 
 @dataclass(slots=True)
 class DelayedStarts:
-    """Task starts that faults delay; faults have numbers. A task starts when the last fault has released the start."""
+    """Task starts that are delayed by faults, given by number. A task starts when the last fault has released it."""
 
     state: ClusterState
     expected: Delays = field(default_factory=dict)  # seconds for which the next start is to be held back

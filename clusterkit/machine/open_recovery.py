@@ -27,7 +27,7 @@ class Edit:
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """A recovery in progress: await collateral failures, end the remaining tasks, then restart all its tasks."""
+    """A recovery in progress: collateral failures are awaited, the remaining tasks are ended, and all restart."""
 
     tasks: frozenset[Task]
     failures: list[Failure]

@@ -17,7 +17,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 
 EVERY = 2.0  # seconds between two inspections, once an inspection has shown a difference
-CALM = 15.0  # seconds between two inspections before that; each costs the supervisor some milliseconds per task
+CALM = 15.0  # seconds between two inspections until one shows a difference; each costs the supervisor some ms per task
 LOOKS = 5  # the number of inspections that have to agree
 SETTLING = 10.0  # seconds after a start in which a task is not compared, since it connects and compiles
 OVER = 10  # inspections without a difference until a task has caught up; many, since a busy host hides differences
@@ -48,7 +48,7 @@ class Paces:
     sights: deque[Observation] = field(default_factory=lambda: deque(maxlen=OVER))
     steps: dict[Task, StepTimes] = field(default_factory=dict)  # a coordinator's workers, since the last inspection
     named: dict[Task, ReportedStraggler] = field(default_factory=dict)
-    times: dict[Task, int] = field(default_factory=dict)  # how often each task was reported
+    times: dict[Task, int] = field(default_factory=dict)  # how often each task was reported as slow
     quiet_until: dict[Task, float] = field(default_factory=dict)
     asked_at: float | None = None  # when the pending inspection was requested
     disturbed_at: float = 0.0  # when training was last interrupted

@@ -23,9 +23,9 @@ class Threshold(NamedTuple):
 
 LEAST = {  # in the order in which reasons are checked
     Slowness.STOPPED: Threshold(1.25, 0.2),  # amount: share of the time
-    Slowness.STARVED: Threshold(3.0, 0.3),  # amount: share of the time, above that of its peers
+    Slowness.STARVED: Threshold(3.0, 0.3),  # amount: excess of its share of the time over that of its peers
     Slowness.STEPS: Threshold(1.5, 0.0),
-    Slowness.BUSY: Threshold(1.5, 0.3),  # amount: share of the time, above that of its peers
+    Slowness.BUSY: Threshold(1.5, 0.3),  # amount: excess of its share of the time over that of its peers
 }
 LEAST_STEPS = 3  # the least number of steps of each worker in a comparison
 LEAST_CPU = 0.3  # CPU seconds per second that a task must use or wait for; otherwise its waits are not compared
@@ -81,7 +81,7 @@ class Comparison:
         self.ranked = sorted(self.values.values())
 
     def finding(self, task: Task) -> Deviation | None:
-        """Compare the task with the median of its peers; None if either has too few samples."""
+        """Compare the task with the median of its peers; None if the task or its peers have too few samples."""
         if task not in self.values or len(self.values) < 2:
             return None
         own, usual = self.values[task], self._usual(self.values[task])

@@ -139,7 +139,7 @@ class Watch:
             self.state.newest_checkpoint = (event.step, event.path)
 
     def startup_due(self) -> None:
-        """Inspect whether a task's server listens although the task's start-up deadline has passed."""
+        """Request an inspection after a task's start-up deadline: the task's server may listen nevertheless."""
         if not self.startup_overdue:  # one inspection covers all overdue tasks
             self.startup_overdue = True
             self.state.out.append(Inspect())
