@@ -180,7 +180,7 @@ class Incidents:
         return trainers[0] if len(trainers) == 1 else frozenset().union(*trainers)
 
     def _trainers(self, scope: frozenset[Task]) -> frozenset[Task]:
-        if scope not in self._trainers_of:  # a gang's scope is as large as the job, and each of its tasks may fail
+        if scope not in self._trainers_of:  # cached: a gang's scope is large, and each of its tasks may fail
             self._trainers_of[scope] = frozenset(filter(self._attempts.trains, scope))
         return self._trainers_of[scope]
 

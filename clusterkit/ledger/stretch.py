@@ -1,4 +1,4 @@
-"""Stretches: the activities of a run between two new steps, and how much of that time is training that counts."""
+"""Stretches: the activities of a run between two new steps, and how much of that time is training."""
 
 from __future__ import annotations
 
@@ -147,9 +147,9 @@ MOST_POINTS = 256  # the highest number of points on the curve
 class TrainingTime:
     """The training time so far, and when each step was reached. All times are in microseconds.
 
-    A step is the time between two reports, even if a program reports only every hundredth step. The curve stores how
-    much training time had passed when each step was reached. The older half of many points is thinned out, and values
-    between points are interpolated: the error is small compared to the time since then.
+    Here, a step is the interval between two reports, even if a program reports only every hundredth step. The curve
+    stores the training time at which each step was reached. If there are many points, the older half is thinned out, and
+    values between points are interpolated: the error is small compared to the time since then.
     """
 
     def __init__(self) -> None:
