@@ -48,7 +48,7 @@ class Host:
 
     @property
     def running(self) -> list[tuple[Task, int]]:
-        """The attempts that have a process on the host."""
+        """Return the attempts that have a process on the host."""
         return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
 
     def last_events(self) -> Iterator[ev.SpawnFailed | ev.Exited | ev.Swept]:
@@ -126,22 +126,22 @@ class Hosts:
 
     @property
     def ready(self) -> list[Host]:
-        """The hosts on which tasks can run."""
+        """Return the hosts on which tasks can run."""
         return [host for host in self._all if host.ready]
 
     @property
     def usable(self) -> list[Host]:
-        """The hosts on which new tasks can be placed."""
+        """Return the hosts on which new tasks can be placed."""
         return [host for host in self._all if host.usable]
 
     @property
     def present(self) -> list[Host]:
-        """The hosts that are not lost, ready or not."""
+        """Return the hosts that are not lost, ready or not."""
         return [host for host in self._all if not host.lost]
 
     @property
     def names(self) -> list[str]:
-        """The names of all hosts, lost hosts included, each once."""
+        """Return the names of all hosts, lost hosts included, each once."""
         return list(dict.fromkeys(host.name for host in self._all))
 
     def named(self, name: str) -> Host | None:

@@ -110,7 +110,7 @@ class Placements:
 
     @property
     def readmitted(self) -> tuple[str, ...]:
-        """The names of avoided hosts that have tasks nevertheless."""
+        """Return the names of avoided hosts that have tasks nevertheless."""
         return tuple(sorted(self._avoided.intersection(host.name for host in self.placed.values())))
 
     @property

@@ -142,7 +142,7 @@ def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | No
 
 
 def _threads(dump: str) -> list[tuple[bool, tuple[StackFrame, ...]]]:
-    """Return the frames of each thread, and whether it is the current one."""
+    """Return the frames of each thread, and whether the thread is the current one."""
     stacks = re.split(r"^(?=(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
     return [(text.startswith("Current"), _frames(text)) for text in stacks if _FRAME.search(text)]
 
