@@ -86,7 +86,7 @@ def why_ended(job: QueuedJob, restarts: int, log: str = "") -> EndCause:
     if job.preempted is not None:
         return EndCause.PREEMPTION
     if job.restarts > restarts:
-        return EndCause.REQUEUED  # by the user or an administrator
+        return EndCause.REQUEUED  # requeued by the user or an administrator
     return EndCause.CANCELLED if job.phase is JobPhase.ENDING else EndCause.UNKNOWN
 
 
