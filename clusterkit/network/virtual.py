@@ -48,7 +48,7 @@ class NetworkPlan:
 
 
 class VirtualNetwork:
-    """The namespaces of a run's tasks, and the switch process that connects them; `pidfd` is readable once it ends.
+    """The namespaces of a run's tasks, and the switch process that connects them (`pidfd` is readable when it ends).
 
     The switch logs errors to `log`; `env` is added to its environment. Create this object before any task starts, in a
     thread that lives as long as the supervisor: the switch is killed when that thread ends. Raises NetworkError.
