@@ -40,7 +40,7 @@ class OverwrittenLine:
             elif part[-1] == "m":
                 self._style = style_after(self._style, part)
             else:
-                if "2" in part:  # all is erased; programs then return to column 0, and keeping the column costs more
+                if "2" in part:  # the whole line is erased; programs then return to column 0, so the column is not kept
                     self._at = 0
                 del self._characters[self._at :], self._styles[self._at :]
 
