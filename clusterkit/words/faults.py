@@ -90,8 +90,8 @@ class Phase(enum.StrEnum):
 class Trigger:
     """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, readiness or `phase` of a target.
 
-    With `every`, the fault is repeated at the interval `at`. Each time, it happens with the given `probability`, delayed
-    by `after` seconds. Times are measured from the beginning of the run, or from the request for the fault.
+    With `every`, the fault is repeated at the interval `at`. Each time, it happens with `probability`, delayed by
+    `after` seconds. Times are measured from the beginning of the run, or from the request for the fault.
     """
 
     moment: Moment

@@ -110,8 +110,8 @@ class Failure:
     """An attempt that failed.
 
     `at` is in seconds of the monotonic clock. `tail` is the end of the log, `exception` the last uncaught exception.
-    `step` is the newest step that the task reported; if the cause reported no step, the newest of any
-    training task.
+    `step` is the newest step that the task reported; if the cause reported none, the newest step of all
+    training tasks.
     """
 
     task: Task
