@@ -27,7 +27,7 @@ class RunHistory:
     | faults, open, injected | the texts of injected faults, the unhealed faults, and the highest fault number |
     | metrics | the newest metrics of each task |
     | done | the task whose success made the job succeed |
-    | stopped | why the run was being ended for good |
+    | stopped | the reason for which the run was ended for good |
     | result | the result of the last allocation: final, or that of a suspension |
     """
 

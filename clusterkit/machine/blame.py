@@ -61,8 +61,8 @@ def is_mismatch(failure: Failure) -> bool:
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
 
-    For a task that was killed for a stall, the text does not depend on the log. Numbers in the error are
-    ignored, unless `numbers` is True because nothing else shows how far the attempt came.
+    For a task that was killed for a stall, the text does not depend on the log. Numbers in the error are ignored,
+    unless `numbers` is True because nothing else shows how far the attempt came.
     """
     exit_, said = failure.exit, last_error(failure)
     if exit_.asked is Asked.STALL:

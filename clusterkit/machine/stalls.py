@@ -121,7 +121,7 @@ class Stalls:
         return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
     def _quiet_since(self) -> float | None:
-        """Return the time since which progress is expected (during a recovery: now). A restarted task gets its full time."""
+        """Return when progress was first expected (during a recovery: now). A restarted task gets its full time."""
         if self.state.holds.tasks:
             return self.state.now
         begun = self.state.progress_at

@@ -128,7 +128,7 @@ def hints(sight: Observation, peers: Peers) -> bool:
 
 
 def _lasts(sights: Sequence[Observation], task: Task, peers: Peers, slowness: Slowness) -> bool:
-    """Whether at most one inspection contradicts the difference. Inspections with too few samples do not contradict."""
+    """Whether at most one inspection contradicts the difference. Inspections with too few samples are ignored."""
     findings = (compared([sight], peers, slowness).finding(task) for sight in sights)
     return sum(found is not None and not found.is_slow(PATIENCE) for found in findings) <= 1
 
