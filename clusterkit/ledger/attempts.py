@@ -14,7 +14,7 @@ from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
 
 MOST_STOPS = 200  # the highest number of recorded intervals in which an attempt was paused or stalled
 MOST_TRACED = 512  # the highest number of stored step reports of an attempt
-MOST_KEPT = 2000  # the number of newest attempts of a task whose step reports are stored
+MOST_KEPT = 2000  # step reports are stored for so many of a task's newest attempts
 UNKNOWN = "unknown"  # how an attempt ended if the journal does not record its end
 _ENDED = frozenset({Asked.TEARDOWN, Asked.SUCCESS, Asked.SUSPENSION})
 Key = tuple[Task, int]  # task and attempt
@@ -106,7 +106,7 @@ class Attempts:
         self.changed = set[Key]()
         self.collateral: dict[Key, None] = {}  # attempts that failed because of another one, in order
         self.explained: dict[Key, int | None] = {}  # finished attempts, with the fault that explains the failure
-        self.restarts = Counter[tuple[Task, str]]()  # by task and by how the previous attempt ended
+        self.restarts = Counter[tuple[Task, str]]()  # numbers of restarts, by task and end of the previous attempt
         self._reported: float | None = None  # when a training task last reported a step
         self._stalled = False
         self._waiting: dict[Key, None] = {}  # attempts of servers that are not yet known to be up

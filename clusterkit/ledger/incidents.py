@@ -46,7 +46,7 @@ class Incidents:
         return RecoveryReport(recoveries, tuple(fault.report(failed[number]) for number, fault in faults))
 
     def repairs(self) -> list[Incident]:
-        """Return the restarts of training tasks that no new step has followed yet."""
+        """Return the restarts of training tasks after which no new step was made yet."""
         return [one for one in self._still_open() if one.trainers and not one.course.settled]
 
     def mending(self) -> list[Incident]:

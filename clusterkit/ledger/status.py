@@ -36,7 +36,7 @@ class TaskStatus:
 
     task: Task
     endpoint: str | None = None
-    host: str | None = None  # the name of its host, for a job on hosts
+    host: str | None = None  # the name of the task's host, if the job runs on hosts
     state: TaskState = TaskState.WAITING
     asked: Asked | None = None  # why the task is being ended
     last_exit: Exit | None = None

@@ -148,8 +148,8 @@ class TrainingTime:
     """The training time so far, and when each step was reached. All times are in microseconds.
 
     Here, a step is the interval between two reports, even if a program reports only every hundredth step. The curve
-    stores the training time at which each step was reached. If there are many points, the older half is thinned out, and
-    values between points are interpolated: the error is small compared to the time since then.
+    stores the training time at which each step was reached. Of many points, the older half is thinned out, and values
+    between points are interpolated: the error is small compared to the time since then.
     """
 
     def __init__(self) -> None:
