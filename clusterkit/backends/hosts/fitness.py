@@ -205,7 +205,7 @@ class NotShared(Exception):
 
 
 class SharedDirectories:
-    """The supervisor's marker files in shared directories, by which agents recognize the directories. Raises OSError."""
+    """The supervisor's marker files, by which agents recognize shared directories. Raises OSError."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self.token = secrets.token_hex(8)

@@ -152,7 +152,7 @@ class Hosts:
 
 
 def in_order(name: str) -> list[str | int]:
-    """Return a key that sorts the name `n10` after `n9`. It alternates between words and numbers, a word first."""
+    """Return a key that sorts the name `n10` after `n9`. The key alternates words and numbers, a word first."""
     return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]
 
 

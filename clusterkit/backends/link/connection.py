@@ -139,7 +139,7 @@ class SessionConnection:
             self._link.close()
 
     def opened(self, link: Link) -> None:
-        """Do nothing: a link is passed to a Peer only after the link has opened."""
+        """Do nothing: a link is passed to this class only after the link has opened."""
 
     def received(self, link: Link, frame: Frame) -> None:
         delivered = self._session.receive(frame, self._clock())

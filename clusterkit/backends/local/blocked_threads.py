@@ -45,7 +45,7 @@ class ThreadActivity:
     own: bool
 
 
-# Columns: the end of the file name, the function, and the fields `text` and `own` of Doing. The first row that matches
+# Columns: the end of the file name, the function, and the activity's `text` and `own`. The first row that matches
 # any frame between the program's code and the innermost frame is used, so specific rows come first.
 _TENSORFLOW = (
     ("clusterkit/training/checkpointer.py", "save|wait", "writes a checkpoint", True),

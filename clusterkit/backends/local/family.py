@@ -208,7 +208,7 @@ class ProcessFamily:
             return found + [below for pid in found for below in procfs.descendants(pid)]
 
     def _reap(self, child: AttemptChild) -> None:
-        if self._leaders.pop(child.pid, None) is not None:  # absent if `end_all` has already reaped the child
+        if self._leaders.pop(child.pid, None) is not None:  # None if `end_all` has already reaped the child
             reap(child)
 
 
