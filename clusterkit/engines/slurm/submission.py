@@ -217,7 +217,7 @@ def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = 
                 return run.is_live()
             if job is not None and job.reason == "BeginTime" and hastened < job.restarts:
                 hastened = job.restarts
-                with suppress(SlurmError):  # on failure, the job waits for its two minutes
+                with suppress(SlurmError):  # if this fails, the job waits the usual two minutes
                     slurm.start_soon(job.job)
         _watch(run, ask_every)
     return False
