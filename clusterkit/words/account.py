@@ -45,7 +45,7 @@ class Recovery:
     | --- | --- |
     | at | when the causing injection took place; without an injection, the time of the first death or the request |
     | asked | True if the restart was requested; a requested restart may have no cause |
-    | allocation | the number of the new allocation, if the run continued in one; then there may be no cause |
+    | allocation | the number of the new allocation, if the run continued in one; there may be no cause then |
     | same | other tasks' independent failures with the same error as the cause |
     | faults | the numbers of the injected faults that explain the deaths |
     | detected | when the first failure was recorded, or the stall warning after which a task was killed |

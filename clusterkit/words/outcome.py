@@ -195,7 +195,7 @@ class RunResult:
     | field | meaning |
     | --- | --- |
     | same | other tasks' own failures with the same error as the cause |
-    | repeated | True if the attempt before the cause's failed in the same way, and training made no progress since |
+    | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
     | usage_error | True if a restart is pointless: a wrong program, argument or path, noticed before any step |
     | not_injected | faults that had no effect; if the job succeeded nevertheless, `exit_code` is 3 |
     | explanations, finding | why the run failed and what to do, the most specific first; `finding` is the text |
