@@ -100,7 +100,7 @@ def looks_collateral(failure: Failure) -> bool:
 
 
 def is_own(failure: Failure) -> bool:
-    """Whether only the attempt's own program explains the end of the attempt, not a peer and not a signal."""
+    """Whether the attempt's own program is the only explanation of its end: no peer and no signal caused it."""
     exit_ = failure.exit
     if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
         return False

@@ -135,7 +135,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, 0.0)
 
     def leader_is_done(self) -> None:
-        """End the remaining training tasks as servers are ended: their time to finish after the leader is over."""
+        """End the remaining training tasks like servers: their time to finish after the leader's exit is over."""
         for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)

@@ -156,7 +156,7 @@ class Exits:
         return restart_scope(job, job.leader) - {job.leader} if job.shape is Shape.MULTI_WORKER else frozenset()
 
     def leader_succeeded(self) -> None:
-        """Judge the peers that failed shortly before and have not been restarted."""
+        """Judge the peers that failed shortly before the leader's success and have not been restarted."""
         for failure in [failure for one in self.recoveries.open for failure in one.failures]:
             if failure.task in self.peers:
                 self._judge_peer(failure)

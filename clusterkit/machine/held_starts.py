@@ -64,9 +64,9 @@ class HeadStart:
 
     A TensorFlow channel whose address had no listener tries again after a second. A worker that survives the restart of
     its ps has such a channel. Until the worker has tried again, every request of the coordinator to the worker fails at
-    once, and so does the coordinator.
+    once, and the coordinator fails with it.
 
-    The first start is not held back: in measurements, a coordinator that starts with its servers trains as soon.
+    The first start is not held back: in measurements, waiting for the servers did not make training begin sooner.
     """
 
     state: ClusterState

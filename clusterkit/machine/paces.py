@@ -46,7 +46,7 @@ class Paces:
     state: ClusterState
     ending: Ending
     sights: deque[Observation] = field(default_factory=lambda: deque(maxlen=OVER))
-    steps: dict[Task, StepTimes] = field(default_factory=dict)  # of a coordinator's workers since the last inspection
+    steps: dict[Task, StepTimes] = field(default_factory=dict)  # step times of workers since the last inspection
     named: dict[Task, ReportedStraggler] = field(default_factory=dict)
     times: dict[Task, int] = field(default_factory=dict)  # how often each task was reported as slow
     quiet_until: dict[Task, float] = field(default_factory=dict)
