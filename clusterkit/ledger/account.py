@@ -106,7 +106,7 @@ class TimeAccount:
     def _settle(self) -> Counter[str]:
         parts = self._of_stretch(self._now)
         for part, (time, what) in self._cases(parts).items():
-            if part != "recovering" or not self._repairs:  # noted later, with the lost training
+            if part != "recovering" or not self._repairs:  # a recovery is noted later, with the lost training
                 self._costs.note(part, time, what)
         self._training.made += parts["training"]
         self._parts += parts

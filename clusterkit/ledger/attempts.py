@@ -89,7 +89,7 @@ class Attempt:
             self.stops.append(Stop(at, None, kind, text))
 
     def go_on(self, at: float, kind: str) -> bool:
-        """Note that the attempt is no longer paused or stalled; return whether it had been."""
+        """Note that the attempt is no longer paused or stalled; return whether it had been paused or stalled."""
         was = [one for one in self.stops if one.end is None and one.kind == kind]
         if was:
             self.stops = [one._replace(end=at) if one in was else one for one in self.stops]
