@@ -75,7 +75,7 @@ class FrameParser:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._searched = 0  # the number of first bytes of _data that contain no newline
+        self._searched = 0  # the number of leading bytes of _data without a newline
         self._header: Mapping[str, JSON] | None = None
         self._header_length = self._size = 0  # bytes
 

@@ -129,7 +129,7 @@ class Listener:
         return None if self._look_at == math.inf else max(0.0, self._look_at - time.monotonic())
 
     def _look(self, now: float) -> None:
-        """Act on expired deadlines, and note the earliest of the others. Deadlines are only ever postponed."""
+        """Act on expired deadlines, and note the earliest remaining one. Deadlines are only ever postponed."""
         if now >= self._deaf_until:
             self._deaf_until = math.inf
             self._poller.rearm(self._socket.fileno(), READABLE)

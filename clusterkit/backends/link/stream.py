@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from clusterkit.backends.link.frames import BadFrame
 
-WINDOW = 1 << 20  # bytes; with this many unacknowledged, no further message is sent
+WINDOW = 1 << 20  # bytes; while so many are unacknowledged, no further message is sent
 LONGEST_PART = 1 << 19  # bytes; the largest part of a file in one message
 LINED_UP = 1024  # messages; if this many wait, a file's new part joins its waiting message at any position
 ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged with the next message or heartbeat
