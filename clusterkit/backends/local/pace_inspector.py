@@ -55,7 +55,7 @@ class PaceInspector:
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Start an inspection of tasks, each given with its attempt and first pid. It posts Inspected. Raises OSError."""
+        """Start an inspection of tasks, each given by attempt and first pid. It posts Inspected. Raises OSError."""
         if self._looking:
             self._post(Inspected({}, Look.PACE))
             return
