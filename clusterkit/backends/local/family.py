@@ -163,7 +163,7 @@ class ProcessFamily:
         return left
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill the processes an attempt left behind, and reap its first; return how many died. Raises WillNotDie."""
+        """Kill the processes an attempt left behind, then its first; return how many died. Raises ProcessesSurvived."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
@@ -193,7 +193,7 @@ class ProcessFamily:
             self._lock.release()
 
     def end_all(self, within: float) -> int:
-        """Kill every descendant of this process, at the end of the run. Raises WillNotDie."""
+        """Kill every descendant of this process, at the end of the run. Raises ProcessesSurvived."""
         with self._lock:
             try:
                 return end_descendants(os.getpid(), within)
@@ -208,7 +208,7 @@ class ProcessFamily:
             return found + [below for pid in found for below in procfs.descendants(pid)]
 
     def _reap(self, child: AttemptChild) -> None:
-        if self._leaders.pop(child.pid, None) is not None:  # absent if `end_all` has already reaped the child
+        if self._leaders.pop(child.pid, None) is not None:  # None if `end_all` has already reaped the child
             reap(child)
 
 

@@ -32,7 +32,7 @@ SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
 ANSWER_WITHIN = 20.0  # seconds for nvidia-smi; without nvidia-persistenced the driver first has to wake up the GPUs
 # After importing TensorFlow, a process has 554 MB resident; with four such processes, 330 MB of each are not shared.
-# A small model and its data come on top. Measured with TensorFlow 2.21 on Linux.
+# A small model and its data need additional memory. Measured with TensorFlow 2.21 on Linux.
 TASK_MEMORY = 400 << 20
 DESCRIPTORS = 6  # the supervisor's descriptors per task: port, pipe, log, progress, pidfd, and one during the start
 DESCRIPTORS_OWN = 40
