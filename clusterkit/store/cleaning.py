@@ -70,7 +70,7 @@ def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, int]:
-    """Kill strays until none is left; return their number by run id. Raises WillNotDie."""
+    """Kill strays until none is left; return their number by run id. Raises ProcessesSurvived."""
     counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere, spared, own).items()}
     if counts:
         kill_until_gone(lambda: [pid for pids in find_strays(everywhere, spared, own).values() for pid in pids])
@@ -86,7 +86,7 @@ def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
 
 
 def end_leaks(store: RunStore) -> None:
-    """Kill all supervisors, so that guardians end the tasks, then all processes that remain. Raises WillNotDie."""
+    """Kill all supervisors, so that guardians end the tasks, then all other processes. Raises ProcessesSurvived."""
     for run in store.all():
         if run.is_live() and (info := run.info()) is not None and info.pid > 0:
             with suppress(OSError):
