@@ -24,7 +24,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-# Modules that Python loads before the program: a file with such a name hides nothing.
+# Modules that Python loads before the program: a file with such a name does not hide them.
 _LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
