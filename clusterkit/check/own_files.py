@@ -144,9 +144,7 @@ def _candidates(name: str, importer: Path, places: Iterable[Path]) -> list[Path]
 def _read(file: Path | None, root: Path, sources: Iterable[ProgramFile]) -> OwnFiles:
     own = {source.path: source.text for source in sources if _is_own(source.path)}
     digests = {path: hashlib.sha256(text).hexdigest() for path, text in own.items()}
-    if (
-        file is not None and file not in digests and os.path.isfile(file)
-    ):  # for example, the program is too large to be read
+    if file is not None and file not in digests and os.path.isfile(file):  # too large or unreadable, or a command
         with suppress(OSError):
             stat = file.stat()
             digests[file] = f"{stat.st_mtime_ns} {stat.st_size} {stat.st_ino}"

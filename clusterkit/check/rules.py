@@ -17,9 +17,7 @@ ALONE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDe
 _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *ALONE}
 _CREATOR = "keras.utils.experimental.DatasetCreator"
 _SERVER = "tensorflow.distribute.Server"
-_CLUSTER_WORDS = re.compile(
-    r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod"
-)  # signs of a cluster-aware program
+_CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware code
 _SAVED = re.compile(r".*\.(?:keras|h5)")
 _SEEDS = {"tensorflow.random.set_seed", "keras.utils.set_random_seed"}
 _SHUFFLES_LISTS = re.compile(r"^(?:random|numpy\.random|tensorflow\.random)\.|rng")
