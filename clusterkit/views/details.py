@@ -1,4 +1,4 @@
-"""Details: sentences for the events that only `clusterkit events` shows."""
+"""Details: sentences about the events that only `clusterkit events` shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.words.outcome import RoleKind, signal_name
 
 
 def detail(event: ev.Event) -> str | None:
-    """The sentence about an event that the console does not show; None for those without one, such as Ticked."""
+    """Return the sentence about an event that the console does not show; None if it has none, such as Ticked."""
     match event:
         case ev.Began():
             return "The run begins."
