@@ -50,7 +50,7 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
     """Follow a program's imports from the directory `root` or PYTHONPATH, recursively.
 
     Args:
-        file: the program; without one, or if it is missing, no files are returned.
+        file: the program; if `file` is None or missing, no files are returned.
         root: the directory from which the program imports its own modules.
         packages: files to follow as well, such as those of `packages_of`.
         most: the size limit in bytes of all files together; a file that exceeds it is skipped.

@@ -1,4 +1,4 @@
-"""Parses a program without running the program: the only check of it that `up` makes before it starts tasks."""
+"""Parses a program without running it: the only check of the program before `up` starts tasks."""
 
 from __future__ import annotations
 

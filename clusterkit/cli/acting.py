@@ -107,7 +107,7 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
-    """Wait until each task runs its attempt in `wanted` or a later one. Raises ClusterkitError after `patience`."""
+    """Wait until each task runs its attempt in `wanted` or a later one. Raises ClusterkitError on failure."""
     from clusterkit.store.journal import RunEndWaiter, follow
     from clusterkit.words.errors import ClusterkitError
 

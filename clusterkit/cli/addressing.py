@@ -91,7 +91,7 @@ class OnRun(Command):
             ctx.fail(f"Only one run can be named. {words[0]!r} is one too many.")
 
     def otherwise(self, word: str) -> str:
-        """Return what an error adds about a first word that names no run: why it is nothing else either."""
+        """Return the end of the error about a first word that names no run, such as why the word is not a task."""
         return ""
 
     def set_run(self, ctx: click.Context, run: str) -> None:

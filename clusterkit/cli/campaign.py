@@ -1,4 +1,4 @@
-"""Runs a campaign and shows its progress, until it is done or a signal stops it."""
+"""Runs a campaign and shows its progress, until the campaign is done or a signal stops it."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ USUAL = 80  # columns, if standard output is not a terminal
 
 
 class NotExplained(ClusterkitError):
-    """A run or log that can't be explained: the run has no cause to explain yet, or the log can't be read."""
+    """A run or log that can't be explained: a live run, a run that never began, or an unreadable log."""
 
     exit_code = 2
 

@@ -100,7 +100,7 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A group with `examples`."""
+    """A group of commands whose help ends with `examples`."""
 
     word = "command"
 
@@ -114,7 +114,7 @@ class Group(Command, click.Group):
 option = partial(click.option, cls=HelpOption, show_default=True)
 
 
-Places = Mapping[str, tuple[str, str]]  # the name of a command to its module and its short help
+Places = Mapping[str, tuple[str, str]]  # maps the name of a command to its module and its short help
 
 
 class LazyGroup(Group):

@@ -23,7 +23,7 @@ from clusterkit.words.errors import ClusterkitError
 
 STARTER = Path(__file__).parent.parent / "starter"
 FILES = ("job.toml", "train.py", "test_train.py")
-PACKAGES = {"sklearn": "scikit-learn"}  # module name to package name, if the two differ
+PACKAGES = {"sklearn": "scikit-learn"}  # maps module names to package names, if the two differ
 _RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # in an example's docstring
 
 

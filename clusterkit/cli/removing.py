@@ -45,7 +45,7 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
 
 
 def _named(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
-    """Return the run or campaign with this id, or with this prefix if --prefix or the user allows. Raises NoSuchRun."""
+    """Return the run or campaign with this id or, if --prefix or the user permits, this prefix. Raises NoSuchRun."""
     from clusterkit.store.store import NoSuchRun
 
     found = store.find_any(name)

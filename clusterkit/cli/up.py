@@ -98,7 +98,7 @@ def _continuing(prepared: Prepared, detach: bool) -> Prepared:
 def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
     """Make breakpoints hold tasks if this command runs on a terminal and no option decides otherwise.
 
-    `apart`: the run does not belong to this command's terminal.
+    `apart` means that the run does not belong to this command's terminal.
     """
     from clusterkit.words.job import Breakpoints
 

@@ -1,4 +1,4 @@
-"""Requests of the page that act on a run, like the commands, through the run's control socket."""
+"""Carries out the page's requests to act on a run, through the run's control socket as the commands do."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ class Curve:
         }
 
     def usual(self, most: int) -> float:
-        """Return the median interval in seconds between points, thinned to at most `most` points; 0 for one point."""
+        """Return the median seconds between points, after thinning the curve to `most` points; 0 for a single point."""
         times = self._times[:: max(1, math.ceil(len(self._times) / max(1, most)))]
         return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else 0.0
 

@@ -92,7 +92,7 @@ def shown(raw: bytes) -> str:
     """Return a line as text with colors, as a terminal would show it after all redraws."""
     most = 4 * LONGEST_SHOWN
     left_out = max(0, len(raw) - most)
-    if left_out:  # the end of a line that is redrawn, else its beginning
+    if left_out:  # keep the end of a line that is redrawn, or the beginning of any other line
         raw = raw[-most:] if b"\r" in raw else raw[:most]
     if _REDRAWN.search(raw):
         terminal = TerminalLines()

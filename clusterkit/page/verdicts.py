@@ -12,7 +12,7 @@ MOST = 20  # violations in a verdict
 
 
 class VerdictReader:
-    """Reads the changed record of a run's campaign. `part_of` is the field of the run's job that names the campaign."""
+    """Reads a campaign's verdict about a run. `part_of` is the field of the run's job that names the campaign."""
 
     def __init__(self, run: RunDirectory, part_of: str | None) -> None:
         kind, _, name = (part_of or "").partition("/")
@@ -28,7 +28,7 @@ class VerdictReader:
         return self._file is not None and self.found is None and self._file.is_live()
 
     def read(self) -> CampaignVerdict | None:
-        """Return the verdict; None while there is none."""
+        """Read the campaign's record if it has changed; return the verdict, or None if there is none yet."""
         if self._file is None or self.found is not None or (changed := self._file.changed()) == self._seen:
             return self.found
         self._seen = changed

@@ -30,7 +30,7 @@ _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is for err
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Which of the tasks' output is shown, and how."""
+    """Which output of tasks to show, and how."""
 
     tasks: bool = True
     only: frozenset[str] = frozenset()  # tasks or types, such as `worker:1` or `worker`; all tasks if empty
@@ -261,7 +261,7 @@ class Console:
         return max(0.0, min(patience)) if patience else None
 
     def _redrawn(self) -> Iterator[Chunk]:
-        """Yield the held lines, and the states of lines that are being redrawn, that are due."""
+        """Yield the output that is due: held lines, and the states of lines that are being redrawn."""
         now = time.monotonic()
         if self._gathering is not None and self._gathering.due_at is not None and now >= self._gathering.due_at:
             yield from self._settled()

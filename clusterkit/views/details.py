@@ -99,7 +99,7 @@ def _of_training(event: ev.TrainsWith) -> str:
 
 
 def _of_times(workers: Mapping[Task, ev.StepTimes]) -> str:
-    """`worker:0 took 0.8 s for 12 steps, worker:1 took 1.5 s for 3 steps`."""
+    """Format times such as `worker:0 took 0.8 s for 12 steps, worker:1 took 1.5 s for 3 steps`."""
     told = [f"{task} took {shown(of.seconds)} for {number_of('step', of.count)}" for task, of in workers.items()]
     return ", ".join(told) or "none"
 

@@ -20,7 +20,7 @@ def of_change(event: ev.ProgramChanged) -> str:
 
 
 def of_restart(event: ev.RestartPlanned) -> str:
-    """`train.py changed: restarting all tasks from the checkpoint of step 300`."""
+    """Return a sentence such as `train.py changed: restarting all tasks from the checkpoint of step 300.`"""
     origin = "" if event.step is None else f" from the checkpoint of step {event.step}" if event.step else ""
     origin = " from the start" if event.step == 0 else origin
     return f"{files(event.files)} changed: restarting {_all(event)}{origin}."
@@ -37,7 +37,7 @@ def of_waiting(event: ev.WaitsForChange) -> str:
 
 
 def files(names: Sequence[str]) -> str:
-    """`train.py, model.py and 4 more files`."""
+    """Return a list such as `train.py, model.py and 4 more files`."""
     if len(names) > MOST_FILES:
         return f"{', '.join(names[: MOST_FILES - 1])} and {len(names) - MOST_FILES + 1} more files"
     return listed(names) or "The program"

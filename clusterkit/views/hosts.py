@@ -31,7 +31,7 @@ def of_host(event: ev.OfHost | ev.HostAvoided) -> str:
 
 
 def _placed(hosts: Mapping[Task, str]) -> str:
-    """`n1: chief:0, worker:0, ps:0; n2: worker:1`."""
+    """Return the tasks by host, such as `n1: chief:0, worker:0, ps:0; n2: worker:1`."""
     places: dict[str, list[str]] = {}
     for task, host in sorted(hosts.items()):
         places.setdefault(host, []).append(str(task))

@@ -10,7 +10,7 @@ from clusterkit.words.account import Death
 from clusterkit.words.outcome import Failure
 
 MOST, SHOWN = 32, 8  # of more than MOST names, only SHOWN are shown
-LONGEST = 300  # characters of a death's sentence
+LONGEST = 300  # characters of a description of a death, at most
 
 
 def named(items: Sequence[object]) -> str:
@@ -36,17 +36,17 @@ def main_metric(names: Iterable[str]) -> str | None:
 
 
 def number(value: float | None) -> str:
-    """`0.3125`."""
+    """Format the value of a metric, such as `0.3125`."""
     return "not a number" if value is None else f"{value:.4g}"
 
 
 def failed(failure: Failure) -> str:
-    """`worker:1 was killed by SIGKILL (attempt 2)`."""
+    """Describe a failure, such as `worker:1 was killed by SIGKILL (attempt 2)`."""
     return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
 
 
 def died(death: Death) -> str:
-    """`worker:1 was killed by SIGKILL`, or the line of its exception: `worker:1 failed: ValueError: bad`."""
+    """Describe a death: `worker:1 was killed by SIGKILL` or, with an exception, `worker:1 failed: ValueError: bad`."""
     how = str(death.exit) if death.exception is None else f"failed: {death.exception}"
     return f"{death.task} {printable(how)[:LONGEST]}"
 

@@ -34,7 +34,7 @@ def sentence(event: ev.Event) -> tuple[Level, str] | None:
     return level, printable_lines(text) if isinstance(event, ev.Warned | ev.TrainAlone) else printable(text)
 
 
-# Events that the console never shows: their consequences are separate events, or they are for other readers.
+# Events that the console never shows: their consequences are separate events, or other readers show the events.
 _Silent = (
     ev.Began | ev.Ticked | ev.AllocationEnding | ev.Interrupted | ev.LifelineLost | ev.Impaired | ev.Crashed
     | ev.StorageFailed | ev.Inspected | ev.TensorBoardLost | ev.DashboardLost | ev.CheckpointFound | ev.SpawnFailed
@@ -125,7 +125,7 @@ _ADVICE = {
 
 
 def _of_others(event: _Rare) -> tuple[Level, str]:
-    """Word events that few runs have: early exits, lost workers, edits of the program, pages, and the debugger."""
+    """Return level and sentence of a rare event: an early exit, a lost worker, an edit, a page, or the debugger."""
     match event:
         case ev.LeftEarly(task, _, step):
             wrong = task.type is TaskType.PS  # a ps has to serve until the job is done

@@ -53,7 +53,7 @@ class Prefixer:
 
     @property
     def due_at(self) -> float | None:
-        """The time at which the state of a line that is being redrawn has to be shown; None if no line is."""
+        """The time at which the state of a line that is being redrawn has to be shown; None without such a line."""
         return self._lines.due_at
 
     def feed(self, chunk: bytes, now: float) -> list[Chunk]:

@@ -31,7 +31,7 @@ _TASKS = (
     Column("resumed at", 1, right=True), Column("how the last attempt ended", least=12),
 )  # fmt: skip
 _INDENT, _MARGIN = "  ", "    │ "
-_LAST = 3  # lines of the log of a task that was killed
+_LAST = 3  # lines that are shown of the log of a task that was killed
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
 _Style = tuple[int, ...]  # parameters of a terminal's escape sequence for colors and weights
 _Line = list[tuple[str, _Style]]

@@ -17,7 +17,7 @@ from clusterkit.text.printable import fitted
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
-MOST = 20  # lines in all
+MOST = 20  # lines of an error that are shown, at most
 _CALLS = (1, 5)  # calls that are kept at the beginning and end of a long sequence
 _MESSAGE = (7, 3)  # lines that are kept at the beginning and end of a long message
 
@@ -107,7 +107,7 @@ def owner_of_frame(line: str) -> str:
 
 
 def frames_text(owners: Sequence[str]) -> str:
-    """`… 3 frames of keras and tensorflow`."""
+    """Return a line such as `… 3 frames of keras and tensorflow`."""
     return f"… {number_of('frame', len(owners))} of {listed(dict.fromkeys(owners), 4)}"
 
 

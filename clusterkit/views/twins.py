@@ -16,7 +16,7 @@ _TIMES = re.compile(r"\d+(?:\.\d+)?(?:ms|us|µs|s|m|h)\b(?:/\w+)?|\d+:\d\d(?::\d
 
 
 class LinePrefix(Protocol):
-    """One attempt's output."""
+    """A stream of one attempt's output, which adds its prefix to lines."""
 
     def line(self, text: str, prefix: str = "") -> str:
         """Return a line to show, with the stream's own prefix or another one."""
