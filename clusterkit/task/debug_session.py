@@ -27,9 +27,10 @@ INTERRUPT = {"interrupt": True}  # compared by identity, so that a message from 
 
 
 class DebugSession:
-    """Serves one client, whose messages a thread reads, until the client hangs up or `close` is called.
+    """Serves one client until the client hangs up or `close` is called.
 
-    If the client hangs up, the thread calls `deserted`. The program may be running at that time.
+    A thread reads the client's messages. If the client hangs up, the thread calls `deserted`, even if the program is
+    running at that time.
     """
 
     def __init__(self, path: str, deserted: Callable[[], None]) -> None:
@@ -71,7 +72,7 @@ class DebugSession:
             number, message = self.lines.get()
             self.taking = False
             if message is None:
-                self.lines.put((number, None))  # for the next call
+                self.lines.put((number, None))  # so that the next call of `next` returns None too
                 return None
             if message is INTERRUPT:
                 if self.raised < number:
@@ -92,15 +93,15 @@ class DebugSession:
         with self.lock:
             self.closing = True
         until = time.monotonic() + 1.0
-        while self.in_flight and time.monotonic() < until:  # the main thread (perhaps this one) handles SIGINT soon
+        while self.in_flight and time.monotonic() < until:  # the main thread, perhaps this one, will handle SIGINT soon
             time.sleep(0.001)
-        with suppress(OSError):  # before the message, after which the client may connect to the next stop's socket
+        with suppress(OSError):  # before `left` is sent: the client may then connect to the next stop's socket
             os.unlink(self.path)
         self.wake.close()
         self.thread.join(2.0)
         self.woken.close()
         if self.client is not None:
-            self.client.settimeout(1.0)  # the client's process may be stopped
+            self.client.settimeout(1.0)  # a stopped client process must not block the task
             self.send(left=why)
             self.client.close()
 
@@ -129,7 +130,7 @@ class DebugSession:
         finally:
             self.listener.close()
             if self.client is not None and not self.closing:
-                with suppress(OSError):  # disconnects a client that has sent too much
+                with suppress(OSError):  # the client has sent too much: disconnect
                     self.client.shutdown(socket.SHUT_RDWR)
             self.lines.put((self.interrupts, None))
             self.connected.set()
@@ -180,7 +181,7 @@ def listen(path: str) -> socket.socket:
         directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
         with suppress(FileNotFoundError):
             os.unlink(path)
-        # Through a descriptor of the directory, since the address of a Unix socket has at most 107 bytes.
+        # Use the directory's descriptor in the path, since the address of a Unix socket has at most 107 bytes.
         listener.bind(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
         os.chmod(path, 0o600)
         listener.listen(8)

@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SEND_WITHIN = 2.0  # seconds; the longest wait for room in the supervisor's pipe
-LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters; they keep a report within one atomic write
+LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters; a report must fit into one atomic write
 muted: list[bool] = []  # not empty once the user has quit the debugger, after which breakpoints have no effect
 printed: set[str] = set()
 

@@ -1,8 +1,8 @@
 """Patches Keras's callbacks, which otherwise write and delete the same files on all workers.
 
 Loaded by path: standard library only. Each worker except the chief writes into a directory `workertemp_N` next to the
-callback's files, and removes the directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. Why not
-skip the writing: all workers may have to take part in saving a model. All workers restore the chief's backup.
+callback's files, and removes the directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. These
+workers have to write because all workers may be needed to save a model. All workers restore the chief's backup.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BACKUP_PATHS = (
 
 
 def write_apart(module: Any, load: Any) -> None:
-    """Patch the callback that the module defines to write into this worker's directory."""
+    """Patch the module's callback: each worker except the chief writes into its own directory."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
@@ -41,7 +41,7 @@ def back_up_whole(module: Any, load: Any) -> None:
     save = kind._save_model
 
     def save_whole(self: Any) -> None:
-        if self.double_checkpoint:  # the previous backup is used instead of an incomplete one
+        if self.double_checkpoint:  # Keras itself then keeps the previous backup until the new one is complete
             save(self)
             return
         part = f"{os.path.normpath(self.backup_dir)}.part"

@@ -83,7 +83,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
 
 
 def rest(tf: Any, iterator: Any) -> Any:
-    """Return an iterator for the next step: the same one, or one with the next batch; None at the end of the data."""
+    """Return `iterator`, or another iterator over only its next batch; None at the end of the data."""
     number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
     if number >= 0:
         iterator.batches_read = getattr(iterator, "batches_read", 0) + 1

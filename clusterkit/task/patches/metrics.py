@@ -1,6 +1,6 @@
 """Reports metrics of a program that reports none itself: Keras's logs, `tf.summary.scalar`, and results of closures.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. Reports need no tracing and no
+Loaded by path: imports only standard modules that entry.py has already imported. Reports need no tracing and no
 computation. The logs of a batch may still be on a device, so they are read once a second; an epoch's are always read.
 """
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 EVERY = 1.0  # seconds; the minimum time between two reports of a batch or by the thread
 EPOCH_EVERY = 0.1  # seconds; the minimum time between two reports at the ends of epochs
-MOST, LONGEST_NAME = 30, 100  # metrics in a report, and bytes of a name; a report must fit into one atomic write
+MOST, LONGEST_NAME = 30, 100  # number of metrics, and bytes of a name; a report must fit into one atomic write
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
 
 

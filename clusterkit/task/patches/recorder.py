@@ -18,7 +18,7 @@ from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
 HOLD = 1.5  # seconds for which a held task pauses after each step, unless the exam ends the task first
-TRIES = 20  # calls before which all variables are read, in case the call turns out to be the first step
+TRIES = 20  # number of first calls; all variables are read before each, in case the call makes the first step
 
 
 class Recorder:
@@ -210,7 +210,7 @@ class Recorder:
         self.record("end")
 
     def end_step(self) -> None:
-        """Count a last step after which the program ended before `compare` or `end_batch`, such as in a callback."""
+        """Count a last step if the program ended before `compare` or `end_batch` could count it, as in a callback."""
         if self.fits:
             counts = [self.base + self.state.count_of(optimizer) for optimizer in self.state.alive(self.fitted[-1:])]
         else:

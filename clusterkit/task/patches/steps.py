@@ -1,10 +1,10 @@
 """Reports the steps of a program that reports none itself: of Keras's `fit`, a coordinator's closures, or other loops.
 
-Loaded by path: may import only modules of the standard library that entry.py has already imported. The reports are
+Loaded by path: imports only standard modules that entry.py has already imported. The reports are
 those of `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches
 of `fit` and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A
 coordinator's `iterations` are on a parameter server, where a read can hang: they are read once, before its first
-closure. While `fit` counts batches they are not read, because they grow before the callback of a batch runs.
+closure. None are read while `fit` counts batches, because they grow before the callback of a batch runs.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ class Steps:
         self.send_step()
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
-        """Record the remaining steps of `fit`. An epoch of unknown length counts as long as the previous one."""
+        """Record the remaining steps of `fit`. If an epoch's length is unknown, the previous epoch's length is used."""
         self.batch = -1
         made = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
         self.epoch_began, self.total = self.step, None
