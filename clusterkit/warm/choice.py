@@ -24,7 +24,7 @@ from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSessi
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
-OTHERS_IDLE = 20.0  # seconds without a run after which a session's second and later servers exit
+OTHERS_IDLE = 20.0  # seconds; a session's servers except the first exit after this time without a run
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
 # In a pickle, a short string is preceded by its opcode and its length, each one byte long.
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
@@ -45,7 +45,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     file, root = imports.program_of(job)
     packages = imports.packages_of(job, root)
     program = [] if is_command else imports.program_files(file, root, packages)
-    warm = job.start is StartMode.WARM or serves  # clusterkit's servers import TensorFlow, whatever the program does
+    warm = job.start is StartMode.WARM or serves  # `serves`: built-in servers import TensorFlow
     tensorflow = warm or imports.imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
@@ -71,7 +71,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """Return environment variables for a run's server by which it can be found, like tasks, if it is orphaned."""
+    """Return the environment variables by which an orphaned server of a run can be found, as tasks can."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),

@@ -1,4 +1,4 @@
-"""Compares the process attributes of a client and a warm server that the server can't adopt from the client.
+"""Compares a client's process attributes with the warm server's, as far as the server can't adopt the attributes.
 
 A run that a warm server forks inherits the server's confinement and privileges, not those of the client. So the server
 serves only clients with the same attributes. Loaded by path: standard library only.

@@ -24,7 +24,7 @@ from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
 PATIENCE = 5.0  # seconds; a server that takes longer for a fork is killed
-TRIES = 3  # servers in a row that may end without having forked a task; after them, tasks start cold
+TRIES = 3  # tasks start cold after this number of servers in a row that ended without having forked a task
 UP_WITHIN = 120.0  # seconds; the time limit for a server's imports
 KILLED_WITHIN = 1.0  # seconds; the time that a server has to end after SIGKILL
 Post = Callable[[Noted | Crashed], None]
@@ -101,7 +101,7 @@ class ForkServer:
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # from each top-level module that the server has imported to its directory
         self.ready = self.gone = False
-        self.tries = tries  # the servers, including this one, that may still be started in a row without a fork
+        self.tries = tries  # the number of servers, including this one, that may still end in a row without a fork
         self._forked = False
         self._why = ""  # the reason why this process abandoned or retired the server
         self._retired = False

@@ -22,7 +22,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple
 
-CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # number of the system call
+CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the number of the system call clone(2)
 CLONE_PARENT = 0x8000
 AT_ONCE = 8  # the largest number of unanswered requests
 

@@ -66,7 +66,7 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _serves_itself() -> bool:
-    """Return whether a server that this process starts could serve it: not if it has, say, a seccomp filter."""
+    """Return whether a server started by this process could serve this process; with a seccomp filter it could not."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 

@@ -27,7 +27,7 @@ from clusterkit.warm.fork_client import UP_WITHIN, Launch
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
-ANSWER_WITHIN = 10.0  # seconds
+ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
 IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
 FILE_NAME = 24  # bytes; the length of the longest file name in a session's directory, including the slash before it
