@@ -90,7 +90,7 @@ class ControlServer:
         self._poller.start()
 
     def answer(self, answer: Answer) -> None:
-        """Send the machine's answer to the client that made the request. To be called by the loop's thread."""
+        """Send the state machine's answer to the client that made the request. To be called by the loop's thread."""
         self._poller.do(partial(self._answer, answer))
 
     def stop(self) -> None:

@@ -86,7 +86,7 @@ class EditWatcher:
             self._tell(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
-        """Whether a file became empty since the last check, or since the last valid program if it was missing then."""
+        """Whether a file is empty now, but was not at the last check or, if missing then, in the last valid program."""
         seen, good = self._seen.texts, self._good.texts
         return any(not text and seen.get(path, good.get(path)) for path, text in now.texts.items())
 

@@ -133,7 +133,7 @@ def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
-        if not job.hosts.count:  # those of other hosts are not seen from here
+        if not job.hosts.count:  # on several hosts, the tasks' processes are not visible here
             stack.callback(UsageSampler(UsageLog(directory.usage), observer.pids, inbox.put).stop)
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)

@@ -97,7 +97,7 @@ def gather(flags: GivenOptions) -> GivenOptions:
     flags = flags._replace(options=options)
     try:
         given = without_interpreter(flags if file is None else merged(_read(str(file)), flags))
-    except BadJob as error:  # without the file, which options are missing is unknown
+    except BadJob as error:  # without the file, missing options can't be determined
         return GivenOptions(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
     if "engine" not in given.options:
         return given
