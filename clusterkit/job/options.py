@@ -226,9 +226,9 @@ def command_of(job: JobSpec) -> str:
 
 
 def resume_command(run_id: str, job: JobSpec, result: RunResult | None, saved: bool) -> str | None:
-    """The command line that continues a run which is over; None if there is nothing to continue.
+    """Return the command line that continues a finished run; None if there is nothing to continue.
 
-    `saved`: a checkpoint was reported.
+    `saved` is True if a checkpoint was reported.
     """
     if result is None or not result.final:
         words = f"--run-id {run_id} --continue"
