@@ -19,7 +19,7 @@ COMPARED = ("weight", "optimizer", "batch-norm")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variable that differs. `apart` is a share of its update. N workers update it by `factor` times as much."""
+    """A variable that differs by the share `apart` of its update. N workers' update is `factor` times as large."""
 
     name: str
     kind: str

@@ -86,7 +86,7 @@ class ExamRuns:
     def up(
         self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
     ) -> Examined:
-        """Do a run with `fault`, which waits for its trigger, and `breaks`. `words` are more entries of --record."""
+        """Do a run with `breaks` and with `fault`, which has its own trigger. `words` are more entries of --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
         # While a fault waits for a step, tasks report each step at once.
         faults = [NEVER, *([fault] if fault else [])]
