@@ -114,7 +114,7 @@ class TaskHandle:
         return newest[0].step if newest else None
 
     def logs(self, attempt: int | None = None) -> str:
-        """Return an attempt's output so far, by default the newest attempt's. Raises LookupError if there is none."""
+        """Return an attempt's output so far (by default the newest attempt). Raises LookupError without an attempt."""
         number = attempt or max(1, len(self.attempts))
         try:
             return self._history.run.log(self.task, number).read_text(errors="replace")

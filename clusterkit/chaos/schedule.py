@@ -25,7 +25,7 @@ from clusterkit.words.model import TaskType
 T = TypeVar("T")
 
 RATE = 2.0  # the average number of faults in a run
-SPARE = 3  # restarts in addition to one per fault, since a partition may cause several in a row
+SPARE = 3  # restarts in addition to one per fault, since a partition may cause several restarts in a row
 SEEDS = 2**32
 BRIEFEST = 0.1  # seconds; the assumed minimum duration of an attempt
 

@@ -205,7 +205,7 @@ class Trials:
             self.template = self.template.changed({"timeout": round(max(AT_LEAST, TIMES * duration))})
 
     def _places(self, run_id: str) -> Options:
-        """Return a run's paths for checkpoints and packets, if the user chose paths, since runs must not share them."""
+        """If the user chose paths for checkpoints or packets, return paths that only this run uses."""
         places: Options = {}
         if self.template.job.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(Path(self.template.job.checkpoint_dir, run_id))

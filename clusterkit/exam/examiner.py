@@ -208,7 +208,7 @@ def _saves(unbroken: Examined) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A way to interrupt a run. If `compares`, the final metric is compared with the unbroken run's."""
+    """A way to interrupt a run. If `compares`, the final metric is compared with that of the unbroken run."""
 
     cell: Cell
     one: Interruption

@@ -18,7 +18,7 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
 FROZEN = 4  # seconds; the duration of stops and partitions, except in a step
-UNHEARD = 15  # seconds; their duration in a step, longer than the 10 s after which peers miss TensorFlow's heartbeats
+UNHEARD = 15  # seconds; the duration of stops and partitions in a step: TensorFlow misses heartbeats after 10 s
 FULL = 3  # seconds; the duration of the fault disk-full
 
 # Cells that need no run: the recording of the unbroken run shows what an interruption would leave behind.

@@ -116,7 +116,7 @@ _OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """How a task is started. Its environment is the supervisor's plus `env`, without the variables in `dropped`.
+    """How a task is started. Its environment is that of the supervisor plus `env`, without the variables in `dropped`.
 
     `hosts` are the hosts of the cluster's endpoints, which gRPC must reach without a proxy.
     """

@@ -237,5 +237,5 @@ def _guardian_of(run: RunDirectory) -> int | None:
     guardian = procfs.parent(info.pid)
     if guardian is None or guardian <= 1:
         return None
-    argv = procfs.argv_of(guardian)  # same as that of a forked supervisor, but not as that of one from a warm server
+    argv = procfs.argv_of(guardian)  # equal to a forked supervisor's argv; a warm server's guardian differs
     return guardian if argv == procfs.argv_of(info.pid) or "guardian" in argv else None

@@ -60,7 +60,7 @@ class JournalReader:
         return events_of(self.new(), clock)
 
     def newest(self) -> list[JournalLine]:
-        """As `new`, but without outdated progress reports, since a day may have 100,000 of them."""
+        """Return the same as `new`, but without outdated progress reports, since a day may have 100,000 of them."""
         return list(_entries(_thinned(self._lines())))
 
     def skip(self) -> None:
@@ -97,7 +97,7 @@ def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
     try:
-        # Programs may report NaN, which is not part of JSON, but which Python writes.
+        # Programs may report NaN. Python writes NaN although it is not part of JSON.
         message = json.loads(line, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None

@@ -14,8 +14,8 @@ from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Impaired, ProgramChanged
 from clusterkit.words.job import JobSpec
 
-STEP = 50  # milliseconds; changes are reported once this long has passed without another change
-BURST = 300  # milliseconds; changes are reported after this long even if more are arriving
+STEP = 50  # milliseconds; changes are reported once this time has passed without another change
+BURST = 300  # milliseconds; changes are reported after this time even if further changes are arriving
 LOOK_EVERY = 1.0  # seconds between two checks of the known files, since NFS, for example, does not report all changes
 POLL_EVERY = 0.25  # seconds between two checks if the system reports no changes at all
 EMPTY_FOR = 0.3  # seconds to wait for an editor to fill a file that it has emptied or created

@@ -69,7 +69,7 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
         refuse_unparsable(job)
     if resume is not None:
         info = resume.info()
-        # The seed shuffles data for which the program sets none.
+        # The seed shuffles data for which the program sets no seed.
         seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:

@@ -29,7 +29,7 @@ GRACE = 60.0  # seconds; the time that tasks get if a signal, but not the engine
 def listen(post: Callable[[Interrupted], None], heeded: Sequence[signal.Signals] = ENDING) -> None:
     """Post an event for each `heeded` signal that arrives. To be called by the main thread.
 
-    Signals that are ignored already stay ignored, as `nohup` intends. `post` must be safe to call in a signal handler.
+    A signal that is already ignored stays ignored, as `nohup` intends. `post` must be safe to call in a signal handler.
     """
 
     def handle(number: int, _: FrameType | None) -> None:

@@ -23,7 +23,7 @@ NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces the file name of each c
 
 def call(path: str) -> Any:
     with Path(path).open("rb") as file:
-        # Replaced before unpickling: this file's directory is first in `sys.path`, so its modules would be imported.
+        # Set before the function is unpickled; otherwise modules next to this file would shadow the program's modules.
         sys.path[:] = pickle.load(file)
         function, args, kwargs = pickle.load(file)
     return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The debugger's connection to its client during one stop: lines of JSON over a Unix socket.
+"""The connection from a task's debugger to `clusterkit debug` during one stop: lines of JSON over a Unix socket.
 
 Loaded by path: standard library only. The session sends `{"out": text}`, `{"prompt": text}`, `{"matches": [...]}`, and
 `{"left": why}` at the end; an interrupt may cut a line short. The client sends `{"line": text}`,
@@ -39,15 +39,15 @@ class DebugSession:
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        # Messages, each with the number of interrupts before it. The queue is in C, so no interrupt can corrupt it.
+        # Pairs of the number of interrupts before a message, and the message. No interrupt can corrupt this queue of C.
         self.lines = queue.SimpleQueue[tuple[int, dict[str, Any] | None]]()
         self.connected = threading.Event()
         self.closing = False
         self.interruptible = False  # True if the debugger runs in the main thread and handles SIGINT
         self.interrupts = 0  # the number of interrupts that the client has sent
         self.raised = 0  # the number of the last interrupt that the debugger's thread has handled
-        self.in_flight = False  # True from sending SIGINT to the debugger's thread until its handler runs
-        self.taking = False  # True while that thread takes a message, which would be lost if its handler raised
+        self.in_flight = False  # True from sending SIGINT to the debugger's thread until the handler of SIGINT runs
+        self.taking = False  # True while that thread takes a message; an exception would now lose the message
         self.torn = False  # True if an interrupt may have cut off the last message that was sent
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
@@ -56,7 +56,7 @@ class DebugSession:
         self.thread.start()
 
     def send(self, **message: object) -> None:
-        """Wait until a client has connected and send it a message; do nothing if it has disconnected."""
+        """Send the client a message, once a client has connected; do nothing if the client has disconnected."""
         self.connected.wait()
         if (client := self.client) is not None:
             line = b"\n" * self.torn + json.dumps(message).encode() + b"\n"

@@ -54,7 +54,7 @@ def examine(load: Any, error: BaseException | None, traceback: TracebackType) ->
 
 
 def free_debugger(load: Any) -> Any:
-    """Return this thread's debugger; None if the user has quit, or if code run from its prompt reached a breakpoint."""
+    """Return this thread's debugger; None if the user has quit, or if code from its prompt has reached a breakpoint."""
     debugger = None if muted else load("task/debugger_pdb").own_debugger(load)
     return None if debugger is None or debugger.prompting else debugger
 

@@ -95,12 +95,12 @@ class Debugger(pdb.Pdb):
             sys.settrace(traced)
 
     def reset(self) -> None:
-        """Reset pdb with tracing off; with breakpoints set, pdb would otherwise stop in its own code."""
+        """Reset pdb with tracing off. Otherwise, if breakpoints are set, pdb would stop in pdb's own code."""
         sys.settrace(None)
         super().reset()
 
     def interaction(self, frame: FrameType | None, traceback: Any) -> None:
-        """Hold the task, if it is not held yet, and execute commands until one lets the program run."""
+        """Hold the task, if it is not held yet, and execute commands until a command lets the program run."""
         self.prompting = True
         try:
             if self.session is None and not self._begin_session(frame, traceback):

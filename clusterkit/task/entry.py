@@ -28,7 +28,7 @@ ENTRY = os.path.realpath(__file__)
 OURS = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, ENTRY))  # directories of clusterkit's code
 LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # the signals that Python ignores
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # the signals that Python ignores from its start
 STACKS_SIGNAL = signal.SIGRTMIN + 9  # a signal without conventional use, sent only to processes that handle it
 
 
@@ -40,7 +40,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def reset_signals(kept: Collection[int] = IGNORED) -> None:
-    """Unblock all signals, and reset those that are ignored, except `kept`, to their default actions.
+    """Unblock all signals. Reset ignored signals, except those in `kept`, to their default actions.
 
     Until the program starts, SIGINT ends the task instead of raising KeyboardInterrupt in clusterkit's code.
     """
@@ -57,7 +57,7 @@ def restore_interrupts() -> None:
 
 
 def install_stack_dumps(fd: int) -> None:
-    """On STACKS_SIGNAL, write all threads' stacks to `fd`, even during C code; on a crash, the thread's to stderr."""
+    """On STACKS_SIGNAL, dump all threads' stacks to `fd`, even during C code; on a crash, dump one stack to stderr."""
     try:
         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # keeps the low numbers free for the program
         os.close(fd)

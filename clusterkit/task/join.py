@@ -14,7 +14,7 @@ from collections.abc import Sequence
 NS_GET_NSTYPE = 0xB703  # man 2 ioctl_ns
 CLONE_NEWNS = 0x00020000
 PR_SET_DUMPABLE, PR_CAPBSET_READ, PR_CAPBSET_DROP = 4, 23, 24
-CAPABILITY_VERSION_3 = 0x20080522  # man 2 capget; its data has three integers for every 32 capabilities
+CAPABILITY_VERSION_3 = 0x20080522  # man 2 capget; version 3 has three integers for every 32 capabilities
 
 
 def join_or_end(namespaces: Sequence[int]) -> None:

@@ -276,8 +276,8 @@ def follow_chief(key: str, choose: Callable[[], Checkpoint | None], is_chief: bo
 
     The chief publishes its choice through TensorFlow's coordination service, where the other workers wait for it;
     TensorFlow raises an error in them if the chief dies. Before a strategy is created, the service does not exist, and
-    each worker chooses independently. The choices agree, since all workers read the same directory and none writes to
-    it before all have restored.
+    each worker chooses independently. The choices agree, since all workers read the same directory, and no worker
+    writes to this directory before all workers have restored.
 
     Why not a collective operation: it would need the strategy and a replica context.
 

@@ -94,9 +94,10 @@ def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
 def warm_places(
     launch: Launch | None, session: WarmSession | None, lifeline: int | None
 ) -> Iterator[SharedServer | str]:
-    """Yield the warm servers from which a run with this launch can start: the user's, the kept one, the session's.
+    """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
 
-    Starts the latter two if necessary; yields an error message if that fails. `lifeline` is a pipe to the session.
+    Starts the kept and the session's server if necessary; yields an error message if the start fails. `lifeline` is a
+    pipe to the session.
     """
     if not can_share(launch):
         return

@@ -89,7 +89,7 @@ class PendingFork(NamedTuple):
 
     start: Start
     until: float
-    opened: int  # write end of a pipe: the task starts once it reads a byte, and exits if the pipe closes without one
+    opened: int  # the write end of a pipe: a byte starts the task, and the end of file before a byte ends the task
 
 
 class ForkServer:

@@ -1,4 +1,4 @@
-"""Decides which tasks a fork server can serve: tasks whose imports read the same variables and the same modules."""
+"""Decides which tasks a fork server can serve: their imports must read the same variables and the same modules."""
 
 from __future__ import annotations
 

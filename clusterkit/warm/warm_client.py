@@ -121,7 +121,7 @@ class SharedServer:
                     start_new_session=True,
                     pass_fds=kept,
                 )
-            process.wait()  # `process` exits at once: the server is a fork of it
+            process.wait()  # the server is a fork of `process`, which exits at once
 
 
 def ask(
@@ -199,7 +199,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class WarmSession:
-    """A Python process, with the directories of its own warm servers and of the user's."""
+    """A Python process, with the directory of its own warm servers and the directory of the user's warm servers."""
 
     pid: int
     directory: Path
@@ -212,7 +212,7 @@ class WarmSession:
         return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the directory, whose name `ps` shows to others; raise WarmServerError unless it is private."""
+        """Create the directory; raise WarmServerError unless it is private. Other users can see its name with `ps`."""
         try:
             is_ours = control.make_private(self.directory)
         except OSError as error:

@@ -230,7 +230,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # detaches the server from the run that starts it, whose guardian kills all of its descendants
+        os._exit(0)  # detaches the server from the run that starts it: the run's guardian kills its own descendants
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)

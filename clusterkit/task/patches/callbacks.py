@@ -60,7 +60,7 @@ def own_directory() -> str:
 
 
 def apart(path: str, suffix: str = "") -> tuple[str, str]:
-    """Return this worker's directory, and the path in it that replaces `path`.
+    """Return this worker's directory, and the path in this directory that replaces `path`.
 
     The directory is next to the first component of the path that depends on the epoch, or else next to the file.
     """
@@ -71,7 +71,7 @@ def apart(path: str, suffix: str = "") -> tuple[str, str]:
 
 
 def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> None:
-    """Call a method of a backup callback whose paths point into another directory during the call."""
+    """Call a method of a backup callback. During the call, the callback's paths point into `directory`."""
     before = {name: getattr(callback, name) for name in BACKUP_PATHS if hasattr(callback, name)}
     for name, path in before.items():
         setattr(callback, name, directory if name == "backup_dir" else os.path.join(directory, os.path.basename(path)))

@@ -21,7 +21,7 @@ class ClosureTimes:
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
         self.lock = _thread.allocate_lock()  # the coordinator has a thread for each worker
-        self.here = _thread._local()  # each thread's worker, and the time at which its step began
+        self.here = _thread._local()  # the worker of the current thread, and the time at which the worker's step began
         self.workers: dict[int, tuple[int, float]] = {}  # from worker index to count and total seconds of its steps
         self.sent_at = time.monotonic()
 

@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_*.py whose patches suit every version
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # names of files keras_NAME.py, for every version
 
 
 class ProbeCalled(Exception):

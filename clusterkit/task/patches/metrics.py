@@ -1,7 +1,8 @@
 """Reports metrics of a program that reports none itself: Keras's logs, `tf.summary.scalar`, and results of closures.
 
 Loaded by path: imports only standard modules that entry.py has already imported. Reports need no tracing and no
-computation. The logs of a batch may still be on a device, so they are read once a second; an epoch's are always read.
+computation. Since the logs of a batch may still be on a device, they are read only once a second. The logs of an epoch
+are always read.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Metrics:
         self.send(0.0)
 
     def begin_epoch(self) -> None:
-        """Delay the next report, since logs are means over an epoch's batches, and the first would cover only one."""
+        """Delay the next report, since logs are means over the epoch so far, and the first mean covers one batch."""
         if self.sent_at:
             self.sent_at = time.monotonic()
 

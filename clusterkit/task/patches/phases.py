@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any
 
-WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep in it
+WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep during a pause
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
 AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases that begin with the function, not with its first system call

@@ -43,7 +43,7 @@ class RecordOutput:
 
     @property
     def is_open(self) -> bool:
-        """Whether the task is recorded, and this process is the task itself and not a fork of it."""
+        """Whether the task is recorded and this process is the task's first process, not a fork."""
         return bool(self.directory) and os.getpid() == self.pid
 
     def write(self, kind: str, **fields: object) -> None:
