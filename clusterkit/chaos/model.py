@@ -31,7 +31,7 @@ class Baseline(BaselineRecord):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A run of a campaign before its start: the randomly drawn faults and the seed."""
+    """A planned run of a campaign: its randomly drawn faults and its seed."""
 
     number: int
     seed: int

@@ -34,7 +34,7 @@ def tolerance(step: int) -> float:
 
 
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """Return the differences at the first recorded step that has any, the greatest difference first."""
+    """Return the differences at the first recorded step with differences, the greatest difference first."""
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:

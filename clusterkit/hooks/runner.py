@@ -77,7 +77,7 @@ class HookRunner:
                 self._add((document, time.time()))
 
     def end(self) -> None:
-        """Run the queued commands within the time limit, and then, with its own limit, the command for the run's end.
+        """Run the queued commands within the time limit, then the command for the run's end within its own limit.
 
         Ctrl-C ends the wait. No command runs if the run was ended because a process that it must not outlive ended.
         """

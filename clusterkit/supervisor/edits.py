@@ -76,7 +76,7 @@ class EditWatcher:
         if self._is_emptied(now):
             self._wait_for_text()
             marks, now = _marks(self._seen), own_files(self._job)
-        # Known files keep their marks from before the reading, so that a save during the reading is noticed later.
+        # Known files keep the marks that were read before their texts, so that a save in between is noticed later.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
         saved.update(now.changed(self._seen))

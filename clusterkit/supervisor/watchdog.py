@@ -44,7 +44,7 @@ class HangDetector:
     size: int  # bytes; the size of the journal before the first signal, then at the last check
     hurried: float | None = None  # the time at which the second Ctrl-C arrived
     moved: float | None = None  # the time at which the journal last grew
-    told: bool = False  # True once TERM was returned
+    told: bool = False  # True once `look` has returned TERM
 
     def heard(self, number: int, now: float) -> None:
         """Note that another signal was forwarded to the supervisor."""

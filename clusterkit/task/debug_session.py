@@ -29,8 +29,7 @@ INTERRUPT = {"interrupt": True}  # compared by identity, so that a message from 
 class DebugSession:
     """Serves one client until the client hangs up or `close` is called.
 
-    A thread reads the client's messages. If the client hangs up, the thread calls `deserted`, even if the program is
-    running at that time.
+    A thread reads the client's messages. It calls `deserted` if the client hangs up, even while the program runs.
     """
 
     def __init__(self, path: str, deserted: Callable[[], None]) -> None:

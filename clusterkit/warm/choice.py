@@ -96,8 +96,7 @@ def warm_places(
 ) -> Iterator[SharedServer | str]:
     """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
 
-    Starts the kept and the session's server if necessary; yields an error message if the start fails. `lifeline` is a
-    pipe to the session.
+    Starts the last two if necessary, and yields an error message if a start fails. `lifeline` is a pipe to the session.
     """
     if not can_share(launch):
         return

@@ -215,7 +215,7 @@ class ForkServer:
 
 
 def lost_event(why: str, again: bool) -> Noted:
-    """Return the message that a fork server has ended. `again` is True if another one is being started."""
+    """Return the event that reports the end of a fork server. `again` is True if another server is being started."""
     then = "another one starts in the background" if again else "tasks start cold from now on"
     return Noted(f"The fork server is gone ({why}); {then}.")
 

@@ -57,5 +57,5 @@ def differing(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Return the modules of `names`, all in `directory`, that a server has `imported` from other directories."""
+    """Return the modules in `names`, which `directory` contains, that a server has `imported` from elsewhere."""
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

@@ -161,8 +161,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
         return local(getattr(spec, "_value_specs", (spec,))[0])
 
     try:
-        # Why specs first: a batch that is read here would be lost if the iterator can't be restarted, and would give
-        # data that is reshuffled each epoch another order than in a single process.
+        # Specs are preferred: if a batch is read here, it is lost unless the iterator can be restarted. Besides, data
+        # that is reshuffled in each epoch would have another order than in a single process.
         specs = trainer.tree.map_structure(local_spec, iterator._distributed_dataset.element_spec)
         if all(spec is None or spec.shape.rank is not None for spec in trainer.tree.flatten(specs)):
             return specs

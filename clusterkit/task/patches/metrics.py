@@ -1,8 +1,7 @@
 """Reports metrics of a program that reports none itself: Keras's logs, `tf.summary.scalar`, and results of closures.
 
 Loaded by path: imports only standard modules that entry.py has already imported. Reports need no tracing and no
-computation. Since the logs of a batch may still be on a device, they are read only once a second. The logs of an epoch
-are always read.
+computation. Logs of batches may still be on a device, so they are read once a second; logs of epochs are always read.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-EVERY = 1.0  # seconds; the minimum time between two reports of a batch or by the thread
+EVERY = 1.0  # seconds; the minimum time between two reports of batches, or of the thread
 EPOCH_EVERY = 0.1  # seconds; the minimum time between two reports at the ends of epochs
 MOST, LONGEST_NAME = 30, 100  # number of metrics, and bytes of a name; a report must fit into one atomic write
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
