@@ -55,7 +55,7 @@ class HookRunner:
         words = [str(Path.cwd()), str(bound), *(f"{hook}={command}" for hook, command in self._commands.items())]
         script = Script("hooks", "clusterkit.hooks.executor", run, words, env, tied=False)
         try:
-            # The companion's thread calls both functions.
+            # The companion's thread calls `heard` and `ended`.
             heard, ended = lambda message: inbox.put(partial(self._done, message)), lambda: inbox.put(self._lose)
             self._companion = Companion(script, heard, ended, inbox.put)
         except OSError as error:

@@ -53,7 +53,7 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """Return a listening socket. Its path appears only once it listens, so that clients can connect. Raises OSError."""
+    """Return a listening socket whose path appears once clients can connect. Raises OSError."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     new = path.with_name(f".{path.name[1:]}")  # this name is as long as the final name
     try:

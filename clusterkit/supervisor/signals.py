@@ -50,13 +50,13 @@ def end_with(code: int, heeded: Sequence[signal.Signals] = ENDING) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SignalInterpreter:
-    """Queries the engine, in a thread, whether a signal announces the end of the allocation, and posts the answer."""
+    """Finds out from the engine, in a thread, whether a signal announces the allocation's end; posts the answer."""
 
     allocation: Allocation | None
     inbox: Inbox
 
     def handle(self, event: Interrupted) -> None:
-        """Post the signal, or have its meaning queried first. To be called by the signal handler."""
+        """Post the signal, if necessary after a query about its meaning. To be called by the signal handler."""
         if event.signal in (signal.SIGTERM, *WARNINGS):
             self.inbox.put(partial(self._ask, event))
         else:

@@ -106,7 +106,7 @@ class Backup(ReportProgress):
         self._position = FitProgress(0, 0, 0)
         self._order = resumption.DataOrder()
         self._order.begin()
-        self._unsaved = self._skipped = 0  # numbers of batches
+        self._unsaved = self._skipped = 0  # batches since the last checkpoint; batches to skip
         self._trained = False
         self._saved_position = ResourceVariable(self._position, dtype=tf.int64, trainable=False)
         self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False)

@@ -90,7 +90,7 @@ class CheckpointStore:
         final = self.path_of(step)
         replaced = self.directory / f".replaced-{final.name}"
         if os.path.lexists(final):
-            # Why not exchange the two names in one step: network file systems do not support that. Between the two
+            # The names are not exchanged in one step, since network file systems can't do that. Between the two
             # renames, `found` returns the old checkpoint under its hidden name.
             remove(replaced)
             final.rename(replaced)
@@ -279,7 +279,7 @@ def follow_chief(key: str, choose: Callable[[], Checkpoint | None], is_chief: bo
     each worker chooses independently. The choices agree, since all workers read the same directory, and no worker
     writes to this directory before all workers have restored.
 
-    Why not a collective operation: it would need the strategy and a replica context.
+    A collective operation is not used, since it would need the strategy and a replica context.
 
     Args:
         key: the name of this choice in the coordination service; the same in all workers, and new for each choice.

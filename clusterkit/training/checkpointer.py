@@ -49,7 +49,7 @@ class Checkpointer:
                     checkpointer.save(step)
 
     `save` copies the values, and a thread writes them while training continues. One checkpoint is written at a time.
-    The end of the block, or of the program, waits for the last one.
+    The end of the block, or of the program, waits for the last checkpoint.
 
     Args:
         given: positional arguments: the directory, a model, an optimizer, or a tf.train.Checkpoint, which stands for

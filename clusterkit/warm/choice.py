@@ -133,7 +133,7 @@ def _without_marks(launch: Launch) -> Launch:
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """Return the variables that a program, given as `program_files` returns it, sets for its own imports."""
+    """Return the variables that a program sets for its own imports. `program` is the result of `program_files`."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
     texts, roots = {str(source.path): source.text for source in program}, imports.import_roots(root)

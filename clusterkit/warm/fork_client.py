@@ -95,7 +95,7 @@ class PendingFork(NamedTuple):
 class ForkServer:
     """A fork server. A thread waits until the server is ready, then until the server ends, and posts both as events.
 
-    Why not a Poller: the two waits follow each other, which is simpler to write as a sequence in a thread.
+    A Poller is not used, since two waits in a row are simpler to write as a sequence in a thread.
     """
 
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
@@ -134,7 +134,7 @@ class ForkServer:
                 raise self._given_up(error) from None
 
     def fork(self, asked: PendingFork) -> int:
-        """Return the pid of the oldest pending fork, now this process's child. Raises like `ask`."""
+        """Return the pid of the oldest pending fork, which is now a child of this process. Raises like `ask`."""
         try:
             if self.gone:
                 raise NoForkServer

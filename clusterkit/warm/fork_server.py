@@ -68,7 +68,7 @@ def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> Forked
         if forked := Server(entry, channel).work():
             os.close(lifeline)
             return forked
-    # Why not sys.exit: it would run exit handlers that imported modules have registered for the tasks.
+    # sys.exit is not used, since it would run exit handlers that imported modules have registered for the tasks.
     os._exit(0)
 
 

@@ -49,8 +49,8 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
     ctypes.CDLL(None).fflush(None)  # otherwise every fork would print the output that C code has buffered
     if problem := why_unsafe():
         return problem
-    # Keeps garbage collection in the forks from writing to shared pages, which would copy them. Why not collect first:
-    # a collection takes a tenth of the imports' time, and frees few objects.
+    # Keeps garbage collection in the forks from writing to shared pages, which would copy them. No collection
+    # precedes this, since a collection takes a tenth of the imports' time and frees few objects.
     gc.freeze()
     return None
 

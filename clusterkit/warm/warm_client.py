@@ -231,9 +231,9 @@ class WarmSession:
     def watched(self, lifeline: int) -> Iterator[int | None]:
         """Open a pidfd of the session's process, readable once it has ended; yield None if it has ended already.
 
-        `lifeline`, a pipe to the process, shows that the pid has not been reused. Why not watch the pipe itself: each
-        run has its own pipe, and a server outlives the run. A pipe for the server would have to stay open as long as
-        the process lives, and be closed in each of its forks.
+        `lifeline`, a pipe to the process, shows that the pid has not been reused. The pipe itself is not watched, since
+        each run has its own pipe and a server outlives the run. A pipe for the server would have to stay open as long
+        as the process lives, and be closed in each of its forks.
         """
         try:
             pidfd = os.pidfd_open(self.pid)

@@ -151,7 +151,7 @@ class WarmServer:
         return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
-        """Fork a guardian, which forks further processes. Returns None here, a continuation in the run's fork server."""
+        """Fork a guardian, which forks further processes. Returns None here, a continuation in the fork server."""
         guardian = self.fork_server.quiet_fork()
         if guardian:
             self.made += 1

@@ -121,7 +121,7 @@ def variables_of(owner: Any) -> list[Any]:
 
 def count_of(optimizer: Any) -> int:
     """Return how many steps an optimizer has made; 0 if it does not count them."""
-    try:  # why not `iterations`: Keras 2's legacy optimizers create that variable on the first access
+    try:  # `iterations` is not read, since Keras 2's legacy optimizers create that variable on the first access
         own = int(read(leaf_of(optimizer._iterations)))
     except Exception:  # a subclass in the program may raise anything
         return 0

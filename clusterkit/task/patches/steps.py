@@ -119,7 +119,7 @@ class Steps:
         if self.path is not None and not self.is_fork():
             self.end_requested.acquire()
             self.thread_lives.acquire()
-            # Why not `threading`: the thread would be visible to the program in `threading.enumerate`.
+            # `threading` is not used, since the program would then see the thread in `threading.enumerate`.
             _thread.start_new_thread(self.watch, ())
             atexit.register(self.end)
 
@@ -255,7 +255,7 @@ def uses_training() -> bool:
 
 def steps_of(optimizer: Any) -> int:
     """Return how many steps an optimizer has made; 0 if it does not count them."""
-    try:  # why not `iterations`: Keras 2's legacy optimizers create that variable on the first access
+    try:  # `iterations` is not read, since Keras 2's legacy optimizers create that variable on the first access
         return int(optimizer._iterations.numpy())
     except Exception:  # a subclass in the program may raise anything
         return 0
