@@ -18,7 +18,7 @@ LONGEST = 1 << 18  # bytes; longer lines are ignored
 EVERY = 2.0  # seconds; the minimum time between two samples
 SLOWER = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
 MOST_GPUS = 64
-GREATEST = 1e15  # percent or bytes; samples with a greater number are ignored
+GREATEST = 1e15  # percent or bytes; the use of a task or GPU with a greater number is ignored
 Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
 
 
