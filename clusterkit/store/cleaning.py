@@ -56,9 +56,9 @@ class Leaks:
 def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, list[int]]:
     """Return the pids of this user's processes whose run has no live supervisor, by run id.
 
-    Only runs in this state directory count, unless `everywhere`. Runs whose directory was removed are skipped, since
-    without a lock file it is unknown whether they are live. Processes in `spared` and ancestors of this process do not
-    count. `own` is a run whose lock this process has taken over, so that all its processes are strays.
+    Only runs in this state directory are searched, unless `everywhere`. Runs whose directory was removed are skipped,
+    since without a lock file it is unknown whether they are live. Processes in `spared` and ancestors of this process
+    are skipped, too. `own` is a run whose lock this process has taken over, so that all its processes are strays.
     """
     store, found = RunStore(), defaultdict[str, list[int]](list)
     for pid, run, _ in _processes(spared):
