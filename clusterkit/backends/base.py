@@ -27,7 +27,7 @@ class Backend(Protocol):
     """Carries out the state machine's orders for one run, in the loop's thread. Test: tests/backends/contract.py."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """Prepare the start of the tasks in the run's directory; return their endpoints. Raises ClusterkitError."""
+        """Assign hosts and ports to the tasks, and return the endpoints. Raises ClusterkitError."""
 
     def do(self, order: Order) -> None:
         """Carry out an order of the state machine. Answers are posted to the inbox as events."""

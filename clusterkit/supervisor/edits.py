@@ -19,7 +19,7 @@ BURST = 300  # milliseconds; changes are reported after this time even if furthe
 LOOK_EVERY = 1.0  # seconds between two checks of the known files, since NFS, for example, does not report all changes
 POLL_EVERY = 0.25  # seconds between two checks if the system reports no changes at all
 EMPTY_FOR = 0.3  # seconds to wait for an editor to fill a file that it has emptied or created
-LONGEST_AGO = 5.0  # seconds; if a file is older, it was renamed rather than saved, or the file server's clock differs
+LONGEST_AGO = 5.0  # seconds; an older modification time is not that of the edit: the file was renamed, or clocks differ
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
 Marks = dict[Path, tuple[int, int, int] | None]
 
@@ -65,9 +65,9 @@ class EditWatcher:
                     self._look(False)
 
     def _look(self, something: bool) -> None:
-        """Read the files again if `something` changed in their directories, a file changed, or a problem was reported.
+        """Read the files again if `something` in their directories or a file changed, or a problem was reported.
 
-        If a file was emptied, give its editor the time to fill the file first.
+        If a file is empty, wait first: an editor may still be writing the file.
         """
         marks = _marks(self._seen)
         if not (something or self._problem or marks != self._marks):

@@ -170,7 +170,7 @@ def _start_companions(
 
 
 def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past: PastRun | None) -> Sequence[str]:
-    """Write the files that tasks need, and kill strays; return warnings. On an error, discard a new directory."""
+    """Write the files that tasks need, and kill strays; return warnings. On an error, remove a directory just made."""
     prepared = run.prepared
     if past is not None:
         warnings = _reap(run, run.run_id)

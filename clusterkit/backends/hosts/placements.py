@@ -92,7 +92,7 @@ class Placements:
         self._avoided, self._readmits = frozenset(names), False
 
     def leave(self, host: Host) -> None:
-        """If a leaving host has tasks, place all tasks again later. The host still answers pending requests."""
+        """Note that a host leaves. If it has tasks, all tasks are placed anew with the next restart."""
         if host in self._seats:
             self.is_settled, self._is_outdated = False, True
 
@@ -148,7 +148,7 @@ class PendingStarts:
         self._hosts, self._allocation, self._tell, self._post = hosts, allocation, tell, post
         self._patience = job.limits.startup or math.inf
         self._waiting: list[Spawn] = []
-        self._found: threading.Event | None = None  # while no host is left; set to end the wait
+        self._found: threading.Event | None = None  # ends the wait for a host; None without such a wait
         self._until = math.inf
         self.placements = Placements(job, hosts, tell, self._were_placed, self._failed_to_place)
         self.problems: list[str] = []

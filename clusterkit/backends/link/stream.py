@@ -45,7 +45,7 @@ class Stream:
         self.received = 0  # the number of the last message that was delivered
         self._sent = deque[UnacknowledgedMessage]()  # sent in this connection, and not acknowledged
         self._unsent = deque[UnacknowledgedMessage]()
-        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # each file's last message, if never sent
+        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # unsent messages, to be extended
         self._on_way = 0  # bytes of the messages in _sent
         self._acknowledged = 0
         self._highest_sent = 0  # the highest number sent in any connection

@@ -39,7 +39,7 @@ class StackFrame:
 
 @dataclass(frozen=True, slots=True)
 class ThreadActivity:
-    """A thread's activity, as a clause whose subject is the task. `own`: the thread does not wait for another task."""
+    """A thread's activity, such as `waits in Server.join`. `own`: the thread does not wait for another task."""
 
     text: str
     own: bool

@@ -42,7 +42,7 @@ class Orphans:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # possible leaders by orphan (pid, start)
+        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # for each orphan (pid, start): its possible leaders
 
     def living(self, leaders: Mapping[int, AttemptChild]) -> Iterator[Orphan]:
         """Yield the living adopted processes, and reap the dead ones. `leaders` are the first processes of attempts."""
@@ -120,7 +120,10 @@ class ProcessFamily:
         self._lock = threading.RLock()  # acquired by `begin`, and released by `finish` in the same thread
 
     def begin(self, start: Start, server: ForkServer | None) -> PendingStart:
-        """Begin to start an attempt. Complete starts with `finish`, in the same order and thread. Raises OSError."""
+        """Start an attempt without waiting for its process. Raises OSError.
+
+        Call `finish` for each pending start, in the same order and from the same thread.
+        """
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:

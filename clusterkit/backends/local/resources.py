@@ -62,7 +62,7 @@ def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> di
 
 
 def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:
-    """Create the virtual network, the disk for the fault disk-full, or both; None for neither. Raises NetworkError."""
+    """Create the virtual network or the disk for `disk-full` faults; None if neither is needed. Raises NetworkError."""
     if not _is_virtual(job) and not needs_disk(job.faults):
         return None
     from clusterkit.network.virtual import NetworkPlan, VirtualNetwork
