@@ -35,7 +35,7 @@ _FORMS = (  # formats of prefixes, each with the tools that write it
     re.compile(r"\[(?P<source>(?:default|rank)?\d{1,9})\]: ?"),  # torchrun
     re.compile(r"\((?P<source>[^()=\n]{0,80}\bpid=\d{1,9})[^()\n]{0,80}\) ?"),  # ray
     re.compile(r"(?P<source>[A-Za-z][\w.-]{0,80}) +\| ?"),  # docker compose
-    re.compile(r"(?P<source>\d{1,6}): ?"),  # srun --label
+    re.compile(r"(?P<source>\d{1,6}): ?"),  # tools that write only the number of the task
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.,]{5,20}(?:Z|[+-]\d\d:?\d\d)? ")
 _COLOR = re.compile(COLOR)
