@@ -1,1 +1,1 @@
-"""The table of what goes wrong in distributed programs, and where failures and logs are looked up in it."""
+"""Explains failures of distributed programs: matches a run or a log against the rows of a table of known failures."""

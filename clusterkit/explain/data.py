@@ -1,4 +1,4 @@
-"""Rows about data: datasets, generators and files."""
+"""Rows about problems with training data: datasets, generators and files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows about what a program runs in: installed versions, memory, threads, devices and standard input."""
+"""Rows about a program's environment: installed versions, memory, threads, devices and standard input."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _TWO = ("--workers", "2")
 
 
 def _spawned_again(evidence: Evidence) -> Words | None:
-    """A process that the program spawned has begun the program anew."""
+    """Condition: a process that the program spawned runs the whole program again."""
     first = evidence.first
     return HOLDS if "finished its bootstrapping phase" in f"{first.before}\n{first.text}" else None
 

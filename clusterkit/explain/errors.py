@@ -1,4 +1,4 @@
-"""The error text of a task: what of its log the rows of the table are held against."""
+"""Extracts the error text of a task from its log. The patterns of the table's rows are searched for in this text."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from clusterkit.text.lines import chained_traceback
 from clusterkit.text.noise import NoiseFilter
 
-LONGEST_LINE = 2000  # characters; the rest of a longer one is not looked at
-MOST = 400  # lines of an error: the first half, where it is raised, and the last, where TensorFlow names its operations
-LAST = 40  # lines of a log without a traceback
-BEFORE = 40  # lines before the error
+LONGEST_LINE = 2000  # characters; the rest of a longer line is ignored
+MOST = 400  # lines; longer errors are cut in the middle: the raise is at the start, TensorFlow's operations at the end
+LAST = 40  # lines; how much of the end of a log counts as the error if the log has no traceback
+BEFORE = 40  # lines; the maximum returned from before the error
 
 
 def error_text(lines: Sequence[str]) -> tuple[str, str]:
-    """Return the error at the end of a task's log, and what stands before it.
+    """Return the error at the end of a task's log, and the lines before the error.
 
-    It begins with the last traceback, or with the one to which that is chained.
+    The error begins with the last traceback or, if that ends a chain of exceptions, with the chain's first traceback.
     """
     noise = NoiseFilter()
     said = [line[:LONGEST_LINE] for line in lines if not noise.is_noise(line)]

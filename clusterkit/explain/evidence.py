@@ -1,4 +1,4 @@
-"""What is known of a run that has ended, from its result, its account of time, and its directory."""
+"""Collects evidence about a run that has ended, from the run's result, startup times and directory."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, AttemptEnded, Exit, Failure, RoleKind, RunResult, RunState
 from clusterkit.words.reports import Look
 
-LOG = 1 << 18  # bytes of the end of a log
-REPORT = 1 << 20  # bytes of a report about tasks that hang
+LOG = 1 << 18  # bytes; the maximum read from the end of a log
+REPORT = 1 << 20  # bytes; the maximum read from the end of a report about tasks that hang
 
 _SECTION = re.compile(r"^((?:chief|worker|ps|evaluator):\d{1,9}) (.{1,1000})$", re.MULTILINE)
 _ENDPOINT = re.compile(r"^  endpoint +(\S{1,300})(, not listening)?$", re.MULTILINE)
@@ -33,12 +33,12 @@ _STACK = re.compile(r"^    (/.{0,4096}):(\d{1,9}) in ", re.MULTILINE)
 def evidence_of(
     run: RunDirectory, result: RunResult, job: JobSpec, startup: Startup | None, findings: tuple[Finding, ...] = ()
 ) -> Evidence:
-    """Return what is known of a run that has ended in this way."""
+    """Collect the evidence about a run that has ended with `result`."""
     connected = {start.task: _connected(start.connected, start.serving) for start in startup.tasks} if startup else {}
     failures = [*_overcome(result, job)] if result.cause is None else [result.cause, *result.same, *result.collateral]
     failed = {failure.task for failure in failures}
     rest = {ended.task: ended for ended in result.attempts if ended.task not in failed}
-    # Where the first ended without an error, the log of the next one says what it waited for.
+    # If the first task ended without an error, the second task's log shows what the second task waited for.
     tasks = [
         *(_failed(run, failure, connected, number <= failures[0].exit.ok) for number, failure in enumerate(failures)),
         *(_ended(ended, connected) for ended in rest.values()),
@@ -57,16 +57,17 @@ def evidence_of(
 
 
 def has_own_error(exit_: Exit) -> bool:
-    """Whether the end of the task's log says why it ended so."""
+    """Whether the end of the task's log shows the reason for this exit."""
     if exit_.ok or exit_.preempted or exit_.asked is not None or was_killed(exit_):
         return False
     return exit_.code is not None or exit_.signal is not None
 
 
 def _overcome(result: RunResult, job: JobSpec) -> Iterator[Failure]:
-    """Yield the leader's end and the tasks that had not finished by then; without any, what the run recovered from.
+    """Yield failures that did not end the run.
 
-    That is the last failure, unless an injected fault explains it.
+    If tasks had not finished when the leader succeeded, yield the leader's exit and the unfinished tasks. Otherwise, if
+    the run succeeded, yield the last failure that caused a restart and that no injected fault explains.
     """
     if result.unfinished:
         done = next((ended for ended in reversed(result.attempts) if ended.task == job.leader), None)
@@ -87,7 +88,7 @@ def _connected(*stages: float | None) -> bool:
 
 
 def _failed(run: RunDirectory, failure: Failure, connected: dict[Task, bool], read: bool) -> TaskEvidence:
-    """Return what is known of a failed attempt; `read` its log, and not only the lines that the result has."""
+    """Return the evidence about a failed attempt: from its log if `read`, otherwise from the tail in `failure`."""
     known = connected.get(failure.task) if failure.attempt == 1 else None
     if not has_own_error(failure.exit):
         return TaskEvidence(failure.task, exit=failure.exit, step=failure.step, connected=known)
@@ -112,7 +113,7 @@ def _log(path: Path) -> list[str]:
 
 
 def _hung(run: RunDirectory, look: Look) -> tuple[StuckTask, ...]:
-    """Return the tasks in the newest report of a kind about tasks that hang, and of each host."""
+    """Return the tasks in all hosts' inspection reports of the kind `look`. For each task, the newest report counts."""
     found: dict[Task, StuckTask] = {}
     for path in sorted(run.all_stacks.glob(f"*{look.value}-*.txt"), key=lambda path: (len(path.name), path.name)):
         try:
@@ -124,7 +125,7 @@ def _hung(run: RunDirectory, look: Look) -> tuple[StuckTask, ...]:
 
 
 def stuck_tasks(report: str) -> Iterator[StuckTask]:
-    """Yield the tasks of such a report, which `backends/local/hang_inspector.py` writes."""
+    """Yield the tasks in a report that `backends/local/hang_inspector.py` wrote."""
     heads = [*_SECTION.finditer(report)]
     ends = [*(head.start() for head in heads[1:]), len(report)]
     for head, end in zip(heads, ends, strict=False):

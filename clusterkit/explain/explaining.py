@@ -1,6 +1,6 @@
 """Adds the explanations of a failed run to its result, for the final report and result.json.
 
-It has a time limit for reading the program's files and the log. If that fails, the result stays unchanged.
+Reading the log and the program's files has a time limit. If there is no evidence by then, the result stays unchanged.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from clusterkit.words.account import Account
 from clusterkit.words.job import JobSpec
 from clusterkit.words.outcome import RoleKind, RunResult, RunState
 
-WITHIN = 2.0  # seconds
+WITHIN = 2.0  # seconds; the time limit for reading the log and the program's files
 
 
 def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Account) -> RunResult:
-    """Return the result, with the explanations of its failure if there are any."""
+    """Return the result, with explanations if the run has a problem that rows of the table match."""
     if not _went_wrong(result):
         return result
-    try:  # outside the time limit, which is for the program's files
+    try:  # the time limit does not include these imports
         from clusterkit.check.reading import findings_of
         from clusterkit.explain.evidence import evidence_of
         from clusterkit.explain.matching import explain
@@ -32,17 +32,17 @@ def explained(result: RunResult, job: JobSpec, run: RunDirectory, account: Accou
 
     def gather() -> None:
         gathered.append(evidence_of(run, result, job, account.startup))
-        with suppress(Exception):  # the files may contain anything
+        with suppress(Exception):  # `check` may fail, since the program's files may contain anything
             gathered.append(replace(gathered[0], findings=tuple(findings_of(job, strict=False))))
 
-    with suppress(OSError):  # no thread can be started
+    with suppress(OSError):  # raised if the system cannot start another thread
         start_thread("explain", gather, lambda crashed: None).join(WITHIN)
     explanations = explain(gathered[-1]) if gathered else ()
     return replace(result, explanations=tuple(explanations), finding=str(explanations[0])) if explanations else result
 
 
 def _went_wrong(result: RunResult) -> bool:
-    """Whether there is something to explain; a failure that a fault was injected for needs no explanation."""
+    """Whether the run has a problem that needs an explanation. A failure due to an injected fault needs none."""
     if result.state is not RunState.SUCCEEDED:
         return result.state in (RunState.FAILED, RunState.TIMED_OUT)
     causes = (ended for ended in result.attempts if ended.role and ended.role.kind is RoleKind.CAUSE)

@@ -1,4 +1,4 @@
-"""The code in which an error was raised: the frames of a traceback, and conditions on them."""
+"""Reads the frames of a traceback, and makes conditions on the code in which an error was raised."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ _CODE = re.compile(r'^ *File "([^"\n]+)", line \d+[^\n]*\n([^\n]*)', re.MULTILIN
 
 
 def frames_of(text: str) -> list[tuple[str, str]]:
-    """The file and the line's number of each frame in a traceback."""
+    """Return the file and the line number of each frame in a traceback."""
     return _FRAME.findall(text)
 
 
 def own_line(text: str) -> str:
-    """The last line of the program's own code in a traceback, as in `train.py:38`; empty without any."""
+    """Return the last line of the program's own code in a traceback, as in `train.py:38`; "" if there is none."""
     own = [f"{file.rpartition('/')[2]}:{number}" for file, number in frames_of(text) if is_own(file)]
     return own[-1] if own else ""
 
 
 def calling(pattern: str) -> Condition:
-    """The last line of the program's own code in the traceback shows this. Its words are the pattern's groups."""
+    """Return a condition that holds if the last line of the program's own code in the traceback matches `pattern`.
+
+    The condition's values are the named groups of the pattern.
+    """
 
     def holds(evidence: Evidence) -> Words | None:
         code = [line for file, line in _CODE.findall(evidence.first.text) if is_own(file)]
@@ -35,22 +38,22 @@ def calling(pattern: str) -> Condition:
 
 
 def showing(pattern: str) -> Condition:
-    """The failed task's error also shows this."""
+    """Return a condition that holds if the error text matches `pattern`."""
     return lambda evidence: HOLDS if re.search(pattern, evidence.first.text, re.MULTILINE) else None
 
 
 def through(code: str) -> Condition:
-    """The traceback passes through this code: a part of a path, a function or a line."""
+    """Return a condition that holds if the traceback contains `code`: a part of a path, a function or a line."""
     return lambda evidence: HOLDS if code in evidence.first.text else None
 
 
 def not_through(code: str) -> Condition:
-    """The traceback does not pass through this code."""
+    """Return a condition that holds if the traceback does not contain `code`."""
     return lambda evidence: None if code in evidence.first.text else HOLDS
 
 
 def in_one_worker(pattern: str) -> Condition:
-    """Of several workers, which run the same program, only the first that failed shows this."""
+    """Return a condition that holds if the first failed worker's error matches `pattern`, and no peer's error does."""
 
     def holds(evidence: Evidence) -> Words | None:
         several = evidence.job is not None and evidence.job.shape is Shape.MULTI_WORKER and len(evidence.tasks) > 1

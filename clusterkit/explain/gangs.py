@@ -1,4 +1,4 @@
-"""Rows about workers that do not do the same: collectives, uneven work, replicas and what belongs where."""
+"""Rows about workers that do different things: collectives, uneven work, and calls in the wrong replica context."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ LEFT = (
 )
 CROSS = r"Method requires being in cross-replica context, use get_replica_context\(\)\.merge_call\(\)"
 IN_A_STEP = ("waits in TensorFlow's runtime", "waits for a lock or an event")
-KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # which hides Keras's own frames
+KERAS = r"\.{0}\([^\n]*\n(?:[ ^~]+\n)?[^\n]*/traceback_utils\.py"  # Keras hides its other frames
 SAVES = r"/(?:checkpoint|saved_model|saving)/[\w/]*\.py\", line \d+, in (?:save|write|_save\w*|save_model)$"
 
 
 def left(where: str = "") -> Condition:
-    """A worker ended without an error, and another one then failed where the pattern shows it.
+    """Return a condition that holds if a worker ended without an error, and a peer's resulting error matches `where`.
 
-    Its words are {left}, {waits} and {place}, the line of the program at which the other one waited, and {steps}.
+    The condition's values are {left} and {waits} (these two workers), {place} (the line of the program at which {waits}
+    waited) and {steps} (a clause with the last step of {left}).
     """
 
     def holds(evidence: Evidence) -> Words | None:
@@ -52,7 +53,7 @@ def _words(first: TaskEvidence, other: TaskEvidence) -> Words:
 
 
 def _waits_alone(evidence: Evidence) -> Words | None:
-    """In a stall, one worker does something of its own, and all others wait in TensorFlow or for its threads."""
+    """Condition: in a stall, all workers but one wait in TensorFlow's runtime, or for a lock or an event."""
     alone = [task for task in evidence.stalled if not task.doing.startswith(IN_A_STEP)]
     waits = [str(task.task) for task in evidence.stalled if task.doing.startswith(IN_A_STEP)]
     if len(alone) != 1 or not waits:

@@ -1,4 +1,4 @@
-"""Rows about Keras: names of Keras 2 and TensorFlow 1, the strategy's scope, files, losses and optimizers."""
+"""Rows about Keras: removed names (Keras 2, TensorFlow 1), the strategy's scope, files, losses and optimizers."""
 
 from __future__ import annotations
 

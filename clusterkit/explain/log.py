@@ -1,4 +1,4 @@
-"""Logs from anywhere: of one task or of many, from clusterkit, kubectl or others. Every byte of them is hostile."""
+"""Explains failures in logs of one or several tasks, from clusterkit, kubectl or others. Logs are untrusted input."""
 
 from __future__ import annotations
 
@@ -21,36 +21,37 @@ from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import Exit, Failure
 
-KEPT = 2000  # lines of each source
-MOST_SOURCES = 64  # further ones count as one
-FIRST = 500  # lines by which the form of the prefixes is found
-WENT_ON = 300  # lines after a traceback that show that the program has handled it
+# A source is the task or process that the prefix of a log's line names; "" for lines without a prefix.
+KEPT = 2000  # lines; how many of each source's last lines are kept
+MOST_SOURCES = 64  # the maximum number of sources; lines of further sources count as lines without a prefix
+FIRST = 500  # lines; how many lines at the beginning of a log are used to detect the format of the prefixes
+WENT_ON = 300  # lines; if more lines follow a traceback, the program is assumed to have handled the exception
 
 _OURS = re.compile(r"(?P<source>(?:chief|worker|ps|evaluator):\d{1,9}) *│ ?")
-_OF_REPORT = re.compile(r" {2,}(?:(?:chief|worker|ps|evaluator):\d+ *)?│")  # in the final report, which repeats lines
-_FORMS = (  # of a line's prefix, as these write it
+_OF_REPORT = re.compile(r" {2,}(?:(?:chief|worker|ps|evaluator):\d+ *)?│")  # a log line quoted in the final report
+_FORMS = (  # formats of prefixes, each with the tools that write it
     re.compile(r"\[pod/(?P<source>[^\s/\]]{1,253})(?:/[^\s\]]{1,253})?\] ?"),  # kubectl logs --prefix
     re.compile(r"\[\d{1,9},(?P<source>\d{1,9})\]<std(?:out|err)>: ?"),  # horovodrun, mpirun --tag-output
     re.compile(r"\[(?P<source>(?:default|rank)?\d{1,9})\]: ?"),  # torchrun
     re.compile(r"\((?P<source>[^()=\n]{0,80}\bpid=\d{1,9})[^()\n]{0,80}\) ?"),  # ray
     re.compile(r"(?P<source>[A-Za-z][\w.-]{0,80}) +\| ?"),  # docker compose
-    re.compile(r"(?P<source>\d{1,6}): ?"),  # with the number of the task
+    re.compile(r"(?P<source>\d{1,6}): ?"),  # tools that write only the number of the task
 )
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.,]{5,20}(?:Z|[+-]\d\d:?\d\d)? ")
 _COLOR = re.compile(COLOR)
 _POD = re.compile(r"(?:^|[^a-z])(chief|worker|ps|evaluator)[-_:](\d{1,9})(?!\d)")
-_JSON = '{"t": '  # how a line of `clusterkit logs --format json` begins
+_JSON = '{"t": '  # the beginning of each line of `clusterkit logs --format json`
 
 
 class SourcedLine(NamedTuple):
-    """A line without its prefix; `source` is what that says, empty without one."""
+    """A line without its prefix, and the source that the prefix named."""
 
     source: str
     text: str
 
 
 class LogExplained(NamedTuple):
-    """What a log tells: the explanations of its failure, and what is known of the tasks."""
+    """The evidence about the tasks in a log, and the explanations of the failure, the most specific first."""
 
     evidence: Evidence
     explanations: list[Explanation]
@@ -62,16 +63,16 @@ class _Source:
 
 
 class _Block(NamedTuple):
-    """The error of a task, or what may be one, and the number of the line with which it begins."""
+    """An error in a log. The program may have handled the error."""
 
-    at: int
+    at: int  # the number of the error's first line in the log
     source: str
     lines: list[str]
     before: list[str]
 
 
 def explain_log(chunks: Iterable[bytes]) -> LogExplained:
-    """Explain the failure in a log; of several, that of the task that failed first."""
+    """Explain the failure in a log. If several tasks failed, explain the failure that caused the others."""
     sources = dict[str, _Source]()
     for number, line in enumerate(_without_prefix(_lines(chunks))):
         known = line.source in sources or len(sources) < MOST_SOURCES
@@ -84,13 +85,13 @@ def explain_log(chunks: Iterable[bytes]) -> LogExplained:
     for number, task in enumerate(tasks[: max(1, own)]):
         evidence = Evidence((task, *tasks[:number], *tasks[number + 1 :]))
         explanations = explain(evidence)
-        if explanations or task.source:  # without prefixes, the first error may be one that was handled
+        if explanations or task.source:  # without prefixes, the program may have handled the first error
             return LogExplained(evidence, explanations)
     return LogExplained(Evidence(tuple(tasks)), [])
 
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
-    """Yield the beginning of each line. Of a progress bar, its last state is left."""
+    """Yield the first LONGEST_LINE characters of each line, and of each progress bar only the last state."""
     splitter = LineSplitter()
     for chunk in chunks:
         yield from (text[:LONGEST_LINE] for text, is_bar in splitter.feed(chunk) if not is_bar)
@@ -98,7 +99,7 @@ def _lines(chunks: Iterable[bytes]) -> Iterator[str]:
 
 
 def _without_prefix(lines: Iterator[str]) -> Iterator[SourcedLine]:
-    """Yield the lines with their sources. Which form their prefixes have is found by the first ones."""
+    """Detect the format of the prefixes from the first lines, and yield all lines with their sources."""
     first = [_plain(line) for line in islice(lines, FIRST)]
     form = _form(first)
     for line in chain(first, map(_plain, lines)):
@@ -111,7 +112,7 @@ def _plain(line: str) -> str:
 
 
 def _form(lines: Iterable[str]) -> re.Pattern[str] | None:
-    """Return the form of prefix that most of these lines have; None if most have none."""
+    """Return the prefix format of more than half of the nonblank lines; None if there is no such format."""
     full = [line for line in lines if line.strip()]
     counts = Counter(form for line in full for form in _FORMS if form.match(_TIME.sub("", line, count=1)))
     form, count = next(iter(counts.most_common(1)), (None, 0))
@@ -119,7 +120,7 @@ def _form(lines: Iterable[str]) -> re.Pattern[str] | None:
 
 
 def _line(line: str, form: re.Pattern[str] | None) -> SourcedLine | None:
-    """Return a line without prefix, times and colors; None if it repeats another one."""
+    """Return the line without its prefix and timestamps; None for a log line quoted in the final report."""
     if line.startswith(_JSON):
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             fields = json.loads(line)
@@ -140,7 +141,7 @@ def _untimed(line: str) -> str:
 
 
 def _blocks(source: str, lines: list[tuple[int, str]]) -> Iterator[_Block]:
-    """Yield the errors of a source: its last one; without a prefix, all, since they may be of many tasks."""
+    """Yield the last error of a source. Without prefixes, yield all errors, since they may be of several tasks."""
     texts = [text for _, text in lines]
     end = len(lines)
     while (start := chained_traceback(texts[:end])) is not None:
@@ -154,14 +155,14 @@ def _blocks(source: str, lines: list[tuple[int, str]]) -> Iterator[_Block]:
 
 
 def _length(lines: list[str]) -> int:
-    """Return the number of lines of a traceback, with its exception's."""
+    """Return the length of the traceback with which `lines` begin, including the line of the exception."""
     exception = last_exception(lines)
     ends = (number for number, line in enumerate(lines, 1) if exception is not None and line.endswith(exception))
     return next(ends, len(lines))
 
 
 def _in_order(blocks: Iterable[_Block]) -> tuple[list[TaskEvidence], int]:
-    """Return the tasks, the cause first, and how many of them did not fail because a peer was gone."""
+    """Return the failed tasks, the cause first, and how many of them failed for another reason than a lost peer."""
     of = dict(enumerate(blocks))
     failures = [
         Failure(
@@ -191,6 +192,6 @@ def _evidence(source: str, lines: list[str]) -> TaskEvidence:
 
 
 def _task(source: str) -> Task | None:
-    """Return the task that a prefix names, such as that of a pod `train-worker-1-x7k2p`."""
+    """Return the task that a source names, such as `worker:1` for the pod `train-worker-1-x7k2p`."""
     found = _POD.search(source)
     return Task(TaskType(found[1]), int(found[2])) if found else None

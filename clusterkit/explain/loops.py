@@ -1,4 +1,4 @@
-"""Rows about training loops of one's own: replicas, datasets and optimizers without `fit`."""
+"""Rows about custom training loops: replicas, datasets and optimizers without `fit`."""
 
 from __future__ import annotations
 

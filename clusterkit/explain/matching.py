@@ -1,4 +1,4 @@
-"""Finds the rows of the table that fit the evidence."""
+"""Matches the rows of the table against the evidence, and explains the failure with the rows that match."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from clusterkit.explain.table import TABLE
 from clusterkit.text.printable import printable
 from clusterkit.words.explanation import Explanation
 
-MOST = 3  # explanations of a failure
-LONGEST_WORD = 200  # characters of what a log contributes to a sentence
+MOST = 3  # the maximum number of explanations of a failure
+LONGEST_WORD = 200  # characters; the maximum length of a text from a log in a sentence
 
 
 class _Match(NamedTuple):
-    """A row that fits. `rank` is higher the more it knows."""
+    """A row that matches the evidence."""
 
     row: Row
-    rank: tuple[bool, bool, int]
-    words: Words
+    rank: tuple[bool, bool, int]  # sort key: has a finding; condition has values; length of the match of `seen`
+    words: Words  # values for the placeholders of the row's sentences
     finding: Finding | None
 
 
@@ -31,7 +31,7 @@ def explain(evidence: Evidence, table: Iterable[Row] = TABLE) -> list[Explanatio
     found = sorted((match for row in table if (match := _match(row, evidence))), key=lambda one: one.rank, reverse=True)
     covered = {id_ for match in found for id_ in match.row.over}
     shown = [match for match in found if match.row.id not in covered]
-    located = [match for match in shown if match.finding is not None]  # `check` knows the line
+    located = [match for match in shown if match.finding is not None]  # `check` has found the line of the mistake
     special = located or [match for match in shown if not match.row.general]
     return [_explanation(match, evidence) for match in (special or shown[:1])[:MOST]]
 
@@ -53,7 +53,7 @@ def _match(row: Row, evidence: Evidence) -> _Match | None:
 
 
 def _finding(row: Row, evidence: Evidence, words: Words) -> Finding | None:
-    """Return what `check` found under the row's id, preferably at a line that is in the traceback."""
+    """Return the finding of `check` that has the row's id, preferably a finding at a line of the traceback."""
     lines = {(file.rpartition("/")[2], number) for file, number in frames_of(evidence.first.text)}
 
     def is_in_traceback(finding: Finding) -> bool:
@@ -76,7 +76,7 @@ def _explanation(match: _Match, evidence: Evidence) -> Explanation:
 
 
 class _Words(dict[str, str]):
-    """The words of a sentence; one that is missing is left out."""
+    """Values for the placeholders of a sentence; "…" for a placeholder without a value."""
 
     def __missing__(self, name: str) -> str:
         return "…"

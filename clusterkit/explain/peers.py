@@ -1,4 +1,4 @@
-"""Rows about peers that are gone: what the tasks that are left say."""
+"""Rows about peers that have ended or do not answer, and the errors of the remaining tasks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from clusterkit.words.outcome import Asked, Exit, RunState
 
 
 def _ended_with_the_chief(evidence: Evidence) -> Words | None:
-    """Workers of a gang still ran some time after its leader had finished, and were ended then."""
+    """Condition: the leader of a gang finished, and clusterkit ended workers that still ran some time later."""
     done, job = evidence.first, evidence.job
     if job is None or job.shape is not Shape.MULTI_WORKER or done.task != job.leader:
         return None

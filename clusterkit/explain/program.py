@@ -1,6 +1,6 @@
 """Rows about mistakes that `check` finds in a program.
 
-Each has the id of the rule. Where the rule finds it, its sentences are shown instead of those of the row.
+A row has the id of a rule of `check`. If that rule has a finding, the finding is shown instead of the row's sentences.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ _SAME_TASK = (
 
 
 def hits(id_: str, pattern: str) -> Condition:
-    """The failure shows the pattern, with the word of a finding of `check` for `{0}`, which is the word {subject}."""
+    """Return a condition that holds if the failure matches `pattern` for a finding of `check` with this id.
+
+    In the pattern, {0} stands for the finding's `word`, which is also the condition's value {subject}.
+    """
 
     def holds(evidence: Evidence) -> Words | None:
         text = f"{evidence.first.text}\n{evidence.reason}"
@@ -31,7 +34,7 @@ def hits(id_: str, pattern: str) -> Condition:
 
 
 def alone(*reasons: WhyAlone) -> Condition:
-    """Tasks trained alone for one of these reasons. Its words are the sentences."""
+    """Return a condition that holds if tasks trained alone for one of `reasons`; its values are both sentences."""
 
     def holds(evidence: Evidence) -> Words | None:
         seen = evidence.undistributed

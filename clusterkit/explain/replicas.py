@@ -1,4 +1,4 @@
-"""Rows about values, batches and datasets of all replicas, and the functions that strategies call."""
+"""Rows about per-replica values, distributed datasets, and the functions that strategies call."""
 
 from __future__ import annotations
 

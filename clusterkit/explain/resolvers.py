@@ -24,12 +24,12 @@ RANKS = (
 
 
 def stuck(holds: Condition) -> Condition:
-    """The run failed at the startup timeout, and the condition holds."""
+    """Return a condition that holds if the run failed at the startup timeout and `holds` is met."""
     return lambda evidence: holds(evidence) if evidence.stuck and evidence.job is not None else None
 
 
 def _same_task(evidence: Evidence) -> Words | None:
-    """Several tasks listen at the address of the same task or port, which are not all theirs."""
+    """Condition: several tasks listen at the same endpoint or port, which cannot belong to all of them."""
     places: dict[str, list[StuckTask]] = {}
     for task in evidence.stuck:
         for place in task.listens:
@@ -47,14 +47,17 @@ def _same_task(evidence: Evidence) -> Words | None:
 
 
 def _same_task_twice(evidence: Evidence) -> Words | None:
-    """The same for a run that hung; or two leaders have met, as they do where one port is open twice."""
+    """Condition: `_same_task` holds at the startup timeout, or TensorFlow reports a second leader (task 0).
+
+    Two leaders can connect to each other if both have opened the same port.
+    """
     if evidence.job is not None and "task:0 unexpectedly tried to connect with a different inc" in evidence.first.text:
         return HOLDS
     return stuck(_same_task)(evidence)
 
 
 def _elsewhere(evidence: Evidence) -> Words | None:
-    """Each task listens at a place of its own, but not at the endpoint that clusterkit gave it."""
+    """Condition: a task listens, but not at the endpoint that clusterkit assigned; no two tasks share a port."""
     away = [task for task in evidence.stuck if task.listens and not task.listening]
     if not away or _same_task(evidence) is not None:
         return None
@@ -66,7 +69,7 @@ def _elsewhere(evidence: Evidence) -> Words | None:
 
 
 def _alone_with(*names: str) -> Condition:
-    """The tasks trained alone, with one of these strategies."""
+    """Return a condition that holds if each worker trained alone, and the program created one of these strategies."""
 
     def holds(evidence: Evidence) -> Words | None:
         seen = evidence.undistributed

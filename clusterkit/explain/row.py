@@ -1,4 +1,4 @@
-"""A row of the table of what goes wrong in distributed programs, and the evidence that rows are held against."""
+"""A row of the table of known failures of distributed programs, and the evidence that rows are matched against."""
 
 from __future__ import annotations
 
@@ -12,89 +12,73 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, number_of
 from clusterkit.words.outcome import Exit, RunState
 
-Words = Mapping[str, str]  # what a condition contributes to a row's sentences
-HOLDS: Words = MappingProxyType({})
+Words = Mapping[str, str]  # values for the placeholders of a row's sentences
+HOLDS: Words = MappingProxyType({})  # the result of a condition that holds and has no values
 
 
 @dataclass(frozen=True, slots=True)
 class TaskEvidence:
-    """What is known of a task.
+    """What is known of a task."""
 
-    `text` is its error: from the beginning of its last traceback, with those that it was chained to, to the end of its
-    log; without a traceback, the last lines. It is empty if the task did not end by an error of its own. `before` are
-    the lines before that. `connected`: whether it was seen to be connected to its cluster; None if that is unknown.
-    `source` is how the lines of a log from elsewhere name the task.
-    """
-
-    task: Task | None = None  # None: a log of unknown origin
-    text: str = ""
-    before: str = ""
-    exit: Exit | None = None  # None: it still runs, or it is unknown
-    step: int | None = None
-    connected: bool | None = None
-    source: str = ""
+    task: Task | None = None  # None if the log does not name the task
+    text: str = ""  # the task's error as `error_text` returns it; "" if the task did not end with an error of its own
+    before: str = ""  # the lines of the log before `text`
+    exit: Exit | None = None  # None if the task still runs, or if its exit is unknown
+    step: int | None = None  # the last step that the task reported
+    connected: bool | None = None  # whether the task connected to its cluster, or its server started; None if unknown
+    source: str = ""  # the name of the task in the prefixes of a log's lines
 
     @property
     def name(self) -> str:
-        """The task as sentences name it."""
+        """Return the task's name for a sentence."""
         return str(self.task or self.source or "a task")
 
 
 @dataclass(frozen=True, slots=True)
 class StuckTask:
-    """A task as it was found when the startup timeout was over or training stalled, whatever it did then.
-
-    `doing` is what its main thread did, as in `waits in Server.join`, and `where` the line of the program's own code
-    that did it, as in `train.py:12`. `listening`: at its own endpoint. `listens` is every task at whose endpoint, and
-    every port at which its process listens, as in `worker:0` or `port 2222`. `threads` is where its other threads run
-    the program's code, as in `data.py:8 in rows`.
-    """
+    """A task that was inspected at the startup timeout or in a stall. The task is not necessarily stuck itself."""
 
     task: Task
-    doing: str = ""
-    where: str = ""
-    endpoint: str = ""
-    listening: bool = False
-    listens: tuple[str, ...] = ()
-    threads: tuple[str, ...] = ()
+    doing: str = ""  # the activity of the main thread, as in `waits in Server.join`
+    where: str = ""  # the innermost line of the program's own code in the main thread, as in `train.py:12`
+    endpoint: str = ""  # the endpoint that clusterkit assigned to the task
+    listening: bool = False  # True if the task listens at that endpoint
+    listens: tuple[str, ...] = ()  # all endpoints and ports at which the task listens, as in `worker:0` or `port 2222`
+    threads: tuple[str, ...] = ()  # innermost lines of the program's code in other threads, as in `data.py:8 in rows`
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of a run, or of a log from elsewhere: then `job` is None, and so is `state`.
+    """What is known of a run, or of a log without a run directory."""
 
-    Of `tasks`, the one that failed first is the first. `reason` is that of a run that failed without a failed task.
-    `findings` are those of `check`, with and without certainty. `stuck` are the tasks of a run that failed at the
-    startup timeout, the ones that had connected among them, and `stalled` those of one that ended for a stall.
-    """
-
-    tasks: tuple[TaskEvidence, ...]
-    job: JobSpec | None = None
-    state: RunState | None = None
-    reason: str = ""
-    findings: tuple[Finding, ...] = ()
-    stuck: tuple[StuckTask, ...] = ()
-    stalled: tuple[StuckTask, ...] = ()
-    undistributed: Undistributed | None = None
+    tasks: tuple[TaskEvidence, ...]  # all tasks, beginning with the task that failed first
+    job: JobSpec | None = None  # the run's job; None for a log without a run directory
+    state: RunState | None = None  # how the run ended; None for a log without a run directory
+    reason: str = ""  # the reason why the run failed, if no task failed
+    findings: tuple[Finding, ...] = ()  # the findings of `check`, also in code that a run may not reach
+    stuck: tuple[StuckTask, ...] = ()  # all inspected tasks, if the run failed at the startup timeout
+    stalled: tuple[StuckTask, ...] = ()  # all inspected tasks, if a stall ended the run
+    undistributed: Undistributed | None = None  # the tasks that trained alone, although they have peers
 
     @property
     def first(self) -> TaskEvidence:
-        """The task that failed first."""
+        """Return the task that failed first."""
         return self.tasks[0] if self.tasks else TaskEvidence()
 
 
+# A function that returns values for a row's placeholders if the condition holds, and None otherwise.
 Condition = Callable[[Evidence], Words | None]
 
 
 def anywhere(evidence: Evidence) -> Words | None:
-    """A condition that always holds."""
+    """Condition: holds for all evidence."""
     return HOLDS
 
 
 def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:
-    """The job has one of these shapes. `unknown`: whether a log from elsewhere counts as such a job.
+    """Return a condition that holds if the job has one of these shapes or, if `unknown` is True, is not known.
 
-    Its word is {tasks}, as in `2 workers and 1 ps`.
+    The condition's value {tasks} lists the numbers of tasks, as in `2 workers and 1 ps`.
     """
 
     def holds(evidence: Evidence) -> Words | None:
@@ -110,26 +94,20 @@ def of_shape(*shapes: Shape, unknown: bool = True) -> Condition:
 class Row:
     """One way in which a distributed program goes wrong.
 
-    `seen` is a regular expression (multi-line) for the error text of the task that failed first; "" if facts alone
-    count, which `when` looks at. The sentences have `{names}`: the expression's named groups, the condition's words,
-    {task}, and {line}, the last line of the program's own code in the traceback; a condition's words {means} and
-    {advice} replace a sentence as a whole. `title` is the message as people
-    search for it. If `check` has a finding with the row's id, its sentences, which name the line, replace the row's.
-
-    `over` are the ids of rows that are not shown where this one fits; a `general` row is shown where no other fits.
-    With `facts_only`, the row is also tried for a run without an error text, such as one that hangs or that trains each
-    task alone. With the options `example` of `up`, tests/children/mistakes/ID.py shows the row; its own arguments stand
-    after a "--" there.
+    The sentences `means` and `advice` may contain placeholders: {task}, {line} (the last line of the program's own code
+    in the traceback), the named groups of `seen`, and the values of the condition `when`. If the condition has a value
+    {means} or {advice}, this value replaces the whole sentence. A finding of `check` with the row's id, which includes
+    the line of the mistake, replaces both sentences.
     """
 
-    id: str
-    title: str
-    seen: str
-    means: str
-    advice: str
-    when: Condition = anywhere
-    reported: tuple[str, ...] = ()
-    example: tuple[str, ...] = ()
-    facts_only: bool = False
-    over: tuple[str, ...] = ()
-    general: bool = False
+    id: str  # the row's name; tests/children/mistakes/ID.py ("_" for "-") is a program that fails in this way
+    title: str  # the error message, as people search for it
+    seen: str  # the regular expression (re.MULTILINE) for the first failed task's error text; "" if only `when` counts
+    means: str  # the sentence that says what went wrong
+    advice: str  # the sentence that says what to do
+    when: Condition = anywhere  # the condition that must hold in addition to `seen`
+    reported: tuple[str, ...] = ()  # GitHub threads about the failure, as in `tensorflow/tensorflow#28096`
+    example: tuple[str, ...] = ()  # options of `up` for the program that fails; after "--", the program's own arguments
+    facts_only: bool = False  # True if the row also applies without an error text, such as to a run that hangs
+    over: tuple[str, ...] = ()  # the ids of rows that are not shown if this row matches
+    general: bool = False  # True if the row is shown only if no other row matches

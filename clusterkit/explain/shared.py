@@ -1,4 +1,4 @@
-"""Rows about what all workers share: files, directories, memory and GPUs."""
+"""Rows about resources that workers share: files, directories, memory and GPUs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from clusterkit.explain.row import HOLDS, Evidence, Row, Words, of_shape
 from clusterkit.words.model import Shape
 
 _TWO = ("--workers", "2")
-_TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # of a single process it is not true
+_TASKS = of_shape(Shape.MULTI_WORKER, Shape.PARAMETER_SERVER, unknown=False)  # no single-process jobs
 SIGBUS = 7
 REMOVES = r"^ +(?:shutil\.rmtree|os\.(?:remove|unlink|rmdir|removedirs)|tf\.io\.gfile\.(?:rmtree|remove))\("
 REMOVES += r"|^ +\S.{0,200}\.(?:unlink|rmdir)\("
@@ -15,7 +15,7 @@ EXISTS = r"^(?:FileExistsError: \[Errno 17\]|OSError: \[Errno 39\] Directory not
 
 
 def _bus_error(evidence: Evidence) -> Words | None:
-    """The first task was killed by SIGBUS, and clusterkit did not end it."""
+    """Condition: SIGBUS killed the first task, and clusterkit had not stopped that task."""
     exit_ = evidence.first.exit
     return HOLDS if exit_ is not None and exit_.signal == SIGBUS and exit_.asked is None else None
 

@@ -1,4 +1,4 @@
-"""The table: every way in which a distributed program goes wrong that clusterkit knows."""
+"""The table of all failures of distributed programs that clusterkit can explain."""
 
 from __future__ import annotations
 
