@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import subprocess
 import sys
@@ -46,10 +47,13 @@ def test_top_goes_on_until_the_run_is_over(ck: Clusterkit) -> None:
 
 
 def test_top_as_often_as_asked(ck: Clusterkit) -> None:
-    """With a line about the run above the tasks."""
+    """With what the run does and its loss above the tasks, as `ps` says it below them."""
     run = ck.up(*LONG)
+    wait_for(run, "Progressed", task="chief:0")
     shown = ck("top", "--count", "2", "-i", "0.1").out
     assert shown.count(f"run {run.name}: running") == 2
+    assert len(re.findall(r"^Training: Step .*, loss 0\.\d+\.$", shown, re.M)) == 2
+    assert ck.lines("top", "--count", "1", "-i", "0.1")[0]["metrics"].keys() == {"loss"}
     assert shown.count("worker:1") == 2
 
 
