@@ -18,16 +18,18 @@ LONGEST = 1 << 18  # bytes of a line that is read
 EVERY = 2.0  # seconds between two samples, at least
 SLOWER = 1800.0  # they are as far apart as the run is old, divided by this: a long run has few more
 MOST_GPUS = 64
+MOST_CORES = 1 << 16
 GREATEST = 1e15  # percent or bytes
 Use = tuple[float, int]  # percent of a core or a GPU, and bytes
 
 
 class UsageSample(NamedTuple):
-    """What was used at a wall time: by each task, and of each GPU of the machine."""
+    """What was used at a wall time: by each task, and of each GPU of the machine. `cores`: that the tasks may use."""
 
     wall: float
     tasks: Mapping[Task, Use]
     gpus: Mapping[int, Use]
+    cores: int | None = None
 
 
 class UsageLog:
@@ -42,7 +44,8 @@ class UsageLog:
             return
         tasks = {str(task): [round(cpu, 1), memory] for task, (cpu, memory) in sample.tasks.items()}
         gpus = {str(number): [round(used, 1), memory] for number, (used, memory) in sample.gpus.items()}
-        line = {"t": round(sample.wall, 2), "tasks": tasks, **({"gpus": gpus} if gpus else {})}
+        known = {**({"gpus": gpus} if gpus else {}), **({"cores": sample.cores} if sample.cores else {})}
+        line = {"t": round(sample.wall, 2), "tasks": tasks, **known}
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -99,7 +102,8 @@ def _sample(line: bytes) -> UsageSample | None:
     for name, used in _items(found.get("gpus"))[:MOST_GPUS]:
         if name.isascii() and name.isdecimal() and len(name) < 4:
             gpus[int(name)] = used
-    return UsageSample(wall, tasks, gpus)
+    cores = _number(found.get("cores"), MOST_CORES)
+    return UsageSample(wall, tasks, gpus, int(cores) if cores else None)
 
 
 def _items(value: Any) -> list[tuple[str, Use]]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.text.durations import shown
 from clusterkit.views.naming import main_metric, number
+from clusterkit.views.step_use import seconds_per_step
 from clusterkit.views.tables import Column, table
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
@@ -43,13 +44,13 @@ def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tupl
     goodput = ledger_of(job, events).account().goodput
     reports = [event for _, event in events if isinstance(event, ev.Progressed)]
     steps = [event.step for event in reports if event.task.trains]
-    made = max(steps) - steps[0] if steps else 0
+    pace = seconds_per_step(goodput, events)
     return Compared(
         run_id,
         state,
         0.0 if goodput is None else goodput.duration,
         max(steps, default=None),
-        made / goodput.parts.training if goodput is not None and goodput.parts.training > 0 else None,
+        None if pace is None else 1 / pace,
         None if goodput is None else goodput.share,
         _curves(reports),
     )

@@ -19,6 +19,7 @@ from clusterkit.views.recoveries import (
     same_each_time,
     unrecovered_lines,
 )
+from clusterkit.views.step_use import StepUse, step_lines
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
@@ -38,9 +39,14 @@ _Line = list[tuple[str, _Style]]
 
 
 def report(
-    result: RunResult, run: RunPaths, color: bool, width: int | None = None, recovered: RecoveryReport | None = None
+    result: RunResult,
+    run: RunPaths,
+    color: bool,
+    width: int | None = None,
+    recovered: RecoveryReport | None = None,
+    use: StepUse | None = None,
 ) -> str:
-    """The final report. `run` are its files, `width` in columns, `recovered` what its time went into."""
+    """The final report. `run` are its files, `width` in columns, `recovered` and `use` what its time went into."""
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
@@ -67,6 +73,7 @@ def report(
     if isinstance(recovered, Account) and recovered.goodput is not None:
         told = goodput_lines(recovered.goodput, columns)
         lines += [[(line, ())] for line in (told[:1] if result.state is RunState.FAILED else told)]
+    lines += [[(line, ())] for line in step_lines(use, columns)]
     if isinstance(recovered, Account):
         lines += [[(line, ())] for line in straggler_lines(recovered.stragglers)]
     if result.state is RunState.SUSPENDED:
