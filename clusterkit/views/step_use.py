@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from clusterkit.store.usage import UsageSample
 from clusterkit.text.wrapping import at_words
+from clusterkit.views.goodput import USUAL
 from clusterkit.views.naming import named
 from clusterkit.words import events as ev
 from clusterkit.words.account import Goodput
@@ -88,7 +89,7 @@ def step_lines(use: StepUse | None, width: int | None = None) -> list[str]:
     """The sentences about it, below the line of goodput."""
     if use is None:
         return []
-    return at_words("  " + " ".join(_sentences(use)), width, "    ").split("\n")
+    return at_words("  " + " ".join(_sentences(use)), width or USUAL, "    ").split("\n")
 
 
 def _between(times: Sequence[float], since: float, until: float) -> bool:
