@@ -191,7 +191,7 @@ class Account(JournalLines):
         place = found[0]["place"]
         steps = [one["place"] for one in self.of("Progressed") if one["place"] < place and self.trains(one["task"])]
         stalls = [m for m, at in self._stalls() if max(steps, default=0) < at < place]
-        return float(stalls[0] if stalls and failure["exit"]["asked"] == "stopped: it had stalled" else found[0]["m"])
+        return float(stalls[0] if stalls and failure["exit"]["asked"] == "ended for its stall" else found[0]["m"])
 
     def _stalls(self) -> list[tuple[float, int]]:
         return [(line["m"], line["place"]) for line in self.of("Stalled")]

@@ -1,4 +1,4 @@
-"""What the report of a failed test shows of a run: how it ended or where it is, its last stall, the end of its logs."""
+"""The sections about a run in a failed test's report: its result or state, its last stall, and the ends of its logs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Failed, Stalled
 from clusterkit.words.outcome import Failure
 
-TAIL = 20  # lines of each log that a failing test shows
-BESIDE_CAUSE = 6  # lines of all logs where the cause is known: its own log is in the result
-LEAST = 2  # lines of each of these logs
-STACKS = 11  # lines about the task that stalled
+TAIL = 20  # the maximum number of lines to show of each log if the cause of the failure is unknown
+BESIDE_CAUSE = 6  # if the cause is known: the number of lines to show of all other logs together
+LEAST = 2  # if the cause is known: the number of lines to show of each other log, even if the sum exceeds BESIDE_CAUSE
+STACKS = 11  # the maximum number of lines to show about the task that stalled
 
 
 def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[str, str]]:
-    """Yield the sections with their titles.
+    """Yield the sections, each as (title, text).
 
-    What the exception says is left out, and so is the log of the attempt that is the cause: its end is with the cause.
+    Facts that the exception's text contains are left out. So is the log of the attempt that caused the failure, since
+    the text about the cause contains the end of that log.
     """
     cause = None
     try:
@@ -50,7 +51,7 @@ def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[st
 
 
 def _stack(stalled: Stalled) -> list[str]:
-    """What was seen of the task that stalled; the file has the others."""
+    """Return the lines of the stall report about the stalled task; the report's file also has the other tasks."""
     lines = list[str]()
     with suppress(OSError):
         lines = Path(stalled.report or "").read_text(errors="replace").splitlines()
@@ -59,16 +60,16 @@ def _stack(stalled: Stalled) -> list[str]:
 
 
 def _logs(cluster: Cluster, cause: Failure | None) -> Iterator[tuple[str, str]]:
-    """The end of each log, as the console would show it."""
+    """Yield the end of each log, as the console would show it."""
     tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
     if cause is not None:
         _shown(list(cause.tail), tracebacks)
     attempts = [(task, attempt) for task in cluster.tasks.values() for attempt in _attempts_to_show(task)]
     others = [(t, a) for t, a in attempts if cause is None or (cause.task, cause.attempt) != (t.task, a.number)]
-    before: dict[str, set[str]] = {}  # the lines of each log but for times
+    before: dict[str, set[str]] = {}  # the shown lines of each log, without times
     most = TAIL if cause is None else max(LEAST, BESIDE_CAUSE // max(1, len(others)))
     for task, attempt in others:
-        with suppress(OSError):  # removed by the test, or with the directory of one that passed
+        with suppress(OSError):  # the log was removed by the test, or with the directory of a test that passed
             terminal = TerminalLines()
             written = Path(RunPaths(cluster.directory).log(task.task, attempt.number)).read_bytes()
             lines = [*terminal.feed(written, 0.0), *terminal.flush()]
@@ -82,7 +83,7 @@ def _logs(cluster: Cluster, cause: Failure | None) -> Iterator[tuple[str, str]]:
 
 
 def _shown(lines: list[str], tracebacks: dict[tuple[str, ...], ShownTraceback]) -> list[str]:
-    """The lines without noise and without tracebacks that are known; of an epoch one line."""
+    """Return the lines without noise and without tracebacks that were shown before, and one line for each epoch."""
     noise, repeats, epochs = NoiseFilter(), Repeats(tracebacks), Epochs()
     own = [line for line in lines if not noise.is_noise(line)]
     kept = [*(line for each in own for line in repeats.feed(each)), *repeats.flush()]
@@ -91,9 +92,9 @@ def _shown(lines: list[str], tracebacks: dict[tuple[str, ...], ShownTraceback]) 
 
 
 def _says(error: BaseException | None, cluster: Cluster) -> bool:
-    """Whether the text of an exception, or of one that led to it, says how the run ended or where it is."""
+    """Whether the text of the exception, or of a cause or context of the exception, shows the run's result or state."""
     seen = set[int]()
-    while error is not None and id(error) not in seen:  # `raise error from error` makes a circle
+    while error is not None and id(error) not in seen:  # `raise error from error` makes the chain endless
         seen.add(id(error))
         if isinstance(error, RunEnded) and error.result.directory == cluster.directory:
             return True
@@ -112,7 +113,7 @@ def _failures(cluster: Cluster) -> list[str]:
 
 
 def _attempts_to_show(task: TaskHandle) -> list[Attempt]:
-    """Return the newest attempt, after those that failed by themselves."""
+    """Return the attempts that failed by themselves, followed by the newest attempt."""
     attempts = [attempt for attempt in task.attempts if attempt.pid is not None]
     bad = [a for a in attempts[:-1] if a.exit is not None and not a.exit.ok and a.exit.asked is None]
     return [*bad, *attempts[-1:]]

@@ -1,4 +1,4 @@
-"""`clusterkit attach`: shows a live run from its files, on a console of its own."""
+"""`clusterkit attach`: shows a live run on this terminal, read from the run's files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class LiveConsole:
             self._output(piece)
 
     def show(self) -> None:
-        """Show what is new, in the order of time."""
+        """Show new output and events in chronological order."""
         events = self._journal.events()
         new: Sequence[Piece | Stamped] = [*self._arrivals.new(), *events]
         for item in sorted(new, key=lambda item: item[0]):

@@ -16,7 +16,7 @@ from clusterkit.cli.terminal import exit_on_error
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory, RunInfo
 
-LOOK_EVERY = 0.05  # seconds between two looks for the job of a run that is about to begin
+LOOK_EVERY = 0.05  # seconds between two checks whether a starting run has written its job file
 
 
 @click.command(
@@ -44,7 +44,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
 
 
 def _info(run: RunDirectory) -> RunInfo | None:
-    """What is known of a run, which its supervisor writes soon after it is live; None if it ended before."""
+    """Return a run's info, which its supervisor writes soon after the start; None if the run ended without it."""
     while (info := run.info()) is None and run.is_live():
         time.sleep(LOOK_EVERY)
     return info

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CellName(click.ParamType[str]):
-    """`survival/kill/worker:1/saving-rename`."""
+    """The name of a cell, such as `survival/kill/worker:1/saving-rename`."""
 
     name = "cell"
 

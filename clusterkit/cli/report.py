@@ -124,18 +124,18 @@ def check_output(output: str, force: bool) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether it is a file with something else than a report."""
+    """Whether the path is a file that contains anything other than a report."""
     with suppress(OSError):
         if not stat.S_ISREG(path.stat().st_mode):
             return False
         with path.open("rb") as file:
             begin = file.read(1000)
         return bool(begin) and MARK not in begin
-    return path.is_file()  # and can't be read
+    return path.is_file()  # a file that can't be read is treated as foreign
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file all at once, or into what is no file. Raises ClusterkitError."""
+    """Replace a regular file atomically, or write to a device or pipe. Raises ClusterkitError."""
     from clusterkit.words.errors import RunDirectoryError
 
     try:

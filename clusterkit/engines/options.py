@@ -1,7 +1,8 @@
 """The table of engines: their names, the options for hosts that all engines share, and the options of single engines.
 
 The table is read for every job, so it imports no engine. To add an engine, add a folder `engines/<name>` with an
-`engine.py`, and the name to `EngineName`. A class lists the options that only this engine has.
+`engine.py`, and the name to `EngineName`. A class lists the options that only one engine has. The docstrings of the
+classes are headings of the help.
 """
 
 from __future__ import annotations

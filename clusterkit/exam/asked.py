@@ -17,7 +17,7 @@ from clusterkit.exam.survival import QUICK
 from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
-BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no more cells are examined
+BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds; by default, and with `quick`, no more cells are examined after this time
 
 
 def examiner_of(

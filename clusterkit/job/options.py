@@ -167,7 +167,7 @@ def job_flags(options: JobOptions) -> list[str]:
     words = [word for name, entry in OPTIONS.items() if name in given for word in flags_of(entry, given[name])]
     program = [text_of(given["program"])] if "program" in given else []
     rest = [*program, *map(text_of, cast(Sequence[object], given.get("args", ())))]
-    # The program ends the options. If there is no program, or it looks like an option, `--` ends them.
+    # The program ends the options. If there is no program, or the program looks like an option, `--` ends the options.
     return [*words, *(["--"] if rest and (not program or rest[0].startswith("-")) else []), *rest]
 
 
@@ -249,9 +249,9 @@ def command_of(job: JobSpec) -> str:
 
 
 def resume_command(run_id: str, job: JobSpec, result: RunResult | None, saved: bool) -> str | None:
-    """The command line that continues a run which is over; None if there is nothing to continue.
+    """Return the command line that continues a finished run; None if there is nothing to continue.
 
-    `saved`: a checkpoint was reported.
+    `saved` is True if a checkpoint was reported.
     """
     if result is None or not result.final:
         words = f"--run-id {run_id} --continue"

@@ -127,7 +127,7 @@ def _file_problems(path: Path, target: str, is_command: bool) -> Iterator[str]:
 
 
 def _nearest(path: Path) -> str:
-    """The question whether a program beside it is meant; none if no name is close."""
+    """Return a question that suggests a program with a similar name in the same directory, or "" without one."""
     with suppress(OSError, ValueError):
         names = [file.name for file in path.parent.iterdir() if file.suffix in (".py", ".sh")]
         if found := closest(path.name, names) or closest(f"{path.name}.py", names):

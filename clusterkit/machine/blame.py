@@ -19,7 +19,7 @@ _VARYING = re.compile(
     r"|(?<=/)tmp\w{8}\b"
     r"|\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\b"
 )
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*(?:e[+-]?\d+)?")  # counts, seconds, steps
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*(?:e[+-]?\d+)?")  # numbers, such as counts, seconds and steps
 
 # TensorFlow's errors when the workers of a gang make different calls; raised by the first worker that notices.
 _MISMATCH = re.compile(
@@ -61,8 +61,8 @@ def is_mismatch(failure: Failure) -> bool:
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
 
-    A stall is a failure of the task that was killed for it, whatever its log contains. Numbers in the error are
-    ignored, unless `numbers` is True because nothing else shows how far the attempt came.
+    For a task that was killed for a stall, the text does not depend on the log. Numbers in the error are ignored,
+    unless `numbers` is True because nothing else shows how far the attempt came.
     """
     exit_, said = failure.exit, last_error(failure)
     if exit_.asked is Asked.STALL:
@@ -100,7 +100,7 @@ def looks_collateral(failure: Failure) -> bool:
 
 
 def is_own(failure: Failure) -> bool:
-    """Whether only the attempt's own program explains the end of the attempt, not a peer and not a signal."""
+    """Whether the attempt's own program is the only explanation of its end: no peer and no signal caused it."""
     exit_ = failure.exit
     if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
         return False
@@ -138,7 +138,7 @@ _MAY_PASS = re.compile(
     r"|incarnation|context_id"  # TensorFlow's words for a peer that has restarted in the meantime
 )
 
-# What a program asked for that it did not get. If the next attempt fails to get the same, it always will.
+# Failed allocations of memory. If the next attempt fails to allocate the same amount, every attempt will.
 _AMOUNT = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
 
 # Errors in the program's text or in the installation, which the next attempt reads again.
@@ -156,9 +156,9 @@ _USAGE = 2  # the exit code of argparse, click and most commands for wrong argum
 
 
 def is_usage_error(blamed: Blame, leader: Task) -> bool:
-    """Whether a restart would repeat the error: of the program, its arguments or its paths, before any training.
+    """Whether the failure is due to a wrong program, argument or path, so that a restart would fail, too.
 
-    A missing file counts only if the leader misses it, too: otherwise the leader may be about to write the file.
+    For a missing file, this holds only if the leader misses it, too: otherwise the leader may be about to write it.
     """
     cause = blamed.cause
     said = cause.exception or ""
@@ -173,8 +173,8 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
 def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:
     """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
-    With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came;
-    those of an allocation that failed always have to.
+    With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came.
+    Numbers in errors about a failed allocation of memory always have to be equal.
     """
     if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
         return False

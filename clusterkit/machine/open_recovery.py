@@ -27,7 +27,7 @@ class Edit:
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """A recovery in progress: await collateral failures, end the remaining tasks, then restart all its tasks."""
+    """A recovery in progress: collateral failures are awaited, the remaining tasks are ended, and all restart."""
 
     tasks: frozenset[Task]
     failures: list[Failure]
@@ -43,7 +43,7 @@ class OpenRecovery:
 
     @property
     def reason(self) -> str:
-        """The value of CLUSTERKIT_RESTART_REASON for the restarted tasks."""
+        """Return the value of CLUSTERKIT_RESTART_REASON for the restarted tasks."""
         if self.edit is not None:
             return "edited"
         if self.asked and self.host is None:

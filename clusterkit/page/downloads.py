@@ -1,4 +1,4 @@
-"""The whole log of an attempt as a download: its bytes as they are, a piece at a time."""
+"""Downloads of logs: streams all bytes of an attempt's log, unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAME = re.compile(r"([a-z]{1,20}:[0-9]{1,6})\.attempt-([0-9]{1,9})\.log")
 
 
 def log_download(run: RunDirectory, name: str) -> StreamingResponse:
-    """The log `worker:1.attempt-2.log` of a run, as long as it is now. Raises NoSuchRun."""
+    """Return a log by a name such as `worker:1.attempt-2.log`, up to its present end. Raises NoSuchRun."""
     missing = NoSuchRun(f"The run {run.run_id} has no such log.")
     if (match := _NAME.fullmatch(name)) is None:
         raise missing
@@ -40,7 +40,7 @@ async def _pieces(run: RunDirectory, task: Task, attempt: int) -> AsyncIterator[
         at, size = 0, 0 if file is None else os.fstat(file).st_size
         while file is not None and at < size:
             piece = await asyncio.to_thread(logs.read, file, at, min(size, at + logs.CHUNK))
-            if not piece:  # it was cut meanwhile
+            if not piece:  # the log was truncated in the meantime
                 return
             at += len(piece)
             yield piece

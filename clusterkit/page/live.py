@@ -1,4 +1,4 @@
-"""A run that somebody looks at: its model, kept up to date from its files, and what its tasks use of the machine."""
+"""A run that clients watch: its model, kept up to date from its files, and the resource usage of its tasks."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from clusterkit.store.store import NoSuchRun, RunStore
 from clusterkit.store.usage import SLOWER, UsageReader
 from clusterkit.words.errors import CannotLook
 
-LOOK_EVERY = 0.1  # seconds between two looks at the size of the journal
-REFRESH_EVERY = 1.0  # seconds between two looks at what need not be seen at once
-OLD = 15.0  # seconds after which a sample of what tasks use is not shown as what they use now
-RESULT_WITHIN = 5.0  # seconds after the last sign of a run, for its result to be written
-LINGER = 20.0  # seconds for which a run is followed that nobody looks at any more
+LOOK_EVERY = 0.1  # seconds between two checks whether the journal has grown
+REFRESH_EVERY = 1.0  # seconds between two reads of resource usage and of other facts that may lag
+OLD = 15.0  # seconds; an older sample of resource usage is not shown as present usage
+RESULT_WITHIN = 5.0  # seconds after a run's last change in which its result may still be written
+LINGER = 20.0  # seconds for which a run is followed after its last viewer has left
 T = TypeVar("T")
-MOST_IDLE = 2  # open runs without viewers
+MOST_IDLE = 2  # runs without viewers that stay open
 
 
 @dataclass(frozen=True, slots=True)
 class BoardUpdate:
-    """What a client gets: the entities that changed, and the board's version by then."""
+    """An update for a client: the entities that changed, and the version of the board."""
 
     text: str  # empty if nothing changed
     version: int
-    offset: int  # all that the journal has up to there is in this message or in those before it
-    over: bool  # nothing will change any more
-    gone: bool  # the run was removed: what the client has is the last that is known
+    offset: int  # this update and earlier ones cover the journal up to this offset
+    over: bool  # True if nothing will change any more
+    gone: bool  # True if the run was removed; there are no newer entities
 
 
 class LiveRun:
-    """Reads what a run writes. Its methods read files and take their time: call them in a thread, one at a time."""
+    """Reads the files of a run into its model. Its methods may be slow: call them in a thread, one at a time."""
 
     def __init__(self, run: RunDirectory) -> None:
         self.run = run
@@ -54,7 +54,7 @@ class LiveRun:
         self._begin()
 
     def update(self) -> bool:
-        """Read what is new; return whether anything changed."""
+        """Read what the run has written since the last call; return whether clients need an update."""
         self.gone = not self.run.path.is_dir()
         if self.gone:
             return True
@@ -67,9 +67,9 @@ class LiveRun:
         elif not self._journal.has_new():
             return False
         if self._journal.is_cut() or (self.model.info is None and self.run.info() is not None):
-            self._begin()  # of a run of the same name, or one that had only just begun to exist
+            self._begin()  # a new run of the same name, or a run whose job file is new
         before, read = self.model.board.version, self._read()
-        if read and self.model.is_over:  # the supervisor lives a little longer
+        if read and self.model.is_over:  # the supervisor exits a little later
             self._live, due = False, True
         if not (due or read):
             return False
@@ -93,7 +93,7 @@ class LiveRun:
         return scraped(self.model.board.entities(), now, journal, self.model.ledger)
 
     def message(self, version: int | None, offset: int = -1) -> BoardUpdate:
-        """What changed since a version of this board; None: since an offset of the journal, on whatever board."""
+        """Return the changes since a version of this board or, if `version` is None, since an offset of the journal."""
         board = self.model.board
         if version is not None:
             entries = board.since_version(version)
@@ -106,7 +106,7 @@ class LiveRun:
         return BoardUpdate(text, board.version, self.model.settled, self.over, self.gone)
 
     def _is_settled(self) -> bool:
-        """Whether it is known how the run ended, and why, which somebody may be about to write."""
+        """Return whether result and verdict of an ended run are known, or are not expected any more."""
         if self._verdict.is_due:
             return False
         return self.model.written is not None or time.time() - self.run.changed() > RESULT_WITHIN
@@ -136,7 +136,7 @@ class LiveRun:
             return self._live
 
     def _read_usage(self) -> None:
-        """Read the samples of what tasks use. The newest one counts as what they use now, unless it is old."""
+        """Read new samples of resource usage. The newest sample is shown as present usage, unless it is old."""
         for sample in self._uses.new():
             self.model.sample(sample)
             self._usage, self._used = sample.tasks, sample.wall
@@ -145,7 +145,7 @@ class LiveRun:
 
 
 class WatchedRun:
-    """A run that clients of this process look at, followed by one task while there are any."""
+    """A run that clients watch. One asyncio task follows the run while there are clients."""
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
@@ -153,14 +153,14 @@ class WatchedRun:
         self._changed = asyncio.Condition()
         self._watchers = 0
         self._follower: asyncio.Task[None] | None = None
-        self.used = time.monotonic()  # when somebody looked last
+        self.used = time.monotonic()  # monotonic time of the last use
 
     @property
     def is_idle(self) -> bool:
         return self._watchers == 0 and time.monotonic() - self.used > LINGER
 
     async def ask(self, question: Callable[[LiveRun], T]) -> T:
-        """Ask something about the run as it is now."""
+        """Update the run, and return the result of `question` about it."""
         self.used = time.monotonic()
         async with self._lock:
             await asyncio.to_thread(self._live.update)
@@ -223,7 +223,7 @@ class RunOpener:
         self._searcher = Searcher()
 
     async def open(self, run_id: str) -> OpenRun:
-        """The run with exactly that id. Raises NoSuchRun."""
+        """Return the run with exactly this id. Raises NoSuchRun."""
         async with self._lock:
             run = self._store.run(run_id)
             if not await asyncio.to_thread(run.path.is_dir):

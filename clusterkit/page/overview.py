@@ -1,4 +1,4 @@
-"""The lists of all runs and of all campaigns, which the page polls: what does not change is read once."""
+"""The lists of all runs and of all campaigns, which the page polls. Unchanged files are read only once."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from clusterkit.views.naming import main_metric
 from clusterkit.views.situations import reason_of, told
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
-MOST_RUNS = 5000  # in the list, the newest
+MOST_RUNS = 5000  # runs in the list: the newest ones
 Times = tuple[int, ...]
-MOST = 1000  # campaigns in the list, the newest
+MOST = 1000  # campaigns in the list: the newest ones
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was read of a run, and the times of its files by then. `journal` is read on while the run is not over."""
+    """A run as last read, and the times of its files then. `journal` continues to be read until the run is over."""
 
     times: Times
     row: RunRow
@@ -126,7 +126,7 @@ class CampaignList:
         self._lock = threading.Lock()
 
     def rows(self) -> dict[str, CampaignEntity]:
-        """Every campaign by its key. Campaigns with damaged records are left out."""
+        """Return all campaigns by their keys, except those with damaged records."""
         with self._lock:
             known, self._known = self._known, {}
             for file in sorted(self._store.campaigns(), key=lambda file: file.changed())[-MOST:]:
@@ -138,7 +138,7 @@ class CampaignList:
             return {f"campaign/{name}": entity for name, (_, entity) in self._known.items()}
 
     def entities(self, campaign_id: str) -> dict[str, Entity]:
-        """Everything about the campaign with exactly that id. Raises NoSuchRun and RunDirectoryError."""
+        """Return all entities of the campaign with exactly this id. Raises NoSuchRun and RunDirectoryError."""
         if not RUN_ID.fullmatch(campaign_id) or not (file := self._store.campaign(campaign_id)).path.is_file():
             raise NoSuchRun("There is no such campaign. It may have been removed.")
         record = file.record()

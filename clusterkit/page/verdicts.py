@@ -1,4 +1,4 @@
-"""What the campaign of a run says about it, once it has judged it."""
+"""Reads the verdict of a campaign about one of its runs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from clusterkit.store.store import RUN_ID, RunStore
 from clusterkit.text.printable import printable, printable_lines
 from clusterkit.words.errors import ClusterkitError
 
-MOST = 20  # violations
+MOST = 20  # violations in a verdict
 
 
 class VerdictReader:
-    """Reads the campaign's record when it has changed. `part_of` is that of the run's job."""
+    """Reads a campaign's verdict about a run. `part_of` is the field of the run's job that names the campaign."""
 
     def __init__(self, run: RunDirectory, part_of: str | None) -> None:
         kind, _, name = (part_of or "").partition("/")
@@ -24,17 +24,17 @@ class VerdictReader:
 
     @property
     def is_due(self) -> bool:
-        """Whether the campaign has not judged the run yet, and is still going to."""
+        """Whether the campaign is live and has not judged the run yet."""
         return self._file is not None and self.found is None and self._file.is_live()
 
     def read(self) -> CampaignVerdict | None:
-        """The verdict; None while there is none."""
+        """Read the campaign's record if it has changed; return the verdict, or None if there is none yet."""
         if self._file is None or self.found is not None or (changed := self._file.changed()) == self._seen:
             return self.found
         self._seen = changed
         try:
             record = self._file.record()
-        except ClusterkitError:  # it is damaged, or was removed
+        except ClusterkitError:  # the record is damaged or was removed
             return None
         run = next((one for one in record.runs if one.run_id == self._run_id), None)
         if run is not None:

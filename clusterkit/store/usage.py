@@ -1,4 +1,4 @@
-"""What the tasks of a run use of the machine: a file of samples, a JSON object a line."""
+"""The file `usage.jsonl`: samples of the CPU, memory and GPU use of a run's tasks, one JSON object per line."""
 
 from __future__ import annotations
 
@@ -13,18 +13,21 @@ from typing import Any, NamedTuple
 from clusterkit.store.journal import LATEST, parse_line
 from clusterkit.words.model import Task
 
-LARGEST = 1 << 23  # bytes of the file; nothing is added to a larger one
-LONGEST = 1 << 18  # bytes of a line that is read
-EVERY = 2.0  # seconds between two samples, at least
-SLOWER = 1800.0  # they are as far apart as the run is old, divided by this: a long run has few more
+LARGEST = 1 << 23  # bytes; the maximum size of the file
+LONGEST = 1 << 18  # bytes; longer lines are ignored
+EVERY = 2.0  # seconds; the minimum time between two samples
+SLOWER = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
 MOST_GPUS = 64
 MOST_CORES = 1 << 16
-GREATEST = 1e15  # percent or bytes
-Use = tuple[float, int]  # percent of a core or a GPU, and bytes
+GREATEST = 1e15  # percent or bytes; the use of a task or GPU with a greater number is ignored
+Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
 
 
 class UsageSample(NamedTuple):
-    """What was used at a wall time: by each task, and of each GPU of the machine. `cores`: that the tasks may use."""
+    """The CPU and memory use of each task, and the use of each GPU of this machine, at the wall time `wall`.
+
+    `cores` is the number of cores that the tasks may use; None if it was not recorded.
+    """
 
     wall: float
     tasks: Mapping[Task, Use]
@@ -33,13 +36,12 @@ class UsageSample(NamedTuple):
 
 
 class UsageLog:
-    """Appends samples, up to LARGEST bytes; after an error it writes nothing more."""
+    """Appends samples up to LARGEST bytes. After an error, further samples are discarded."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._open = path, True
 
     def add(self, sample: UsageSample) -> None:
-        """Append a sample."""
         if not self._open:
             return
         tasks = {str(task): [round(cpu, 1), memory] for task, (cpu, memory) in sample.tasks.items()}
@@ -60,13 +62,13 @@ class UsageLog:
 
 
 class UsageReader:
-    """Reads each sample once. Tasks can write to the directory, so that the file may hold anything."""
+    """Reads each sample once. The file may contain anything, since tasks can write to the run directory."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0
 
     def new(self) -> list[UsageSample]:
-        """The samples since the last call."""
+        """Return the samples that were written since the last call."""
         data = self._read()
         *lines, rest = data.split(b"\n")
         self._offset += len(data) - len(rest)

@@ -128,12 +128,12 @@ def _backend(
 def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: PastRun) -> RunResult:
     job, directory = run.prepared.job, observer.directory
     greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
-    with ExitStack() as stack:  # stops each of the following, even if stopping another fails
+    with ExitStack() as stack:  # stops every component below, even if stopping another component fails
         stack.callback(observer.close)
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
-        if not job.hosts.count:  # those of other hosts are not seen from here
+        if not job.hosts.count:  # on several hosts, the tasks' processes are not visible here
             stack.callback(UsageSampler(UsageLog(directory.usage), observer.pids, inbox.put).stop)
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)
@@ -170,7 +170,7 @@ def _start_companions(
 
 
 def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past: PastRun | None) -> Sequence[str]:
-    """Write the files that tasks need, and kill strays; return warnings. On an error, discard a new directory."""
+    """Write the files that tasks need, and kill strays; return warnings. On an error, remove a directory just made."""
     prepared = run.prepared
     if past is not None:
         warnings = _reap(run, run.run_id)

@@ -85,7 +85,7 @@ class Observer:
         return self._ledger.account()
 
     def pids(self) -> Mapping[Task, int]:
-        """The tasks that have a process; for any thread."""
+        """The pid of each task that has a process. May be called from any thread."""
         with self._status_line:
             return self._ledger.run.pids
 

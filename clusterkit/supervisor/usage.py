@@ -1,4 +1,4 @@
-"""Samples what the tasks of a run use of this machine, whether or not anybody looks."""
+"""Samples the CPU, memory and GPU use of a run's tasks on this machine, during the whole run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Pids = Callable[[], Mapping[Task, int]]
 
 
 class UsageSampler:
-    """A thread that samples until `stop`: every two seconds in the first hour, and then more and more seldom."""
+    """A thread that samples until `stop`: every two seconds in the first hour, and then at growing intervals."""
 
     def __init__(self, log: UsageLog, pids: Pids, post: Callable[[Crashed], None]) -> None:
         self._log, self._pids = log, pids

@@ -1,4 +1,4 @@
-"""What is used of the GPUs of this machine, as nvidia-smi tells it."""
+"""The use of this machine's GPUs, as reported by nvidia-smi."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import subprocess
 
 TOOL = "nvidia-smi"
 QUERY = ("--query-gpu=index,utilization.gpu,memory.used", "--format=csv,noheader,nounits")
-ANSWER_WITHIN = 4.0  # seconds
+ANSWER_WITHIN = 4.0  # seconds; the time limit for nvidia-smi
 MEBIBYTE = 1 << 20
-MOST_FAILURES = 3  # in a row, after which the tool is not asked again
+MOST_FAILURES = 3  # the number of consecutive failures after which nvidia-smi is not run again
 
 
 class Gpus:
-    """Asks nvidia-smi; without it there are no GPUs."""
+    """Runs nvidia-smi; if the tool is missing, no GPUs are reported."""
 
     def __init__(self) -> None:
         self._tool = shutil.which(TOOL)
         self._failures = 0
 
     def sample(self) -> dict[int, tuple[float, int]]:
-        """The percent of time in use, and the bytes of memory, of each GPU by its index."""
+        """Return the percent of time and the bytes of memory in use, by the index of the GPU."""
         if self._tool is None or self._failures >= MOST_FAILURES:
             return {}
         try:
@@ -40,7 +40,7 @@ class Gpus:
 
 
 def parsed(answer: str) -> dict[int, tuple[float, int]]:
-    """The lines `0, 35, 1024` of an answer; others, such as `[N/A]` instead of a number, are left out."""
+    """Parse lines such as `0, 35, 1024`; skip others, such as lines with `[N/A]` in place of a number."""
     found = {}
     for line in answer.splitlines():
         fields = [field.strip() for field in line.split(",")]

@@ -1,4 +1,4 @@
-"""Sentences about tasks that start or fail alike at the same moment: on a terminal they are one sentence."""
+"""Joins sentences about tasks that start or fail in the same way at the same time, on a terminal."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from clusterkit.views.naming import all_failed, few, named
 from clusterkit.views.narrate import sentence
 from clusterkit.words.events import Event, Failed, Spawned
 
-WITHIN = 0.7  # seconds that a sentence waits for others like it
+WITHIN = 0.7  # seconds that a sentence waits for similar ones
 
 
 @dataclass(slots=True)
 class Gathering:
-    """Holds events of tasks that began or failed in the same way, for a moment or until a sentence follows.
+    """Holds events of tasks that started or failed in the same way, for WITHIN seconds or until another sentence comes.
 
-    What tasks print does not end the wait for failures: the last words of one task may come after another's end.
+    Output of tasks does not end the wait for failures: a task's last output may arrive after another task's end.
     """
 
     _held: list[Spawned | Failed] = field(default_factory=list)
@@ -24,16 +24,16 @@ class Gathering:
 
     @property
     def due_at(self) -> float | None:
-        """When `drain` has to be called at the latest; None if nothing is held."""
+        """The time at which `drain` has to be called at the latest; None if no event is held."""
         return self._since + WITHIN if self._held else None
 
     @property
     def has_starts(self) -> bool:
-        """Whether starts are held, which are told before anything that the tasks print."""
+        """Whether starts are held; their sentence has to precede the tasks' output."""
         return bool(self._held) and isinstance(self._held[0], Spawned)
 
     def is_like(self, event: Spawned | Failed) -> bool:
-        """Whether the event can join those that are held."""
+        """Return whether the event can be joined with the held events."""
         return not self._held or _kind(self._held[0]) == _kind(event)
 
     def take(self, event: Spawned | Failed, now: float) -> None:
@@ -42,13 +42,13 @@ class Gathering:
         self._held.append(event)
 
     def drain(self) -> list[tuple[str, bool]]:
-        """Return the sentence about what is held, and whether it is bad."""
+        """Release the held events; return their sentence, and whether the sentence is about a failure."""
         held, self._held = self._held, []
         return [(_sentence(held), isinstance(held[0], Failed))] if held else []
 
 
 def gathers(event: Event) -> Spawned | Failed | None:
-    """The event, if others may be like it."""
+    """Return the event if similar events may be joined with it, else None."""
     return event if isinstance(event, Spawned) or (isinstance(event, Failed) and not event.failure.exit.ok) else None
 
 

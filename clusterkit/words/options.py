@@ -1,6 +1,6 @@
 """The options of a job, for the command line, job files and Python.
 
-Add new options here; options about hosts are in engines/options.py.
+Add new options here; options about hosts are in engines/options.py. The classes' docstrings are headings of the help.
 """
 
 from __future__ import annotations

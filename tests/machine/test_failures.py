@@ -209,7 +209,7 @@ def test_servers_are_ended_after_success_and_that_is_no_failure(up: Start) -> No
     assert run.wait(30) == 0
     ended = {a["task"]: a["exit"]["asked"] for a in run.result["attempts"]}
     assert ended["chief:0"] is None
-    assert {ended[task] for task in ("worker:0", "worker:1", "ps:0")} == {"stopped: the job had succeeded"}
+    assert {ended[task] for task in ("worker:0", "worker:1", "ps:0")} == {"ended after the job's success"}
 
 
 def failures(task: str, count: int, code: int) -> list[str]:

@@ -58,7 +58,7 @@ def test_a_stopped_worker_is_named_by_the_verdict_and_killed_in_the_end(up: Star
     assert run.wait(90) == 0, run.output[-4000:]
     started = {task: len(pids) for task, pids in run.pids().items()}
     assert started == {"chief:0": 1, "worker:0": 1, "worker:1": 2, "ps:0": 1}
-    assert failed["failure"]["exit"]["asked"] == "stopped: it had stalled"
+    assert failed["failure"]["exit"]["asked"] == "ended for its stall"
     assert warned_of(run, f"{said} worker:1 is killed")
 
 

@@ -220,7 +220,8 @@ def test_a_flood_stays_small(kernel: Kernel) -> None:
     assert len(cell.outputs) == 2
     assert len(str(cell.outputs)) < 200_000
     assert cell.largest < 150_000
-    assert len(cell.updates) > 10
+    assert len(cell.updates) > 3
+    assert max(b - a for a, b in pairwise(cell.updates)) < 3  # live, however busy the machine is
     assert sum(b - a < 0.05 for a, b in pairwise(cell.updates)) < len(cell.updates) / 4
     assert len(cell.updates) < 11 * (cell.updates[-1] - cell.updates[0]) + 3
 

@@ -64,7 +64,7 @@ def test_a_run_that_is_suspended_goes_on(up: Start, warning: signal.Signals) -> 
     assert first.wait(30) == 75, first.output
     assert f"The allocation ends: the supervisor got {warning.name}. The run continues in the next one." in first.output
     assert first.result["state"] == "suspended"
-    assert {one["exit"]["asked"] for one in first.result["attempts"]} == {"stopped: its allocation had ended"}
+    assert {one["exit"]["asked"] for one in first.result["attempts"]} == {"ended with its allocation"}
     second = up(*SAME, *GANG, MIMIC, *LONG)
     assert second.wait(60) == 0, second.output
     assert [event["allocation"] for event in second.events("Continued")] == [2]

@@ -132,3 +132,14 @@ def test_a_fault_is_ended_first(happen: tuple[Callable[[Told], None], ...], doin
     assert not [char for line in lines for char in line if ord(char) < 32 and char != "\n"]
     assert max(len(line) for text in lines for line in text.split("\n")) <= 60
     assert lines[-len(found.commands) :] == [f"     {command}" for command in found.commands]
+
+
+def test_steps_that_were_on_their_way_do_not_end_a_pause() -> None:
+    """All tasks that make steps are paused; reports from before the pause come later. One that runs on does end it."""
+    for paused, doing in ((("worker:0", "worker:1"), RunActivity.PAUSED), (("worker:1",), RunActivity.TRAINING)):
+        told = gang()
+        for name in paused:
+            told._observe(ev.Paused(task(name), 1, True), told.run.now)
+        for step in (31, 32, 33):
+            told.run.progresses("worker:0", step)
+        assert situation_of(told.ledger).doing is doing

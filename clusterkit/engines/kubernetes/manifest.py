@@ -78,12 +78,12 @@ class Manifest:
 
     @property
     def hosts(self) -> int:
-        """The number of agents that have tasks at first."""
+        """Return the number of agents that have tasks at first."""
         return hosts_of(self.job, self.flags)
 
     @property
     def agents(self) -> int:
-        """The number of all agents, including spare agents, which get tasks only after another agent is lost."""
+        """Return the number of all agents, including spare agents, which get tasks only after another agent is lost."""
         return agents_of(self.job, self.flags)
 
     @property
@@ -92,7 +92,7 @@ class Manifest:
 
 
 def hosts_of(job: JobSpec, flags: ManifestFlags) -> int:
-    """Return the number of hosts from the flags, or else one for each computing task."""
+    """Return the number of hosts from the flags, or else one host for each task that computes."""
     return len(computing(job)) if flags.hosts is None else flags.hosts
 
 

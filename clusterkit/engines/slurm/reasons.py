@@ -86,7 +86,7 @@ def why_ended(job: QueuedJob, restarts: int, log: str = "") -> EndCause:
     if job.preempted is not None:
         return EndCause.PREEMPTION
     if job.restarts > restarts:
-        return EndCause.REQUEUED  # by the user or an administrator
+        return EndCause.REQUEUED  # requeued by the user or an administrator
     return EndCause.CANCELLED if job.phase is JobPhase.ENDING else EndCause.UNKNOWN
 
 
@@ -101,7 +101,7 @@ def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> All
     """
     end = EndCause.UNKNOWN if job is None else why_warned(job, now, WARNING, restarts)
     if signal in WARNINGS and end not in CONTINUES:
-        end = EndCause.TIME_LIMIT  # the purpose of the warning
+        end = EndCause.TIME_LIMIT  # the warning was requested for the time limit
     elif job is not None and end is EndCause.TIME_LIMIT and job.phase is JobPhase.RUNNING and signal not in WARNINGS:
         return None  # a user sent the signal, and the time limit is near by chance
     if end not in CONTINUES and job is not None:
