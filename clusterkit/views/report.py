@@ -73,18 +73,21 @@ def report(
         lines.append([(f"  metrics: {measured(result.metrics)}", ())])
     if recovered is not None:
         lines += _recoveries(result, recovered, columns)
-    if isinstance(recovered, Account) and recovered.goodput is not None:
-        told = goodput_lines(recovered.goodput, columns)
-        lines += [[(line, ())] for line in (told[:1] if result.state is RunState.FAILED else told)]
-    lines += [[(line, ())] for line in step_lines(use, columns)]
     if isinstance(recovered, Account):
-        lines += [[(line, ())] for line in straggler_lines(recovered.stragglers)]
+        lines += [[(line, ())] for line in _time(result, recovered, use, columns)]
     if result.state is RunState.SUSPENDED:
         lines.append([(f"  Continue with: clusterkit up --run-id {run.run_id} --continue …", ())])
     elif result.state is not RunState.SUCCEEDED and result.checkpoint is not None:
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
+
+
+def _time(result: RunResult, recovered: Account, use: StepUse | None, width: int) -> list[str]:
+    """Return what the time went into: goodput, the use of the machine in training, and stragglers."""
+    told = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
+    shares = told[:1] if result.state is RunState.FAILED else told
+    return [*shares, *step_lines(use, width), *straggler_lines(recovered.stragglers)]
 
 
 def _styled(text: str, style: _Style, color: bool) -> str:
