@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from clusterkit.check.findings import Location
+from clusterkit.check.findings import Location, Severity
 from clusterkit.check.source import Source
 from clusterkit.text.spelling import listed
 from clusterkit.words.job import Convention, JobSpec, RestartScope
@@ -32,6 +32,7 @@ class Hit(NamedTuple):
     what: str
     advice: str
     word: str = ""
+    severity: Severity = Severity.WARNING
 
 
 class Case(NamedTuple):

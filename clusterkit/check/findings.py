@@ -11,7 +11,11 @@ from clusterkit.text.printable import printable
 
 
 class Severity(enum.StrEnum):
-    """An error keeps the program from starting; a warning leaves the decision to the user."""
+    """An error is a line at which every run of the job fails; a warning is about runs that may succeed.
+
+    `up` refuses only what is not valid Python. It starts a program with other errors, since the check knows neither
+    the packages that the program imports nor what it has in mind.
+    """
 
     ERROR = "error"
     WARNING = "warning"

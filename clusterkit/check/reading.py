@@ -44,12 +44,13 @@ def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
     read: list[Source] = []
     for text, _, path in found:
         try:
-            read.append(Source(shown(path), _module(path, import_roots(root)), text))
+            read.append(Source(shown(path), _module(path, import_roots(root)), text, imported=bool(read)))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             if not read:
                 return [_unreadable(job, path, error)]
     with suppress(RecursionError):
-        return check(Case(read, job, _keras(job), hides, strict)) if imports_tensorflow(found) else []
+        case = Case(read, job, _keras(job), hides, strict)
+        return check(case) if imports_tensorflow(found) else check(case, ["undefined-name"])
     return []
 
 

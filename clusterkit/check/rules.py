@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from clusterkit.check.averages import batch_per_replica, loss_per_replica
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, PARAMETER_SERVER, Case, Hit
-from clusterkit.check.findings import Finding, Location
+from clusterkit.check.findings import Finding, Location, Severity
 from clusterkit.check.source import Source
-from clusterkit.words.job import TfConfig
+from clusterkit.check.undefined import undefined_name
+from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape
 
 ALONE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
 _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *ALONE}
 _CREATOR = "keras.utils.experimental.DatasetCreator"
 _SERVER = "tensorflow.distribute.Server"
+_RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
 _CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware code
 _SAVED = re.compile(r".*\.(?:keras|h5)")
 _SEEDS = {"tensorflow.random.set_seed", "keras.utils.set_random_seed"}
@@ -70,7 +72,7 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
             when = f"after line {min(lines)} has initialized TensorFlow" if lines else "when TensorFlow is initialized"
             what = f"The strategy is created {when}, but with {case.tasks} it must come first."
             advice = "Create it before tensors, variables, datasets, optimizers and other strategies."
-            yield Hit(source.location(call), what, advice)
+            yield Hit(source.location(call), what, advice, severity=_fails(case, bool(lines) and _joins(case)))
 
 
 def wrong_strategy(case: Case) -> Iterator[Hit]:
@@ -80,15 +82,18 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
         short = name.rpartition(".")[2]
         if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # a Server can make its own cluster
             what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
+            resolver = source.constructor(call.args[0]) if call.args else ""
+            severity = _fails(case, resolver == _RESOLVER and _joins(case))
         elif name == MULTI_WORKER and is_ps:
             what = f"{short} does not support parameter servers, but the job is {case.tasks}."
             advice = "Remove --ps, or use ParameterServerStrategy."
+            severity = _fails(case, case.job.servers is Servers.PROGRAM and _joins(case))
         elif name in ALONE and len(case.job.cluster) > 1 and not any(s.mentions(_CLUSTER_WORDS) for s in case.sources):
             what = f"{short} uses the devices of one process: each of the tasks ({case.tasks}) trains by itself."
-            advice = "Use MultiWorkerMirroredStrategy, or start one worker."
+            advice, severity = "Use MultiWorkerMirroredStrategy, or start one worker.", Severity.WARNING
         else:
             continue
-        yield Hit(source.location(call), what, advice)
+        yield Hit(source.location(call), what, advice, severity=severity)
 
 
 def shared_file(case: Case) -> Iterator[Hit]:
@@ -154,9 +159,8 @@ def dataset_creator(case: Case) -> Iterator[Hit]:
     for source in case.sources if case.keras == 3 else ():
         for name, call in source.calls():
             if name == _CREATOR and case.applies(source, call):
-                yield Hit(
-                    source.location(call), "Keras 3 has no DatasetCreator: this line fails.", "Run with --keras 2."
-                )
+                what, advice = "Keras 3 has no DatasetCreator: this line fails.", "Run with --keras 2."
+                yield Hit(source.location(call), what, advice, severity=_fails(case))
 
 
 RULES = {
@@ -172,14 +176,27 @@ RULES = {
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
     "dataset-creator": dataset_creator,
+    "undefined-name": undefined_name,
 }
 
 
-def check(case: Case) -> list[Finding]:
-    """Apply all rules."""
+def check(case: Case, rules: Iterable[str] = RULES) -> list[Finding]:
+    """Apply the rules with these ids, by default all."""
     return [
-        Finding(id_, hit.location, hit.what, hit.advice, hit.word) for id_, rule in RULES.items() for hit in rule(case)
+        Finding(id_, hit.location, hit.what, hit.advice, hit.word, hit.severity)
+        for id_ in rules
+        for hit in RULES[id_](case)
     ]
+
+
+def _fails(case: Case, is_certain: bool = True) -> Severity:
+    """Return the severity of what fails in every run that reaches it, where every run does."""
+    return Severity.ERROR if case.strict and is_certain else Severity.WARNING
+
+
+def _joins(case: Case) -> bool:
+    """Return whether the strategy is certain to get the job's cluster, which the program may keep from it."""
+    return case.is_distributed and not any(source.mentions(re.compile("TF_CONFIG")) for source in case.sources)
 
 
 def _writes_tf_config(source: Source, node: ast.AST) -> bool:

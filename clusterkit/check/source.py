@@ -28,16 +28,21 @@ _NEVER_SWALLOWS = {"scope", "device", "open"}  # context managers that let every
 
 
 class Source:
-    """A parsed file. Raises SyntaxError, ValueError, RecursionError or MemoryError if it can't be parsed."""
+    """A parsed file. Raises SyntaxError, ValueError, RecursionError or MemoryError if it can't be parsed.
 
-    def __init__(self, file: str, module: str, text: bytes) -> None:
+    `imported`: it is a module, whose part under `__name__ == "__main__"` does not run.
+    """
+
+    def __init__(self, file: str, module: str, text: bytes, imported: bool = False) -> None:
         with warnings.catch_warnings(action="ignore"):
             tree = ast.parse(text)
         self.file, self.module, self.nodes = file, module, list(ast.walk(tree))
+        self._imported = imported
         self._parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
         self._imports: defaultdict[str, set[str]] = defaultdict(set)
         self._values: defaultdict[str, list[ast.AST | None]] = defaultdict(list)
         self._uses: defaultdict[str, list[ast.AST]] = defaultdict(list)
+        self._declared = set[str]()  # with `global` or `nonlocal`
         for node in self.nodes:
             self._bind(node)
         self._certain: dict[ast.AST, bool] = {}
@@ -60,8 +65,14 @@ class Source:
                 self._values[name].append(parent.value if isinstance(parent, ast.Assign) and is_plain else None)
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 self._values[name].append(node)
-            case ast.arg(arg=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            case ast.arg(arg=name) | ast.MatchMapping(rest=str(name)):
                 self._values[name].append(None)
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                self._declared.update(names)
+            case ast.alias():
+                pass  # its import is above
+            case _ if isinstance(bound := getattr(node, "name", None), str):  # except, match, type parameters
+                self._values[bound].append(None)
 
     def location(self, node: ast.AST) -> Location:
         """Return the file and line of a node."""
@@ -71,6 +82,10 @@ class Source:
         """Return the value, function or class that the file binds the name to; None unless there is exactly one."""
         values = self._values[name]
         return values[0] if len(values) == 1 and not self._imports[name] else None
+
+    def bound(self) -> set[str]:
+        """Return the names that the file binds or declares in any scope; `*` among them after a star import."""
+        return {name for names in (self._values, self._imports) for name, how in names.items() if how} | self._declared
 
     def dotted(self, node: ast.AST | None) -> str:
         """Return a node's full name, `tensorflow.distribute.Server` for `tf.distribute.Server`; empty if unknown."""
@@ -85,6 +100,11 @@ class Source:
                     return name.removeprefix("tensorflow.") if name.startswith("tensorflow.keras.") else name
                 node = self.value(node.id)
         return ""
+
+    def constructor(self, node: ast.AST) -> str:
+        """Return the full name of the function that a value is made with; empty if unknown."""
+        made = self.value(node.id) if isinstance(node, ast.Name) else node
+        return self.dotted(made.func) if isinstance(made, ast.Call) else ""
 
     def calls(self) -> Iterator[tuple[str, ast.Call]]:
         """Yield every call with the full name of its function."""
@@ -159,7 +179,9 @@ class Source:
     def _always_evaluates(self, parent: ast.AST) -> bool:
         """Return whether evaluating the parent always evaluates its contents."""
         match parent:
-            case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])) | ast.Try(handlers=[]):
+            case ast.If(test=ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()])):
+                return not self._imported
+            case ast.Try(handlers=[]):
                 return True
             case ast.With(items=items):
                 return all(_last(item.context_expr) in _NEVER_SWALLOWS for item in items)

@@ -35,7 +35,7 @@ SECTIONS = {
         "logs": ("clusterkit.cli.logs", "Show the output of tasks."),
         "events": ("clusterkit.cli.events", "Show the journal of a run."),
         "show": ("clusterkit.cli.show", "Show how a run ended."),
-        "compare": ("clusterkit.cli.compare", "Compare runs: speed, goodput, and a metric by step."),
+        "compare": ("clusterkit.cli.compare", "Compare runs: options, speed, goodput, and a metric by step."),
         "explain": ("clusterkit.cli.explain", "Say why a run failed, and what to do about it."),
         "report": ("clusterkit.cli.report", "Write a run or a campaign to a file to keep."),
         "stacks": ("clusterkit.cli.stacks", "Show the Python stacks of tasks."),

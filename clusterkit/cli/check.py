@@ -24,7 +24,7 @@ from clusterkit.cli.terminal import echo, exit_on_error
 def command(as_json: bool, **values: object) -> None:
     """Find mistakes in PROGRAM for this job. Starts nothing, and imports nothing of it.
 
-    Exits with 1 only where the program is not valid Python.
+    Exits with 1 if it finds an error: every run of the job fails there. `up` refuses only invalid Python.
     """
     from clusterkit.check.findings import Severity, as_text
     from clusterkit.check.findings import as_json as document

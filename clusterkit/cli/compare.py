@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import click
 
 from clusterkit.cli.addressing import RunId
 from clusterkit.cli.help import Command, option
 from clusterkit.cli.params import echo_json, json_option
-from clusterkit.cli.terminal import echo, exit_on_error, terminal_width
+from clusterkit.cli.terminal import echo, exit_on_error, say, terminal_width
 
 
-@click.command("compare", cls=Command, examples=[("compare 20261122-080115 20261122-091500", "")])
-@click.argument("runs", nargs=-1, required=True, type=RunId(), metavar="RUN...")
+@click.command(
+    "compare",
+    cls=Command,
+    examples=[
+        ("compare", "The last two runs of the same program."),
+        ("compare 20261122-080115 20261122-091500", ""),
+    ],
+)
+@click.argument("runs", nargs=-1, type=RunId(), metavar="[RUN]...")
 @option("--metric", metavar="NAME", help="The metric to show by step.", show_default="loss")
 @json_option
 def command(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
-    """Compare runs, finished or live: speed, goodput, and a metric by step, side by side."""
+    """Compare runs, finished or live: options, speed, goodput, and a metric by step, side by side.
+
+    By default, the last two runs of the same program.
+    """
     from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.job.options import texts_of
     from clusterkit.store.journal import JournalReader
     from clusterkit.store.store import RunStore
     from clusterkit.views.comparison import compared, comparison
@@ -24,9 +37,13 @@ def command(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
 
     found = []
     with exit_on_error():
-        for look in [RunSnapshot(RunStore().find(run)) for run in dict.fromkeys(runs)]:
-            events = JournalReader(look.run).events(clock="m")
-            found.append(compared(look.run.run_id, look.state, look.info.job if look.info else None, events))
+        store = RunStore()
+        for look in map(RunSnapshot, map(store.find, dict.fromkeys(runs)) if runs else store.last_two()):
+            job, events = look.info.job if look.info else None, JournalReader(look.run).events(clock="m")
+            one = compared(look.run.run_id, look.state, job, events)
+            found.append(one if job is None else replace(one, options=texts_of(job), args=job.program.args))
+    if not runs:
+        say(f"The last two runs of {found[1].options['program']} are compared.")
     if as_json:
         echo_json([wire.encode(run) for run in found])
     else:

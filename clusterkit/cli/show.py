@@ -13,6 +13,7 @@ from clusterkit.cli.terminal import echo, exit_on_error, terminal_width, use_col
 
 if TYPE_CHECKING:
     from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.views.step_use import StepUse
     from clusterkit.words.account import Account
     from clusterkit.words.outcome import RunResult
 
@@ -30,6 +31,8 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
     from clusterkit.cli.looking import RunSnapshot
     from clusterkit.ledger.takeover import report_of, result_of
     from clusterkit.store.journal import JournalReader
+    from clusterkit.store.usage import UsageReader
+    from clusterkit.views.step_use import step_use
     from clusterkit.views.timeline import timeline, timeline_text
     from clusterkit.words import wire
     from clusterkit.words.secrets import without_secrets
@@ -38,7 +41,8 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
         look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
     recovered = report_of(look.run)
-    lines = list(timeline(JournalReader(look.run).events()))
+    events = JournalReader(look.run).events()
+    lines, use = list(timeline(events)), step_use(recovered.goodput, events, UsageReader(look.run.usage).new())
     if as_json:
         word, text = look.now
         echo_json(
@@ -52,6 +56,7 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
                 "result": None if result is None else wire.encode(result),
                 "tasks": look.rows(None),
                 **wire.encode(recovered),
+                "step_use": None if use is None else wire.encode(use),
                 "timeline": [{"seconds": round(seconds, 3), "text": text} for seconds, text in lines],
             }
         )
@@ -60,26 +65,27 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
         _show_startup(recovered)
         return
     color = use_color(None)
-    echo(_head(look, result, recovered, color), nl=False, color=color)
+    echo(_head(look, result, recovered, use, color), nl=False, color=color)
     if lines:
         echo("\nTimeline\n" + timeline_text(lines, terminal_width()), nl=False)
 
 
-def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, color: bool) -> str:
+def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, use: StepUse | None, color: bool) -> str:
     """The report of a finished run; of another one its tasks and its recoveries so far."""
     from clusterkit.views.goodput import goodput_lines
     from clusterkit.views.listing import tasks_table
     from clusterkit.views.naming import measured
     from clusterkit.views.recoveries import recovery_lines
     from clusterkit.views.report import report
+    from clusterkit.views.step_use import step_lines
     from clusterkit.views.stragglers import straggler_lines
 
     if result is not None:
-        return report(result, look.run, color, recovered=recovered)
+        return report(result, look.run, color, recovered=recovered, use=use)
     word, text = look.now
     width = terminal_width()
     so_far = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
-    slow = straggler_lines(recovered.stragglers)
+    slow = [*step_lines(use, width), *straggler_lines(recovered.stragglers)]
     metrics = [f"  metrics: {measured(look.status.metrics)}"] if look.status.metrics else []
     table = "".join(f"{line}\n" for line in [*metrics, *recovery_lines(recovered, width), *so_far, *slow])
     head = f"The run {look.run.run_id} is {word}: {text} Everything of it is in {look.run.path}"

@@ -16,6 +16,7 @@ from clusterkit.cli.options import Duration
 from clusterkit.cli.params import json_option
 from clusterkit.cli.terminal import CLEAR_SCREEN, act, echo, exit_on_error, show_frame, terminal_width
 from clusterkit.text.printable import fitted
+from clusterkit.text.wrapping import at_words
 from clusterkit.words.model import number_of
 
 if TYPE_CHECKING:
@@ -46,7 +47,11 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
         for _ in islice(looks, 1, None if count is None else min(count, sys.maxsize - 1) + 1):
             rows = look.rows(meter)
             if as_json:
-                echo(json.dumps({"run_id": look.run.run_id, "state": look.state, "tasks": rows}))
+                echo(
+                    json.dumps(
+                        {"run_id": look.run.run_id, "state": look.state, "metrics": look.status.metrics, "tasks": rows}
+                    )
+                )
             else:
                 show_frame(f"{_head(look)}\n{tasks_table(rows, terminal_width())}")
     except KeyboardInterrupt:
@@ -54,8 +59,10 @@ def command(run: str | None, interval: float, count: int | None, as_json: bool) 
 
 
 def _head(look: RunSnapshot) -> str:
+    """A line about the run, and what it does now, with its first metrics, as `ps` says it."""
     status = look.status
     restarts = f", {number_of('restart', status.restarts)}" if status.restarts else ""
     checkpoint = f", checkpoint of step {status.checkpoint[0]}" if status.checkpoint else ""
     head, width = f"run {look.run.run_id}: {look.state}{restarts}{checkpoint}", terminal_width()
-    return head if width is None else fitted(head, width)
+    word, text = look.now
+    return "\n".join([head if width is None else fitted(head, width), at_words(f"{word.capitalize()}: {text}", width)])

@@ -214,6 +214,29 @@ def options_of(job: JobSpec) -> JobOptions:
     return cast(JobOptions, options)
 
 
+def texts_of(job: JobSpec) -> dict[str, str]:
+    """Return the program, and the options that differ from the defaults, as texts to show, without hidden values."""
+    options = cast(dict[str, Any], options_of(without_secrets(replace(job, part_of=None))))
+    found = {"program": str(job.program)}
+    for name, entry in OPTIONS.items():
+        if name in options and name != "module":
+            found[entry.flag] = _shown(entry, options[name])
+    return found | {f"[task.{kind}]": str(table) for kind, table in options.get("task", {}).items()}
+
+
+def _shown(entry: OptionEntry, value: Any) -> str:
+    match entry.kind:
+        case OptionKind.SWITCH:
+            return "yes" if value else "no"
+        case OptionKind.DURATION:
+            return durations.compact(value)
+        case OptionKind.VARIABLES:
+            words = env_flags(value, True)
+        case _:
+            words = [*flags_of(entry, value)]
+    return ", ".join(word.partition("=")[2] for word in words)
+
+
 def command_of(job: JobSpec) -> str:
     """Return a command line to show for the job. It names a job file if task types have their own settings."""
     options = cast(dict[str, Any], options_of(without_secrets(replace(job, part_of=None))))

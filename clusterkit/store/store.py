@@ -137,6 +137,20 @@ class RunStore:
             raise NoSuchRun(f"There is no run or campaign in {self.home}.")
         return max(found, key=lambda one: one[0])[1]
 
+    def last_two(self) -> list[RunDirectory]:
+        """Return the last two runs of the same program, the older one first. Raises NoSuchRun.
+
+        Runs of campaigns and exams do not count. Of several programs, it is the one that ran twice last.
+        """
+        seen: dict[str, RunDirectory] = {}
+        for run in newest_first(self.all()):
+            info = run.info()
+            if info is None or info.job.part_of is not None:
+                continue
+            if (newer := seen.setdefault(f"{info.job.program}", run)) is not run:
+                return [run, newer]
+        raise NoSuchRun(f"No program has run twice in {self.path}. Name the runs: clusterkit compare RUN RUN")
+
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
         """Return the run whose id begins with `prefix`. Raises NoSuchRun.
 

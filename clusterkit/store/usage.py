@@ -18,16 +18,21 @@ LONGEST = 1 << 18  # bytes; longer lines are ignored
 EVERY = 2.0  # seconds; the minimum time between two samples
 SLOWER = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
 MOST_GPUS = 64
+MOST_CORES = 1 << 16
 GREATEST = 1e15  # percent or bytes; the use of a task or GPU with a greater number is ignored
 Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
 
 
 class UsageSample(NamedTuple):
-    """The CPU and memory use of each task, and the use of each GPU of this machine, at the wall time `wall`."""
+    """The CPU and memory use of each task, and the use of each GPU of this machine, at the wall time `wall`.
+
+    `cores` is the number of cores that the tasks may use; None if it was not recorded.
+    """
 
     wall: float
     tasks: Mapping[Task, Use]
     gpus: Mapping[int, Use]
+    cores: int | None = None
 
 
 class UsageLog:
@@ -41,7 +46,8 @@ class UsageLog:
             return
         tasks = {str(task): [round(cpu, 1), memory] for task, (cpu, memory) in sample.tasks.items()}
         gpus = {str(number): [round(used, 1), memory] for number, (used, memory) in sample.gpus.items()}
-        line = {"t": round(sample.wall, 2), "tasks": tasks, **({"gpus": gpus} if gpus else {})}
+        known = {**({"gpus": gpus} if gpus else {}), **({"cores": sample.cores} if sample.cores else {})}
+        line = {"t": round(sample.wall, 2), "tasks": tasks, **known}
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
             file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -98,7 +104,8 @@ def _sample(line: bytes) -> UsageSample | None:
     for name, used in _items(found.get("gpus"))[:MOST_GPUS]:
         if name.isascii() and name.isdecimal() and len(name) < 4:
             gpus[int(name)] = used
-    return UsageSample(wall, tasks, gpus)
+    cores = _number(found.get("cores"), MOST_CORES)
+    return UsageSample(wall, tasks, gpus, int(cores) if cores else None)
 
 
 def _items(value: Any) -> list[tuple[str, Use]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -31,11 +32,11 @@ class UsageSampler:
         join(self._thread)
 
     def _run(self) -> None:
-        meter, gpus, began = Meter(), Gpus(), time.monotonic()
+        meter, gpus, began, cores = Meter(), Gpus(), time.monotonic(), len(os.sched_getaffinity(0))
         while not self._stopped.wait(max(EVERY, (time.monotonic() - began) / SLOWER)):
             try:
                 used = meter.sample(dict(self._pids()))
             except CannotLook:
                 continue
             if used:
-                self._log.add(UsageSample(time.time(), used, gpus.sample()))
+                self._log.add(UsageSample(time.time(), used, gpus.sample(), cores))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from clusterkit.ledger.ledger import ledger_of
 from clusterkit.text.durations import shown
 from clusterkit.views.naming import main_metric, number
+from clusterkit.views.step_use import seconds_per_step
 from clusterkit.views.tables import Column, table
 from clusterkit.words import events as ev
 from clusterkit.words.job import JobSpec
@@ -21,7 +23,10 @@ Curve = Mapping[int, float | None]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A run: `speed` is in steps per second of training that counted, `metrics` are values by step."""
+    """A run: `speed` is in steps per second of training that counted, `metrics` are values by step.
+
+    `options` are those that differ from the defaults, by their names; `args` are the arguments of the program.
+    """
 
     run_id: str
     state: str
@@ -30,6 +35,8 @@ class Compared:
     speed: float | None
     goodput: float | None
     metrics: Mapping[str, Curve] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    args: Sequence[str] = ()
 
 
 def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tuple[float, ev.Event]]) -> Compared:
@@ -37,13 +44,13 @@ def compared(run_id: str, state: str, job: JobSpec | None, events: Sequence[tupl
     goodput = ledger_of(job, events).account().goodput
     reports = [event for _, event in events if isinstance(event, ev.Progressed)]
     steps = [event.step for event in reports if event.task.trains]
-    made = max(steps) - steps[0] if steps else 0
+    pace = seconds_per_step(goodput, events)
     return Compared(
         run_id,
         state,
         0.0 if goodput is None else goodput.duration,
         max(steps, default=None),
-        made / goodput.parts.training if goodput is not None and goodput.parts.training > 0 else None,
+        None if pace is None else 1 / pace,
         None if goodput is None else goodput.share,
         _curves(reports),
     )
@@ -60,10 +67,14 @@ def _curves(reports: Iterable[ev.Progressed]) -> Mapping[str, Curve]:
 
 
 def comparison(runs: Sequence[Compared], metric: str | None, width: int | None) -> str:
-    """The table: a column for each run. By default, the metric is the loss, or else the first one that a run has."""
+    """The table: a column for each run. By default, the metric is the loss, or else the first one that a run has.
+
+    Options and arguments of the program are shown where the runs differ.
+    """
     names = list(dict.fromkeys(name for run in runs for name in run.metrics))
     chosen = metric or main_metric(names)
     rows = [
+        *_differences(runs),
         ("state", *(run.state for run in runs)),
         ("duration", *(shown(run.duration) for run in runs)),
         ("steps", *("-" if run.steps is None else str(run.steps) for run in runs)),
@@ -77,6 +88,25 @@ def comparison(runs: Sequence[Compared], metric: str | None, width: int | None) 
         rows += [(f"{chosen} at {tick}", *(_at(curve, tick) for curve in curves)) for tick in ticks]
     rows += [(f"last {name}", *(_at(run.metrics.get(name, {}), None) for run in runs)) for name in names]
     return table(["", *(Column(run.run_id, right=True, least=8) for run in runs)], rows, width)
+
+
+def _differences(runs: Sequence[Compared]) -> list[tuple[str, ...]]:
+    names = dict.fromkeys(name for run in runs for name in run.options)
+    args = [dict.fromkeys(_together(run.args)) for run in runs]
+    rows = [(name, *(run.options.get(name, "-") for run in runs)) for name in names]
+    rows.append(("arguments", *(" ".join(arg for arg in own if not all(arg in of for of in args)) for own in args)))
+    return [(name, *(cell or "-" for cell in cells)) for name, *cells in rows if len(set(cells)) > 1]
+
+
+def _together(args: Sequence[str]) -> list[str]:
+    """The arguments, each option with its value: `--rate 0.1`."""
+    found: list[str] = []
+    for arg in args:
+        if found and not arg.startswith("-") and re.fullmatch(r"--?[A-Za-z][^\s=]*", found[-1]):
+            found[-1] += f" {arg}"
+        else:
+            found.append(arg)
+    return found
 
 
 def _at(curve: Curve, step: int | None) -> str:

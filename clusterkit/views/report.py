@@ -19,6 +19,7 @@ from clusterkit.views.recoveries import (
     same_each_time,
     unrecovered_lines,
 )
+from clusterkit.views.step_use import StepUse, step_lines
 from clusterkit.views.stragglers import straggler_lines
 from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
@@ -38,9 +39,17 @@ _Line = list[tuple[str, _Style]]
 
 
 def report(
-    result: RunResult, run: RunPaths, color: bool, width: int | None = None, recovered: RecoveryReport | None = None
+    result: RunResult,
+    run: RunPaths,
+    color: bool,
+    width: int | None = None,
+    recovered: RecoveryReport | None = None,
+    use: StepUse | None = None,
 ) -> str:
-    """Return the final report. `run` has the run's paths, `width` is in columns, `recovered` has its recoveries."""
+    """Return the final report. `run` has the run's paths, `width` is in columns, `recovered` has its recoveries.
+
+    `use` is what the tasks used while they trained.
+    """
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
@@ -64,17 +73,21 @@ def report(
         lines.append([(f"  metrics: {measured(result.metrics)}", ())])
     if recovered is not None:
         lines += _recoveries(result, recovered, columns)
-    if isinstance(recovered, Account) and recovered.goodput is not None:
-        told = goodput_lines(recovered.goodput, columns)
-        lines += [[(line, ())] for line in (told[:1] if result.state is RunState.FAILED else told)]
     if isinstance(recovered, Account):
-        lines += [[(line, ())] for line in straggler_lines(recovered.stragglers)]
+        lines += [[(line, ())] for line in _time(result, recovered, use, columns)]
     if result.state is RunState.SUSPENDED:
         lines.append([(f"  Continue with: clusterkit up --run-id {run.run_id} --continue …", ())])
     elif result.state is not RunState.SUCCEEDED and result.checkpoint is not None:
         lines.append([(f"  Resume with: clusterkit up --resume {run.run_id} …", ())])
     lines.append([(f"  {_last_line(result)}Everything of this run is in {run.path}", ())])
     return "".join("".join(_styled(text, style, color) for text, style in line) + "\n" for line in lines)
+
+
+def _time(result: RunResult, recovered: Account, use: StepUse | None, width: int) -> list[str]:
+    """Return what the time went into: goodput, the use of the machine in training, and stragglers."""
+    told = [] if recovered.goodput is None else goodput_lines(recovered.goodput, width)
+    shares = told[:1] if result.state is RunState.FAILED else told
+    return [*shares, *step_lines(use, width), *straggler_lines(recovered.stragglers)]
 
 
 def _styled(text: str, style: _Style, color: bool) -> str:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from clusterkit.check.case import Case, HidingFile
 from clusterkit.check.findings import Finding
-from clusterkit.check.rules import check
+from clusterkit.check.rules import RULES, check
 from clusterkit.check.source import Source
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 
+EXCERPT = [id_ for id_ in RULES if id_ != "undefined-name"]  # the rules for a program that leaves definitions out
 HERE = "# here"  # stands behind the line that a finding is expected at
 
 
@@ -19,14 +21,15 @@ def findings(
     files: dict[str, str] | None = None,
     strict: bool = True,
     hides: tuple[HidingFile, ...] = (),
+    rules: Iterable[str] = EXCERPT,
     **options: Any,
 ) -> list[Finding]:
     """Check a program and its modules in a job with these options."""
     job = build_job({"program": "main.py", **options}, ProgramKind.SCRIPT)
     texts = {"main.py": text, **(files or {})}
     names = {name: name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in texts}
-    sources = [Source(name, names[name], source.encode()) for name, source in texts.items()]
-    return check(Case(sources, job, options.get("keras", 3), hides, strict))
+    sources = [Source(name, names[name], source.encode(), name != "main.py") for name, source in texts.items()]
+    return check(Case(sources, job, options.get("keras", 3), hides, strict), rules)
 
 
 def told(text: str, **more: Any) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from clusterkit.check.findings import Severity
+
 TF = "import json, os\nimport tensorflow as tf\nfrom clusterkit import training\n"
 RESOLVER = "tf.distribute.cluster_resolver.TFConfigClusterResolver()"
 MADE = "tf.distribute.MultiWorkerMirroredStrategy()"
@@ -25,6 +27,7 @@ class Row:
     without: tuple[tuple[str, str], ...] = ()
     job: dict[str, Any] = field(default_factory=lambda: TWO)
     other_jobs: tuple[dict[str, Any], ...] = ()
+    severity: Severity = Severity.WARNING
 
 
 ROWS = [
@@ -34,6 +37,7 @@ ROWS = [
         (("tf.keras.ut", "if os.environ.get('X'): tf.keras.ut"), ("import tensorflow as tf", "import mine as tf")),
         SERVED,
         ({**SERVED, "keras": 2},),
+        Severity.ERROR,
     ),
     Row(
         "tf-config-overwritten",
@@ -66,6 +70,7 @@ ROWS = [
         ),
         TWO,
         (ONE, SERVED),
+        Severity.ERROR,
     ),
     Row(
         "strategy-too-late",
@@ -74,6 +79,7 @@ ROWS = [
         (("tf.keras.optimizers.Adam()", "tf.keras.optimizers.schedules.X()"), ("y()  #", "y('mirrored')  #")),
         TWO,
         ({**TWO, "keras": 2},),
+        Severity.ERROR,
     ),
     Row(
         "wrong-strategy",
@@ -85,6 +91,7 @@ ROWS = [
         ),
         TWO,
         (SERVED,),
+        Severity.ERROR,
     ),
     Row(
         "wrong-strategy",
@@ -92,6 +99,7 @@ ROWS = [
         (("strategy =", "if not training.has_ps(): strategy ="), ("strategy =", "def make(): strategy =")),
         SERVED,
         (TWO,),
+        Severity.ERROR,
     ),
     Row(
         "wrong-strategy",

@@ -1,4 +1,4 @@
-"""`clusterkit check`, and `up`, which starts nothing that is certain to fail."""
+"""`clusterkit check`, and `up`, which starts nothing that is not valid Python."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(60)]
 
 Start = Callable[..., Command]
 LATE = "import tensorflow as tf\nseed = tf.constant(1)\nstrategy = tf.distribute.MultiWorkerMirroredStrategy()\n"
+ALONE = "import tensorflow as tf\nwith tf.distribute.MirroredStrategy().scope():\n    pass\n"
 BROKEN = "def f(:\n    pass\n"
 RAISES = "raise RuntimeError('Collective ops must be configured at program startup')\n"
 
@@ -40,15 +41,30 @@ def test_a_program_without_findings(ck: Clusterkit) -> None:
 
 def test_warnings_leave_the_exit_code_at_0(ck: Clusterkit, program: Callable[[str], Path]) -> None:
     """Each warning is one line: location, problem and advice."""
-    said = ck("check", "--workers", "2", "--ps", "1", program(LATE)).out
-    assert said.startswith(
-        f"{program(LATE)}:3: warning: MultiWorkerMirroredStrategy does not support parameter servers"
-    )
+    said = ck("check", "--workers", "2", program(ALONE)).out
+    assert said.startswith(f"{program(ALONE)}:2: warning: MirroredStrategy uses the devices of one process")
     assert said.endswith(" [wrong-strategy]\n1 warning.\n")
 
 
+def test_what_fails_in_every_run_makes_it_1(ck: Clusterkit, program: Callable[[str], Path]) -> None:
+    """Each error is one line, too; with the program's own modules, and with programs that need no TensorFlow."""
+    said = ck("check", "--workers", "2", "--ps", "1", program(LATE), code=1).out
+    assert said.startswith(f"{program(LATE)}:3: error: MultiWorkerMirroredStrategy does not support parameter servers")
+    assert said.endswith(" [wrong-strategy]\n1 error.\n")
+    said = ck("check", program("prnt(1)\n"), code=1).out
+    assert said.startswith(f"{program('prnt(1)')}:1: error: The name prnt is not defined anywhere")
+
+
+def test_up_starts_a_program_with_such_an_error(clusterkit: Start, program: Callable[[str], Path]) -> None:
+    """The check may be mistaken about packages that it does not read; the failure is the program's own."""
+    command = clusterkit("up", "--start", "cold", "--restart", "never", program("print('begins')\nprnt(1)\n"))
+    assert command.wait(40) == 1
+    assert "begins" in command.output
+    assert "NameError: name 'prnt' is not defined" in command.output
+
+
 def test_invalid_python_makes_it_1(ck: Clusterkit, program: Callable[[str], Path]) -> None:
-    """It is the only finding that is certain to fail the job."""
+    """It is the only error with which `up` starts nothing."""
     said = ck("check", program(BROKEN), code=1).out
     assert said.startswith(f"{program(BROKEN)}:1: error: This is not valid Python: invalid syntax.")
     assert said.endswith(" [syntax-error]\n1 error.\n")
@@ -56,12 +72,12 @@ def test_invalid_python_makes_it_1(ck: Clusterkit, program: Callable[[str], Path
 
 def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str], Path]) -> None:
     """Editors and CI can use every field."""
-    found = json.loads(ck("check", "--json", "--workers", "2", program(LATE)).out)
-    assert (found["errors"], found["warnings"], found["program"]) == (0, 1, str(program(LATE)))
+    found = json.loads(ck("check", "--json", "--workers", "2", program(LATE), code=1).out)
+    assert (found["errors"], found["warnings"], found["program"]) == (1, 0, str(program(LATE)))
     (one,) = found["findings"]
     assert {key: one[key] for key in ("id", "severity", "file", "line")} == {
         "id": "strategy-too-late",
-        "severity": "warning",
+        "severity": "error",
         "file": str(program(LATE)),
         "line": 3,
     }
@@ -72,17 +88,17 @@ def test_json_has_every_part_of_a_finding(ck: Clusterkit, program: Callable[[str
 def test_its_own_modules_are_read_too(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
     """Imported modules are checked too; with -m the program is found as Python finds it."""
     (tmp_path / "model.py").write_text(LATE)
-    said = ck("check", "--workers", "2", program("import model\n")).out
-    assert f"{tmp_path}/model.py:3: warning: " in said
-    said = ck("check", "--workers", "2", "--cwd", str(tmp_path), "-m", "train").out
-    assert f"{tmp_path}/model.py:3: warning: " in said
+    said = ck("check", "--workers", "2", program("import model\n"), code=1).out
+    assert f"{tmp_path}/model.py:3: error: " in said
+    said = ck("check", "--workers", "2", "--cwd", str(tmp_path), "-m", "train", code=1).out
+    assert f"{tmp_path}/model.py:3: error: " in said
 
 
 def test_a_job_file_is_supported(ck: Clusterkit, program: Callable[[str], Path], tmp_path: Path) -> None:
     """It may have any key; the command line accepts only the options that the check needs."""
     job = tmp_path / "job.toml"
     job.write_text(f"workers = 2\nprogram = {json.dumps(str(program(LATE)))}\nrestart = 'never'\n")
-    assert "1 warning." in ck("check", "-f", job).out
+    assert "1 error." in ck("check", "-f", job, code=1).out
     assert ck("check", "-f", job, "--workers", "1").out == "No findings.\n"
     assert "No such option" in ck("check", "-f", job, "--restart", "never", code=2).err
 

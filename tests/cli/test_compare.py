@@ -22,9 +22,32 @@ def test_a_finished_run_beside_a_live_one(ck: Clusterkit, tmp_path: Path) -> Non
     assert first["metrics"]["loss"]["20"] == 1 / 20
     assert second["metrics"]["loss"]["19"] == 1 / 19
     rows = [line.split() for line in ck("compare", "over", "live", "over").out.splitlines()]
-    assert rows[:2] == [["over", "live"], ["state", "succeeded", "running"]]
+    assert rows[0] == ["over", "live"]
+    assert rows[1] == ["arguments", "-", "--until", str(tmp_path / "go")]
+    assert rows[2] == ["state", "succeeded", "running"]
     assert rows[-1] == ["last", "loss", "0.05", "0.05263"]
     assert ck("compare", "over", "--metric", "auc").out.splitlines()[-1].split() == ["last", "loss", "0.05"]
+
+
+def test_without_runs_the_last_two_of_the_same_program(ck: Clusterkit, tmp_path: Path) -> None:
+    """It says which; options and arguments in which they differ come first. One run has no other to compare with."""
+    other = tmp_path / "other.py"
+    other.write_text("")
+    assert "No program has run twice in" in ck("compare", code=2).err
+    ck("up", "--run-id", "b", *JOB, ROLES, "--steps", "2")
+    ck("up", "--run-id", "other", other)
+    assert "No program has run twice in" in ck("compare", code=2).err
+    ck("up", "--run-id", "a", *JOB, "--grace-period", "3s", ROLES, "--steps=3", "--step-time", "0.01")
+    ck("up", "--run-id", "part", "--env", "SECRET_TOKEN=abc", other)
+    said = ck("compare")
+    assert said.err == f"clusterkit: The last two runs of {other} are compared.\n"
+    assert "abc" not in said.out
+    assert [run["run_id"] for run in ck.json("compare")] == ["other", "part"]
+    rows = [line.split() for line in ck("compare", "b", "a").out.splitlines()]
+    assert rows[0] == ["b", "a"]
+    assert rows[1] == ["--grace-period", "-", "3s"]
+    assert rows[2] == ["arguments", "--steps", "2", "--steps=3", "--step-time", "0.01"]
+    assert rows[3][0] == "state"
 
 
 def test_a_run_that_does_not_exist(ck: Clusterkit) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import resource
 import subprocess
 import sys
@@ -46,11 +48,29 @@ def test_top_goes_on_until_the_run_is_over(ck: Clusterkit) -> None:
 
 
 def test_top_as_often_as_asked(ck: Clusterkit) -> None:
-    """With a line about the run above the tasks."""
+    """With what the run does and its loss above the tasks, as `ps` says it below them."""
     run = ck.up(*LONG)
+    wait_for(run, "Progressed", task="chief:0")
     shown = ck("top", "--count", "2", "-i", "0.1").out
     assert shown.count(f"run {run.name}: running") == 2
+    assert len(re.findall(r"^Training: Step .*, loss 0\.\d+\.$", shown, re.M)) == 2
+    assert ck.lines("top", "--count", "1", "-i", "0.1")[0]["metrics"].keys() == {"loss"}
     assert shown.count("worker:1") == 2
+
+
+def test_show_says_what_the_tasks_used_while_they_trained(ck: Clusterkit) -> None:
+    """They wait for half a second in each step, and do nothing else; as text and as JSON."""
+    ck("up", "--run-id", "idle", *JOB, ROLES, "--steps", "18", "--step-time", "0.5", deadline=60)
+    use = ck.json("show", "idle")["step_use"]
+    assert use["measured"] >= 4
+    assert use["workers"].keys() == {"worker:0", "worker:1"}
+    assert 0.4 < use["step"] < 3
+    assert use["cores"] == len(os.sched_getaffinity(0))
+    shown = " ".join(ck("show", "idle").out.split())
+    assert "A step was made every " in shown
+    assert ": most of a step is waiting, for input, other tasks or other programs." in shown
+    (ck.home / "runs" / "idle" / "usage.jsonl").write_bytes(os.urandom(4096) + b"\n")
+    assert ck.json("show", "idle")["step_use"] is None
 
 
 def test_ls_survives_what_a_crash_has_left(ck: Clusterkit) -> None:

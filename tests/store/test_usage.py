@@ -99,3 +99,13 @@ def test_random_bytes_are_no_samples(tmp_path: Path) -> None:
             for percent, memory in (*sample.tasks.values(), *sample.gpus.values()):
                 assert 0 <= percent <= usage.GREATEST
                 assert 0 <= memory <= usage.GREATEST
+
+
+def test_cores_are_a_number_of_cores_or_unknown(tmp_path: Path) -> None:
+    """As they were written; whatever else stands there is ignored, and so is their absence in older files."""
+    file = tmp_path / "usage"
+    UsageLog(file).add(ONE._replace(cores=48))
+    with file.open("a") as opened:
+        for cores in ('"two"', "true", "-1", "0", "1e9", "[2]", "null"):
+            opened.write(f'{{"t":5,"tasks":{{}},"cores":{cores}}}\n')
+    assert [sample.cores for sample in UsageReader(file).new()] == [48, *[None] * 7]

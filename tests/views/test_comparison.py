@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clusterkit.views.comparison import Compared, compared, comparison
 from clusterkit.words import events as ev
 from tests.histories import job, task
@@ -30,6 +32,23 @@ def test_two_runs_side_by_side() -> None:
     assert cells["loss at 40"] == ["1", "-"]
     assert cells["last loss"] == ["1", "not a number"]
     assert cells["steps"] == ["40", "20"]
+
+
+def test_only_options_and_arguments_that_differ_are_shown() -> None:
+    """An option of the program goes with its value; what a run does not have is a dash."""
+    first = replace(made("a", 1.0), options={"program": "t.py", "--ps": "1"}, args=("x", "--lr", "0.1", "-v"))
+    other = replace(made("b", 1.0), options={"program": "t.py"}, args=("x", "--lr", "0.2", "-v"))
+    rows = [
+        [cell.strip() for cell in line.split("  ") if cell.strip()]
+        for line in comparison([first, other], None, None).splitlines()
+    ]
+    assert rows[:4] == [
+        ["a", "b"],
+        ["--ps", "1", "-"],
+        ["arguments", "--lr 0.1", "--lr 0.2"],
+        ["state", "succeeded", "succeeded"],
+    ]
+    assert "arguments" not in comparison([first, first], None, None)
 
 
 def test_a_step_that_was_made_again_counts_once() -> None:
