@@ -10,7 +10,8 @@ _OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Adafactor|Ft
 _TENSORFLOW_1 = (
     "Session|InteractiveSession|placeholder|get_variable|variable_scope|global_variables_initializer|ConfigProto"
     "|GPUOptions|app|flags|layers|Server|Saver|replica_device_setter|MonitoredTrainingSession|SyncReplicasOptimizer"
-    "|AdamOptimizer|GradientDescentOptimizer|get_or_create_global_step|set_random_seed"
+    r"|\w+(?<!\.)Optimizer|get_or_create_global_step|set_random_seed|logging|gfile|Supervisor|Coordinator"
+    "|disable_eager_execution|enable_eager_execution|reset_default_graph|get_default_graph|losses|log|to_float|python_io"
 )
 
 ROWS: tuple[Row, ...] = (
