@@ -192,8 +192,6 @@ class Watch:
 
     def _late(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
         """Return the tasks that are not connected in time. Time in the debugger does not count."""
-        if self.state.job.shape is Shape.SINGLE:
-            return []
         limit = self.state.job.limits.startup
         return [
             record.task
@@ -201,6 +199,7 @@ class Watch:
             if record.task in vitals
             and not record.ready
             and record.asked is None
+            and self.state.job.shape is not Shape.SINGLE
             and record.task.type is not TaskType.EVALUATOR  # which may wait for a checkpoint
             and self.state.now >= record.started + limit + self.state.timers.stood - record.stood
             and self.state.job.listens(record.task)
@@ -211,8 +210,9 @@ class Watch:
         if not late or self.ending.begun or self.state.is_leader_done:
             return
         doing = "; ".join(told for task in late if (told := whereabouts(task, vitals)) != str(task))
+        limit = f"{self.state.job.limits.startup:g} s"
         self.ending.give_up(
-            f"{', '.join(map(str, late))} opened no port and reported no progress within {self.state.job.limits.startup:g} s of the start"
+            f"{', '.join(map(str, late))} opened no port and reported no progress within {limit} of the start"
             + (f": {doing}. " if doing else ". ")
             + (f"What was seen of every task is in {report}. " if report else "")
             + "--startup-timeout gives more time, 0 any amount"
