@@ -76,10 +76,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "optimizer-built-in-a-step",
         "InvalidArgumentError: You must feed a value for placeholder tensor 'cond/else/_1/cond/Placeholder'",
-        r"You must feed a value for placeholder tensor 'cond/(?:else|then)/_\d+/cond/Placeholder",
+        r"You must feed a value for placeholder tensor '[^'\n]{0,200}?\bcond/(?:else|then)/_\d+/cond/Placeholder",
         "The optimizer makes its variables in the first step, a @tf.function that {line} calls for several replicas: "
         "Keras 3 cannot initialize them there.",
-        "Call optimizer.build(model.trainable_variables) in strategy.scope(), before the first step.",
+        "Build the model and call optimizer.build(model.trainable_variables) in strategy.scope(), before the first step.",
         reported=("keras-team/keras#23085", "keras-team/keras#20164"),
         example=("--workers", "1"),
     ),

@@ -53,6 +53,8 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "not-for-xla": "Trying to access resource dense/kernel/replica_1/3 located in device CPU:1 from device CPU:0\n"
     " Cf. https://www.tensorflow.org/xla/known_issues#tfvariable_on_a_different_device",
     "library-too-old": "ImportError: /lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /a/b.so)",
+    "optimizer-built-in-a-step": "  (0) INVALID_ARGUMENT:  You must feed a value for placeholder tensor "
+    "'StatefulPartitionedCall/cond/else/_32/cond/Placeholder_8' with dtype int32",
     "tensorflow-1-names": "AttributeError: module 'tensorflow' has no attribute 'logging'",
     "peer-gone": "AbortedError: Horovod has been shut down. This was caused by an exception on one of the ranks",
     "groups-of-different-sizes": "Internal:  Collective Op  has group_size 8 and group_key2 but that group has size 4",
