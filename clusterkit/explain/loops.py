@@ -79,7 +79,7 @@ ROWS: tuple[Row, ...] = (
         r"You must feed a value for placeholder tensor '[^'\n]{0,200}?\bcond/(?:else|then)/_\d+/cond/Placeholder",
         "The optimizer makes its variables in the first step, a @tf.function that {line} calls for several replicas: "
         "Keras 3 cannot initialize them there.",
-        "In strategy.scope(), build the model and call optimizer.build(model.trainable_variables) before the first step.",
+        "Build the model and call optimizer.build(model.trainable_variables) in strategy.scope(), before any step.",
         reported=("keras-team/keras#23085", "keras-team/keras#20164"),
         example=("--workers", "1"),
     ),
