@@ -102,10 +102,11 @@ format: $(READY) ## Format the code.
 	$(BIN)/ruff check --fix .
 
 .PHONY: dist
-dist: $(READY) ## Build the wheel and the source distribution into dist/, and check their metadata.
+dist: $(READY) ## Build the wheel and the source distribution into dist/, check their metadata, and try them on every Python.
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m benchmarks.release
 
 .PHONY: clean
 clean: ## Remove what the other targets made here.

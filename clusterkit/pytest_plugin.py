@@ -15,21 +15,18 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 import pytest
 
 from clusterkit.text.durations import seconds
-from clusterkit.text.noise import NoiseFilter
-from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.job import Limits
 
 if TYPE_CHECKING:  # imported late at runtime, since most test sessions start no cluster
-    from clusterkit.api import Attempt, Cluster, Result, TaskHandle
+    from clusterkit.api import Cluster, Result
     from clusterkit.api.cluster import Program
     from clusterkit.api.options import Keywords
     from clusterkit.exam.model import Report
 
 P = TypeVar("P")
 TIMEOUT = "2m"  # the default of --cluster-timeout
-TAIL = 20  # lines of each log to show for a failed test
 ENDING = 15.0  # seconds; waits end this long after the run's timeout, since the run's own report is more informative
 KEPT = "clusterkit-runs"  # the user property of a test report with the path of kept run directories
 MARKER = "cluster(workers=1, ps=0, ...): default options of the clusters that the fixture `cluster` starts."
@@ -171,6 +168,8 @@ def pytest_runtest_makereport(
         if isinstance(error, ClusterkitError) and (crash := getattr(report.longrepr, "reprcrash", None)):
             crash.message = crash.message.partition("\n")[0]  # for the summary; CI shows whole messages
         for cluster in started:
+            from clusterkit.api.sections import sections
+
             suffix = f" (run {cluster.run_id})" if len(started) > 1 else ""
             report.sections += [(f"clusterkit: {title}{suffix}", text) for title, text in sections(cluster, error)]
     return report
@@ -182,74 +181,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if kept:
         terminalreporter.section("clusterkit: run directories that were kept")
         terminalreporter.write_line("\n".join(map(str, kept)))
-
-
-def sections(cluster: Cluster, error: BaseException | None) -> Iterator[tuple[str, str]]:
-    """Yield titles and texts for a report: the run's result or state, the last stall, and the end of each log.
-
-    Text that the exception contains is left out, as is the log of the attempt that caused the failure, since the cause
-    includes the end of the log.
-    """
-    from clusterkit.words.events import Stalled
-
-    shown = None
-    try:
-        if not cluster.running:
-            shown = cluster.result.cause
-            if not _says(error, cluster):
-                yield "cause" if shown else "result", cluster.result.report()
-        elif lines := [*_where(cluster, error), *_failures(cluster)]:
-            yield "the run so far", "\n".join(lines)
-    except ClusterkitError as problem:  # such as a returned object that can't be unpickled here
-        if str(problem) != str(error):
-            yield "result", str(problem)
-    for stalled in [event for event in cluster.events() if isinstance(event, Stalled)][-1:]:
-        lines = [stalled.text]
-        with suppress(OSError):
-            lines += Path(stalled.report or "").read_text(errors="replace").splitlines()[: 4 * TAIL]
-        yield "stall", "\n".join(map(printable, lines))
-    for name, task in cluster.tasks.items():
-        for attempt in _attempts_to_show(task):
-            if shown is None or (shown.task, shown.attempt) != (task.task, attempt.number):
-                with suppress(LookupError, OSError):  # removed, perhaps by the test
-                    noise = NoiseFilter()
-                    lines = [line for line in task.logs(attempt.number).splitlines() if not noise.is_noise(line)]
-                    yield f"{name} attempt {attempt.number} log", "\n".join(map(printable, lines[-TAIL:]))
-
-
-def _says(error: BaseException | None, cluster: Cluster) -> bool:
-    """Whether the text of an exception, or of its cause or context, contains the run's result or state."""
-    from clusterkit.api import RunEnded, WaitTimeout
-
-    seen = set[int]()
-    while error is not None and id(error) not in seen:  # `raise error from error` is circular
-        seen.add(id(error))
-        if isinstance(error, RunEnded) and error.result.directory == cluster.directory:
-            return True
-        if isinstance(error, WaitTimeout) and error.run_id == cluster.run_id and cluster.running:
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _where(cluster: Cluster, error: BaseException | None) -> list[str]:
-    from clusterkit.api.tasks import known
-
-    return [] if _says(error, cluster) else ["The run was still active.", known(cluster.tasks)]
-
-
-def _failures(cluster: Cluster) -> list[str]:
-    from clusterkit.views.naming import failed
-    from clusterkit.words.events import Failed
-
-    return [f"  {failed(event.failure)}" for event in cluster.events() if isinstance(event, Failed)]
-
-
-def _attempts_to_show(task: TaskHandle) -> list[Attempt]:
-    """Return the attempts that failed by themselves, followed by the newest attempt."""
-    attempts = [attempt for attempt in task.attempts if attempt.pid is not None]
-    bad = [a for a in attempts[:-1] if a.exit is not None and not a.exit.ok and a.exit.asked is None]
-    return [*bad, *attempts[-1:]]
 
 
 def _defaults(request: pytest.FixtureRequest) -> Keywords:

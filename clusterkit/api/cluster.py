@@ -136,7 +136,7 @@ class Cluster:
         """Wait for the first event that is wanted and has these fields, and return the event.
 
         `wanted` is a class of events such as `clusterkit.Spawned`, its name, or a function that returns true for
-        wanted events. A field is for example `task="worker:1"`. Events that have already happened count.
+        wanted events. A field is for example `task="worker:1"`. Events that have already happened are included.
         Raises WaitTimeout, or ClusterFailed or RunEnded if the run ends without such an event.
         """
         fits, what = matcher(wanted, fields), told(wanted, fields)
@@ -150,8 +150,8 @@ class Cluster:
     ) -> int:
         """Wait until a task reports a step of at least `step`, and return the reported step.
 
-        By default, any task and attempt count; `task` and `attempt` select one. A restarted task may report the same
-        steps again, which `attempt` distinguishes. Steps arrive once a second. Raises as `wait_for_event` does.
+        `task` and `attempt` restrict the wait to reports of one task and one attempt. Use `attempt` if a restarted task
+        may report the same steps again. Steps arrive once a second. Raises as `wait_for_event` does.
         """
         fields = {name: value for name, value in (("task", task), ("attempt", attempt)) if value is not None}
         fits, what = matcher(ev.Progressed, fields), told(f"step {step}", fields)

@@ -72,7 +72,7 @@ def _help(entry: OptionEntry) -> str:
 def gathered(
     program: object | None, args: Sequence[object], options: Options, found: Sequence[str] = ()
 ) -> GivenOptions:
-    """Return the program, arguments and options as options of a job. None and empty lists count as not given.
+    """Return the program, arguments and options as options of a job. None and empty lists are ignored.
 
     Invalid values are added to the problems in `found`. The caller that prepares the job checks the rest.
     """
@@ -197,7 +197,7 @@ def by_value(function: Callable[..., Any]) -> Iterator[None]:
 
 
 def is_installed(module: ModuleType) -> bool:
-    """Whether every interpreter of this environment can import the module, or it has no file.
+    """Whether every interpreter of this environment can import the module, or the module has no file.
 
     cloudpickle already handles modules without a file, such as a notebook's `__main__`.
     """

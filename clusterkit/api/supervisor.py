@@ -93,7 +93,7 @@ class Lifeline:
 
     @classmethod
     def forget_all(cls) -> None:
-        """Close all write ends in a fork, as multiprocessing makes, or runs would outlive a parent that is killed."""
+        """Close all write ends in a fork, such as one of multiprocessing; runs would otherwise outlive their parent."""
         for lifeline in cls._all:
             os.close(lifeline._held)
             lifeline._held = -1
@@ -153,7 +153,7 @@ class Supervisor:
         process.wait()
 
     def close(self, run: RunDirectory) -> None:
-        """Close the lifeline, and copy the supervisor's output to the run directory. Call this after its end."""
+        """Close the lifeline, and copy the supervisor's output to the run directory. Call this after it has ended."""
         self.release()
         with suppress(OSError):
             shutil.copyfile(self._console, run.console)

@@ -114,7 +114,7 @@ class TaskHandle:
         return newest[0].step if newest else None
 
     def logs(self, attempt: int | None = None) -> str:
-        """Return an attempt's output so far, by default the newest attempt's. Raises LookupError if there is none."""
+        """Return the output of an attempt so far, by default of the newest attempt. Raises LookupError without one."""
         number = attempt or max(1, len(self.attempts))
         try:
             return self._history.run.log(self.task, number).read_text(errors="replace")
@@ -122,7 +122,7 @@ class TaskHandle:
             raise LookupError(f"{self.task} has had no attempt {number}.") from None
 
     def kill(self, signal: int = SIGKILL) -> None:
-        """Send a signal to the task's process group. To the supervisor, the task's end is a failure like any other."""
+        """Send a signal to the task's process group. The supervisor treats the task's end like any other failure."""
         self._ask(ev.Verb.KILL, self.task, signal)
 
     def pause(self) -> None:

@@ -1,4 +1,4 @@
-"""The contract of a backend, which starts and watches tasks, and injects faults, on a machine or on hosts."""
+"""The contract of a backend, which starts and watches tasks, and injects faults, on this machine or on hosts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Preflight(NamedTuple):
 
 
 class Backend(Protocol):
-    """Carries out the machine's orders for one run, in the loop's thread. Tested by tests/backends/contract.py."""
+    """Carries out the state machine's orders for one run, in the loop's thread. Test: tests/backends/contract.py."""
 
     def place(self, directory: RunDirectory) -> Mapping[Task, str]:
-        """Prepare the start of the tasks in the run's directory; return their endpoints. Raises ClusterkitError."""
+        """Assign hosts and ports to the tasks, and return the endpoints. Raises ClusterkitError."""
 
     def do(self, order: Order) -> None:
-        """Carry out a decision of the machine. Answers are events in the inbox."""
+        """Carry out an order of the state machine. Answers are posted to the inbox as events."""
 
     def leave(self) -> None:
         """Prepare for the run's suspension: hosts end now, and return in the next allocation."""

@@ -20,7 +20,7 @@ def template_of(options: GivenOptions) -> tuple[JobTemplate, tuple[str, ...]]:
 
 
 def name_of(asked: JobTemplate, kind: str) -> str:
-    """Return the name of a campaign or an exam, which begins the ids of its runs. Raises BadJob."""
+    """Return the name of a campaign or an exam. The ids of its runs begin with this name. Raises BadJob."""
     name = str(asked.options.get("run_id") or f"{kind}-{new_run_id()}")
     if len(name) > LONGEST_NAME:
         raise BadJob([f"--run-id has {len(name)} letters; the names of its runs need some more. Use {LONGEST_NAME}."])

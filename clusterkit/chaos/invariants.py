@@ -29,14 +29,14 @@ ACCURACY, LOSS = "accuracy", "loss"
 # The tolerance of an accuracy exceeds the usual difference between runs (0.01 to 0.02 in asynchronous parameter-server
 # training), but not the difference that a lost model makes.
 TOLERANCE = 0.05
-# A share of the baseline's loss. A batch's loss varies between steps, but a lost model's loss is many times higher.
+# The tolerance, as a share of the baseline's loss. Losses vary between steps; a lost model's loss is many times higher.
 LOSS_TOLERANCE = 0.5
-SMALL = 0.1  # for smaller losses, the tolerance is calculated from this loss
+SMALL = 0.1  # if the loss is smaller, the tolerance is a share of this number instead
 
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """The metric to compare with the baseline. By default, the accuracy if the job reports an accuracy, or the loss."""
+    """The metric to compare with the baseline. By default, the accuracy or, if the job reports none, the loss."""
 
     name: str | None = None
     tolerance: float | None = None
@@ -206,7 +206,7 @@ def _lost(job: JobSpec, events: Timed) -> Iterator[_Violation]:
                 saved.resumed.add((task, attempt))
                 yield from _resumption(saved, task, attempt, step)
             case Progressed(task, attempt, step) if task.trains and (task, attempt) not in saved.resumed:
-                # The program does not report where it resumed, so take its first step.
+                # The program does not report the step from which it resumed, so use the first step that it reported.
                 saved.resumed.add((task, attempt))
                 if not job.is_server(task):
                     yield from _resumption(saved, task, attempt, step - 1)

@@ -31,7 +31,7 @@ class Baseline(BaselineRecord):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A run of a campaign before its start: the randomly drawn faults and the seed."""
+    """A planned run of a campaign: its randomly drawn faults and its seed."""
 
     number: int
     seed: int
@@ -109,7 +109,7 @@ def by_action(outcomes: Iterable[Outcome]) -> list[TallyLine]:
 
 
 def by_type(outcomes: Iterable[Outcome]) -> list[TallyLine]:
-    """Count as `by_action`, but for each type of task that was hit. Lines without a recovery are left out."""
+    """Count like `by_action`, but separately for each type of task. Lines without a recovery are left out."""
     return [row for row in _rows((one, one.types) for one in _all(outcomes)) if row.seconds]
 
 

@@ -1,4 +1,4 @@
-"""Writes the record of a campaign, which reports and the page show, whenever a run begins or ends."""
+"""Updates the record of a campaign whenever a run begins or ends. Reports and the page show the record."""
 
 from __future__ import annotations
 

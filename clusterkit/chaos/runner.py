@@ -20,7 +20,7 @@ from clusterkit.chaos.shrinking import alike, shrink
 from clusterkit.chaos.trial import FinishedRun, JobTemplate, Trials
 from clusterkit.words.faults import FaultAction
 
-TRIES = 3  # runs before a candidate counts as passing, since a fault aimed at a checkpoint's write may miss the write
+TRIES = 3  # the number of runs that a candidate has to pass, since a fault may miss the write that it is aimed at
 LONGEST_SHRINK = 40  # the maximum number of runs to shrink one failing schedule
 LOOK_EVERY = 0.5  # seconds; the maximum duration of one wait, see `_next`
 T = TypeVar("T")
@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CampaignSettings:
-    """The settings of a campaign, apart from its job. `shrunk` is how many failing runs are shrunk at most."""
+    """The settings of a campaign, apart from its job. `shrunk` is the maximum number of failing runs to shrink."""
 
     name: str
     runs: int
@@ -39,7 +39,7 @@ class CampaignSettings:
     shrunk: int
     measure: Measure = DEFAULT
     keep: bool = False
-    fail_fast: bool = False  # start no more runs after a failure
+    fail_fast: bool = False  # True to start no more runs after a failure
 
 
 @dataclass(slots=True)

@@ -25,7 +25,7 @@ from clusterkit.words.model import TaskType
 T = TypeVar("T")
 
 RATE = 2.0  # the average number of faults in a run
-SPARE = 3  # restarts in addition to one per fault, since a partition may cause several in a row
+SPARE = 3  # restarts in addition to one per fault, since a partition may cause several restarts in a row
 SEEDS = 2**32
 BRIEFEST = 0.1  # seconds; the assumed minimum duration of an attempt
 
@@ -89,7 +89,7 @@ class Plan:
 
 
 def possible(job: JobSpec, disk: bool) -> tuple[FaultAction, ...]:
-    """Return the actions that are possible for the job. `disk`: whether this machine supports the fault DISK_FULL."""
+    """Return the actions that are possible for the job. `disk` is True if this machine supports DISK_FULL."""
     network = job.network is Network.VIRTUAL and len(job.tasks) > 1
     missing = (frozenset() if network else ON_NETWORK) | (frozenset() if disk else {FaultAction.DISK_FULL})
     return tuple(action for action in FaultAction if action not in missing)
@@ -101,7 +101,7 @@ def useful(actions: Collection[FaultAction], baseline: Baseline) -> tuple[FaultA
 
 
 def trial(plan: Plan, seed: int, number: int) -> Trial:
-    """Draw the trial with this number, which gets 1 to 2 · rate - 1 faults."""
+    """Draw the trial with this number. A trial has from 1 to (2 · rate - 1) faults."""
     dice = Dice(seed, f"run/{number}")
     count = max(1, round(0.5 + dice.share() * (2 * plan.rate - 1) - 1e-9))
     faults: list[Fault] = []

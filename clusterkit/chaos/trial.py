@@ -30,7 +30,7 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import without_credentials
 
 NOT_RECORDED = ("cause", "collateral", "attempts")  # long entries of result.json, left out of the record
-AT_LEAST, TIMES = 60.0, 10.0  # a run's timeout: seconds, and a multiple of the baseline's duration
+AT_LEAST, TIMES = 60.0, 10.0  # a run's timeout is the longer of AT_LEAST seconds and TIMES the baseline's duration
 LONG = 1e9  # seconds; practically endless, since the run's own --timeout ends it
 # A fault that never happens. While a fault waits for a step, tasks report each step at once instead of in batches. So
 # the baseline shows how long a checkpoint's write takes after the report of its step, and faults can hit the write.
@@ -103,6 +103,7 @@ class Trials:
     campaign: str
     keep: bool = False
     measure: Measure = DEFAULT
+    kind: str = "campaign"  # "campaign" or "exam"
     store: RunStore = field(default_factory=RunStore)
     stopped: bool = False
     _live: set[Supervisor] = field(default_factory=set)
@@ -169,7 +170,8 @@ class Trials:
 
     def _run_to_end(self, run_id: str, changes: Options, during: During) -> FinishedRun:
         run = self.store.run(run_id)
-        invoked = self.template.changed({**self._places(run_id), "run_id": run_id, **changes}).gathered()
+        own: Options = {"run_id": run_id, "part_of": f"{self.kind}/{self.campaign}"}
+        invoked = self.template.changed({**self._places(run_id), **own, **changes}).gathered()
         with tempfile.TemporaryDirectory(prefix="clusterkit-") as temporary:
             with self._lock:
                 if self.stopped:
@@ -203,7 +205,7 @@ class Trials:
             self.template = self.template.changed({"timeout": round(max(AT_LEAST, TIMES * duration))})
 
     def _places(self, run_id: str) -> Options:
-        """Return a run's paths for checkpoints and packets, if the user chose paths, since runs must not share them."""
+        """If the user chose paths for checkpoints or packets, return paths that only this run uses."""
         places: Options = {}
         if self.template.job.checkpoint_dir is not None:
             places["checkpoint_dir"] = str(Path(self.template.job.checkpoint_dir, run_id))

@@ -1,4 +1,4 @@
-"""Rules about what is averaged: over the rows of one worker, where it has to be over the whole batch."""
+"""Rules about averages that are over the rows of one worker, but have to be over the whole batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PER_REPLICA = re.compile(r"(?i)(?:batch\w*)?per_?(?:replica|worker|gpu)(?:\w*ba
 
 
 def loss_per_replica(case: Case) -> Iterator[Hit]:
-    """The loss of a training step of the program's own is the mean over a worker's rows."""
+    """Find custom training steps whose loss is the mean over one worker's rows."""
     if _is_gang(case) and not any(source.mentions(_SCALED) for source in case.sources):
         for source in case.sources:
             for step in _replica_functions(source):
@@ -32,12 +32,12 @@ def loss_per_replica(case: Case) -> Iterator[Hit]:
 
 
 def batch_per_replica(case: Case) -> Iterator[Hit]:
-    """A dataset that the strategy splits is batched by the size of one worker's batch."""
+    """Find datasets with batches of one worker's size, although the strategy splits each batch among the workers."""
     if not _is_gang(case) or case.names({"tensorflow.distribute.InputContext"}):
         return
     for source in case.sources:
         if any(getattr(node, "attr", "").endswith("_from_function") for node in source.nodes):
-            continue  # there, a worker's own batch is right
+            continue  # in a dataset function, the size of one worker's batch is right
         for _, call in source.calls():
             size = next(iter(call.args), None)
             name = size.id if isinstance(size, ast.Name) else ""
@@ -72,7 +72,7 @@ def _mean_under_tape(source: Source, step: ast.FunctionDef) -> ast.Call | None:
 
 
 def _is_reduced(source: Source, call: ast.Call) -> bool:
-    """Whether the call is that of a Keras loss that the file creates without a reduction of its own."""
+    """Return whether the call is to a Keras loss that the file creates without a `reduction` argument."""
     made = source.value(call.func.id) if isinstance(call.func, ast.Name) else None
     if not isinstance(made, ast.Call) or not _LOSS.fullmatch(source.dotted(made.func)):
         return False

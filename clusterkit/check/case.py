@@ -1,4 +1,4 @@
-"""The subject of the rules of `clusterkit check`, a program with its job; and a place in it where a rule applies."""
+"""The subject of the rules of `clusterkit check` (a program with its job), and the places to which a rule applies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusterkit.words.model import Shape, TaskType
 
 MULTI_WORKER = "tensorflow.distribute.MultiWorkerMirroredStrategy"
 PARAMETER_SERVER = "tensorflow.distribute.ParameterServerStrategy"
-OUR_STRATEGY = "clusterkit.training.strategy"  # chooses a strategy that fits the job
+OUR_STRATEGY = "clusterkit.training.strategy"  # a function that returns a strategy for the job
 
 
 class HidingFile(NamedTuple):
@@ -26,7 +26,7 @@ class HidingFile(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A place where a rule applies. `word` is what the finding is about."""
+    """A place where a rule applies. `word` is the subject of the finding, such as the module that a file hides."""
 
     location: Location
     what: str
@@ -35,15 +35,15 @@ class Hit(NamedTuple):
 
 
 class Case(NamedTuple):
-    """The subject of the rules: the sources of a program, itself first, and its job.
+    """The subject of the rules: the sources of a program, the program's own file first, and its job.
 
-    `strict` ignores code that a run may not reach, such as branches. It is off after a failure, which may have
-    happened in such code.
+    `strict` makes rules ignore code that a run may not reach, such as branches. Explanations of a failure are not
+    `strict`, because such code may have failed.
     """
 
     sources: Sequence[Source]
     job: JobSpec
-    keras: int = 3  # the major version that `tf.keras` is
+    keras: int = 3  # the major version of `tf.keras`
     hides: Sequence[HidingFile] = ()
     strict: bool = True
 
@@ -57,7 +57,7 @@ class Case(NamedTuple):
 
     @property
     def is_distributed(self) -> bool:
-        """Whether the tasks are to train together with TensorFlow."""
+        """Whether the tasks have to train together with TensorFlow."""
         apart = self.job.restart.scope is RestartScope.TASK or self.job.convention is not Convention.TENSORFLOW
         return self.job.shape is not Shape.SINGLE and not apart
 

@@ -1,4 +1,4 @@
-"""A finding: a problem at a line of a program, and what to do about it; as a value, as text and as JSON."""
+"""Findings: problems at lines of a program and how to fix them, as values, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A problem and its fix. `word` is what it is about, such as the module that a file hides.
+    """A problem and its fix. `word` is the subject of the problem, such as the module that a file hides.
 
-    The row of clusterkit/explain with the same id says by which tracebacks the problem is known.
+    The row of clusterkit/explain with the same id matches the tracebacks that the problem causes.
     """
 
     id: str

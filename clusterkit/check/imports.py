@@ -1,4 +1,4 @@
-"""The imports of a program, found in its text: its own modules are followed, installed packages are not."""
+"""Finds the imports in a program's text and follows them to the program's own modules, not to installed packages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _IMPORT = re.compile(
 )
 _COMMENT = re.compile(rb"#[^\n]*")
 _TENSORFLOW = re.compile(r"tensorflow(?:_\w+)?|keras|tf_keras")
-OURS = "clusterkit"  # not followed: it sets no variables, and imports TensorFlow only when the program does
-MOST = 300  # files that are followed
+OURS = "clusterkit"  # not followed: sets no variables, and imports TensorFlow only if the program does
+MOST = 300  # files; no more are followed
 
 
 class ProgramFile(NamedTuple):
@@ -50,7 +50,7 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
     """Follow a program's imports from the directory `root` or PYTHONPATH, recursively.
 
     Args:
-        file: the program; without one, or if it is missing, no files are returned.
+        file: the program; if `file` is None or missing, no files are returned.
         root: the directory from which the program imports its own modules.
         packages: files to follow as well, such as those of `packages_of`.
         most: the size limit in bytes of all files together; a file that exceeds it is skipped.
@@ -84,7 +84,7 @@ def follow(file: Path | None, root: Path, packages: Iterable[Path], most: int, o
 def imports_tensorflow(program: Iterable[ProgramFile]) -> bool:
     """Return whether one of the files imports TensorFlow or Keras.
 
-    The text is searched, not parsed, so it may be written for another version of Python.
+    The text is searched, not parsed, so the program may be written for another version of Python.
     """
     return any(_TENSORFLOW.fullmatch(name.partition(".")[0]) for source in program for name in source.names)
 

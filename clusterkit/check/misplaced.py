@@ -27,7 +27,7 @@ def misplaced(args: Sequence[str]) -> list[str]:
 
 
 def refused(job: JobSpec, text: str) -> tuple[str, str] | None:
-    """Return what is wrong and what to do if `text`, a failed program's error, shows that it rejected one of these."""
+    """Return the problem and the fix if `text`, the program's error, shows that it rejected an option of `up`."""
     given = [job.program.args, *(setup.args or () for setup in job.setups.values())]
     names = [name for name in misplaced([*sum(given, ())]) if re.search(_REFUSED + word_pattern(name), text)]
     if not names:

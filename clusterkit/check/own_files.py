@@ -1,6 +1,6 @@
 """A program's own files in their current state: their names and contents, and whether the program can run with them.
 
-They may contain anything and change at any time. Files that are too large are not read.
+The files may contain anything and change at any time. Files that are too large are not read.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from clusterkit.check.parsing import has_own_python, is_text, syntax_error
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-MOST = 8 << 20  # bytes of all files together that are read at most
-LONGEST_LINE = 100  # characters of a line in a message
+MOST = 8 << 20  # bytes; the limit for all files that are read, together
+LONGEST_LINE = 100  # characters; longer lines are cut in messages
 _PACKAGES = {"site-packages", "dist-packages"}
 
 
 @dataclass(frozen=True, slots=True)
 class OwnFiles:
-    """The files of a program: itself and its modules, without Python's own and installed packages.
+    """The program's file and its own modules, without Python's standard library and installed packages.
 
-    `digests` has an entry for each file, `texts` for each that was read. `program` is None if it can't be found.
+    `digests` has an entry for each file, `texts` for each file that was read. `program` is None if it can't be found.
     `left_out` are modules that exceed a limit; neither they nor their own imports are included.
     """
 
@@ -48,7 +48,7 @@ class OwnFiles:
         return sorted(path for path in paths if self.digests.get(path) != before.digests.get(path))
 
     def name(self, path: Path) -> str:
-        """Return a file's name for messages: relative to the program's directory, if it is below it."""
+        """Return a file's name for messages: relative to the program's directory if the file is below it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
     def directories(self) -> list[Path]:
@@ -80,7 +80,7 @@ def own_files(job: JobSpec) -> OwnFiles:
 def problem_of(now: OwnFiles, before: OwnFiles, job: JobSpec) -> str:
     """Return why the program can't run any more, as a clause: a file is missing or not valid Python; else "".
 
-    `before` are the files with which it could run; unchanged files are not checked again.
+    `before` are the files with which the program last could run; files unchanged since then are not checked again.
     """
     if now.program is None or now.program not in now.digests:
         return f"{job.program.target} is gone"
@@ -144,7 +144,7 @@ def _candidates(name: str, importer: Path, places: Iterable[Path]) -> list[Path]
 def _read(file: Path | None, root: Path, sources: Iterable[ProgramFile]) -> OwnFiles:
     own = {source.path: source.text for source in sources if _is_own(source.path)}
     digests = {path: hashlib.sha256(text).hexdigest() for path, text in own.items()}
-    if file is not None and file not in digests and os.path.isfile(file):  # a command, or too large, or unreadable
+    if file is not None and file not in digests and os.path.isfile(file):  # too large or unreadable, or a command
         with suppress(OSError):
             stat = file.stat()
             digests[file] = f"{stat.st_mtime_ns} {stat.st_size} {stat.st_ino}"

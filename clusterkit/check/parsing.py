@@ -1,4 +1,4 @@
-"""Parses a program without running it: the one check that `up` makes before it starts anything."""
+"""Parses a program without running it: the only check of the program before `up` starts tasks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def refuse_unparsable(job: JobSpec) -> None:
 
 
 def syntax_error(text: bytes) -> SyntaxError | None:
-    """Return the error that a source contains; None if it can be compiled, or may be in the tasks' interpreter."""
+    """Return the syntax error of a source; None if this interpreter or perhaps the tasks' interpreter compiles it."""
     try:
         with warnings.catch_warnings(action="ignore"):
             compile(text, "program", "exec", dont_inherit=True)
@@ -40,7 +40,7 @@ def syntax_error(text: bytes) -> SyntaxError | None:
 
 
 def has_own_python(job: JobSpec) -> bool:
-    """Return whether tasks run with another interpreter, which may have another syntax."""
+    """Return whether tasks run with another interpreter, which may accept another syntax."""
     return any(setup.python for setup in job.every_setup.values())
 
 
@@ -50,6 +50,6 @@ def is_text(path: Path, text: bytes) -> bool:
 
 
 def shown(path: Path) -> str:
-    """Return the path relative to the working directory if it is below it."""
+    """Return the path for messages: relative to the working directory if the file is below it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)

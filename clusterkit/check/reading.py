@@ -24,7 +24,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
-# Modules that Python loads before the program: a file with such a name hides nothing.
+# Modules that Python loads before the program: a file with such a name does not hide them.
 _LOADED = {*sys.builtin_module_names, "abc", "codecs", "encodings", "io", "os", "posixpath", "site", "stat"}
 
 
@@ -35,7 +35,7 @@ class NotChecked(ClusterkitError):
 
 
 def findings_of(job: JobSpec, strict: bool = True) -> list[Finding]:
-    """Check the program of a job. Raises NotChecked if it is not Python or can't be read."""
+    """Check the program of a job. Raises NotChecked if the program is not Python or can't be read."""
     file, root = program_of(job)
     found = [] if job.program.kind is ProgramKind.COMMAND else program_files(file, root, most=MOST)
     if not found or not is_text(found[0].path, found[0].text):

@@ -15,15 +15,16 @@ from clusterkit.words.model import Shape
 
 ALONE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
 _STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *ALONE}
+_CREATOR = "keras.utils.experimental.DatasetCreator"
 _SERVER = "tensorflow.distribute.Server"
-_CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware programs
+_CLUSTER_WORDS = re.compile(r"(?i)TF_CONFIG|CLUSTERKIT|SLURM|task|role|rank|horovod")  # in cluster-aware code
 _SAVED = re.compile(r".*\.(?:keras|h5)")
 _SEEDS = {"tensorflow.random.set_seed", "keras.utils.set_random_seed"}
 _SHUFFLES_LISTS = re.compile(r"^(?:random|numpy\.random|tensorflow\.random)\.|rng")
-# In Keras 3; Keras 2's callbacks support several workers.
+# Callbacks that write files, with the argument for the path, in Keras 3; in Keras 2, they support several workers.
 _WRITES = {"keras.callbacks.ModelCheckpoint": "filepath", "keras.callbacks.BackupAndRestore": "backup_dir"}
 
-# Calls that initialize TensorFlow's context, each tried on TensorFlow 2.21; those of Keras only in Keras 3.
+# Calls that initialize TensorFlow's context, as tested with TensorFlow 2.21. The Keras calls do so only in Keras 3.
 _INITIALIZES = re.compile(
     r"tensorflow\.(?:constant|Variable|zeros|ones|fill|eye|range|linspace|cast|convert_to_tensor|identity|reshape|stack"
     r"|concat|expand_dims|squeeze|transpose|matmul|one_hot|print|(?:math\.)?reduce_\w+|random\.(?:normal|uniform"
@@ -35,14 +36,14 @@ _INITIALIZES = re.compile(
 
 
 def hides_module(case: Case) -> Iterator[Hit]:
-    """A file hides a module or package."""
+    """Find files that hide a module or package."""
     for file, module, whose in case.hides:
         what = f"This file hides {whose} {module} from everything that the tasks import, TensorFlow included."
         yield Hit(Location(file, 1), what, "Rename it.", module)
 
 
 def tf_config(case: Case) -> Iterator[Hit]:
-    """The program overwrites TF_CONFIG with the same cluster in every task."""
+    """Find code that overwrites TF_CONFIG with the same cluster in every task."""
     if case.job.tf_config is TfConfig.OURS:
         return
     writes = [(source, node) for source in case.sources for node in source.nodes if _writes_tf_config(source, node)]
@@ -56,7 +57,7 @@ def tf_config(case: Case) -> Iterator[Hit]:
 
 
 def strategy_too_late(case: Case) -> Iterator[Hit]:
-    """MultiWorkerMirroredStrategy is created after TensorFlow was initialized."""
+    """Find calls that create a MultiWorkerMirroredStrategy after TensorFlow was initialized."""
     for source, name, call in case.calls(MULTI_WORKER, OUR_STRATEGY) if case.job.shape is Shape.MULTI_WORKER else ():
         lines = [
             source.location(node).line
@@ -73,11 +74,11 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
 
 
 def wrong_strategy(case: Case) -> Iterator[Hit]:
-    """The program's only strategy does not fit the job."""
+    """Find the program's only strategy if that strategy does not fit the job."""
     kinds, is_ps = case.names(_STRATEGIES), case.job.shape is Shape.PARAMETER_SERVER
     for source, name, call in case.calls(*kinds) if len(kinds) == 1 else ():
         short = name.rpartition(".")[2]
-        if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # it may start its own cluster
+        if name == PARAMETER_SERVER and not is_ps and not case.names({_SERVER}):  # a Server can make its own cluster
             what, advice = f"{short} needs parameter servers, but the job is {case.tasks}.", "Add --ps 1."
         elif name == MULTI_WORKER and is_ps:
             what = f"{short} does not support parameter servers, but the job is {case.tasks}."
@@ -91,7 +92,7 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
 
 
 def shared_file(case: Case) -> Iterator[Hit]:
-    """Every worker writes to the same path."""
+    """Find code with which every worker writes to the same path."""
     is_shared = case.job.shape is Shape.MULTI_WORKER and not case.names({"os.chdir"})
     for source in case.sources if is_shared and case.names({MULTI_WORKER, OUR_STRATEGY}) else ():
         for name, call in source.calls():
@@ -106,7 +107,7 @@ def shared_file(case: Case) -> Iterator[Hit]:
 
 
 def no_strategy(case: Case) -> Iterator[Hit]:
-    """The program trains a model without any sign that it considers other tasks."""
+    """Find the call that trains a model in a program that does not mention strategies or other tasks."""
     words = re.compile(rf"{_CLUSTER_WORDS.pattern}|strateg|dtensor|jax|torch|byteps|mpi4py")
     if case.is_distributed and not any(source.mentions(words) for source in case.sources):
         for source, fit in _fits(case):
@@ -117,7 +118,7 @@ def no_strategy(case: Case) -> Iterator[Hit]:
 
 
 def no_scope(case: Case) -> Iterator[Hit]:
-    """The program creates a strategy, but trains a model outside of its scope."""
+    """Find the call that trains a model outside the scope of the program's strategy."""
     made = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
     used = any(getattr(node, "attr", "") == "scope" for source in case.sources for node in source.nodes)
     if not case.is_distributed or not made or used or any(source.is_passed_on(call) for source, call in made):
@@ -129,7 +130,7 @@ def no_scope(case: Case) -> Iterator[Hit]:
 
 
 def unseeded_shuffle(case: Case) -> Iterator[Hit]:
-    """A dataset is shuffled without a seed, and the patches that make tasks agree on one are off."""
+    """Find datasets that are shuffled without a seed, if the patches that make tasks agree on a seed are off."""
     is_gang = case.job.shape is Shape.MULTI_WORKER and not case.job.patches and case.names({MULTI_WORKER, OUR_STRATEGY})
     for source in case.sources if is_gang and not case.names(_SEEDS) else ():
         for name, call in source.calls():
@@ -142,10 +143,20 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
 
 
 def uncalled_main(case: Case) -> Iterator[Hit]:
-    """The program only defines functions, one of which is main(), and never calls that."""
+    """Find a main() that is never called in a program that only defines functions."""
     main = case.sources[0]
     if (function := main.uncalled("main")) is not None:
         yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
+
+
+def dataset_creator(case: Case) -> Iterator[Hit]:
+    """Find uses of DatasetCreator, which Keras 3 does not have."""
+    for source in case.sources if case.keras == 3 else ():
+        for name, call in source.calls():
+            if name == _CREATOR and case.applies(source, call):
+                yield Hit(
+                    source.location(call), "Keras 3 has no DatasetCreator: this line fails.", "Run with --keras 2."
+                )
 
 
 RULES = {
@@ -160,6 +171,7 @@ RULES = {
     "batch-per-replica": batch_per_replica,
     "uncalled-main": uncalled_main,
     "shared-file": shared_file,
+    "dataset-creator": dataset_creator,
 }
 
 
@@ -178,7 +190,7 @@ def _writes_tf_config(source: Source, node: ast.AST) -> bool:
 
 
 def _fits(case: Case) -> Iterator[tuple[Source, ast.Call]]:
-    """Yield the calls of `fit` on objects that the program also compiles, as it does with Keras models."""
+    """Yield the calls of `fit` on objects that the program also compiles, which are Keras models."""
     for source in case.sources:
         methods = [(call.func, call) for _, call in source.calls() if isinstance(call.func, ast.Attribute)]
         compiled = {ast.dump(method.value) for method, _ in methods if method.attr == "compile"}

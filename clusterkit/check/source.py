@@ -1,4 +1,4 @@
-"""A file of a program as a syntax tree: what its names refer to, and which nodes every run evaluates.
+"""A program's file as a syntax tree: resolves names, and finds the nodes that every run evaluates.
 
 Nothing is executed, and imports are not followed. A name is resolved only if the file binds it once, or imports the
 same object under it each time; the rules ignore all other names.
@@ -18,7 +18,7 @@ _ALIAS = re.compile(r"(?<=^tensorflow\.)(?:compat\.v2\.|_api\.v2\.)|(?<=^tensorf
 _SIMPLE = (ast.Expr, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _DEFERRED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_CONDITIONAL = (  # a run may not evaluate their contents
+_CONDITIONAL = (  # nodes whose contents may not be evaluated in a run
     *(ast.If, ast.IfExp, ast.BoolOp, ast.Try, ast.TryStar, ast.Match, ast.Lambda, ast.AsyncFunctionDef, ast.AsyncWith),
     *_LOOPS,
 )
@@ -91,7 +91,7 @@ class Source:
         return ((self.dotted(node.func), node) for node in self.nodes if isinstance(node, ast.Call))
 
     def constant_texts(self, node: ast.AST | None) -> list[str] | None:
-        """Return the texts in a constant value, which is the same in every task; None if it is not constant."""
+        """Return the texts in a constant value; None if the value is not constant and may differ between tasks."""
         match node:
             case ast.Constant(value=value):
                 return [value] if isinstance(value, str) else []
@@ -101,7 +101,7 @@ class Source:
                 inside = [*map(self.constant_texts, parts)]
             case ast.Call(func=func, args=[value]) if self.dotted(func) == "json.dumps":
                 return self.constant_texts(value)
-            case ast.Name(id=name):  # `config["task"]["index"] = 1` may change it
+            case ast.Name(id=name):  # `config["task"]["index"] = 1` would change the value
                 changed = any(isinstance(self._parents[u], ast.Subscript | ast.Attribute) for u in self._uses[name])
                 return None if changed else self.constant_texts(self.value(name))
             case _:
@@ -122,7 +122,7 @@ class Source:
         return any(not isinstance(self._parents[use], ast.Attribute) for name in names for use in self._uses[name])
 
     def uncalled(self, name: str) -> ast.FunctionDef | None:
-        """Return the function of this name if the file only defines and imports, and nothing in it uses the name."""
+        """Return the function of this name if the file only has definitions and imports, and never uses the name."""
         function, module = self.value(name), self.nodes[0]
         plain = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, *_DEFERRED)
         body = module.body if isinstance(module, ast.Module) else []
@@ -133,15 +133,15 @@ class Source:
         return None if named else function
 
     def before(self, node: ast.AST) -> Iterator[ast.AST]:
-        """Yield the nodes that are always evaluated before this one: the simple statements above it in its blocks."""
+        """Yield the nodes that are always evaluated before `node`: the simple statements above it in its blocks."""
         for earlier in self._above(node):
             if isinstance(earlier, _SIMPLE):
                 yield from _walk(earlier, (*_DEFERRED, *_CONDITIONAL))
 
     def is_certain(self, node: ast.AST) -> bool:
-        """Return whether every run evaluates the node: no condition, loop or exit comes before it."""
+        """Return whether every run evaluates the node: the node is in no condition or loop, and no exit precedes it."""
         if node not in self._certain:
-            self._certain[node] = False  # for a function that is called only by itself
+            self._certain[node] = False  # the result for a function that only calls itself
             parent = self._parents.get(node)
             while parent is not None and self._always_evaluates(parent):
                 parent = self._parents.get(parent)
@@ -173,7 +173,7 @@ class Source:
         return isinstance(parent, ast.Call) and (parent.func is use or self.dotted(parent.func) == "absl.app.run")
 
     def _may_leave(self, statement: ast.stmt) -> bool:
-        """Return whether the code after the statement may not be reached: it may return, raise, exit or serve."""
+        """Return whether a run may not continue after the statement, which may return, raise, exit or serve."""
         return any(isinstance(n, _LEAVES) or self._may_end(n) for n in _walk(statement, _DEFERRED))
 
     def _may_end(self, node: ast.AST) -> bool:

@@ -1,4 +1,4 @@
-"""The command line. It has no logic of its own: options in, a call, an exit code out."""
+"""The command line, without logic of its own: a command turns options into a call, and the result into an exit code."""
 
 from __future__ import annotations
 
@@ -68,12 +68,16 @@ SECTIONS = {
     },
 }
 OTHER_NAMES = {
-    **dict.fromkeys(("run", "start", "launch", "train"), "up"),
+    **dict.fromkeys(("run", "start", "launch", "train", "submit"), "up"),
     **dict.fromkeys(("stop", "cancel", "terminate"), "down"),
-    **dict.fromkeys(("list", "runs", "jobs"), "ls"),
+    **dict.fromkeys(("list", "runs", "jobs", "history"), "ls"),
     **dict.fromkeys(("status", "tasks"), "ps"),
-    **dict.fromkeys(("inspect", "describe"), "show"),
-    "log": "logs",
+    **dict.fromkeys(("inspect", "describe", "info"), "show"),
+    **dict.fromkeys(("log", "tail"), "logs"),
+    **dict.fromkeys(("new", "create"), "init"),
+    **dict.fromkeys(("ui", "web"), "dashboard"),
+    "monitor": "top",
+    "tb": "tensorboard",
 }
 USUAL = ("init", "up", "check", "down", "ps", "logs", "show", "explain", "dashboard", "kill", "fault", "doctor")
 COMMANDS = [name for section in SECTIONS.values() for name in section]
@@ -100,10 +104,10 @@ def cli() -> None:
 
 
 def _drop_mark() -> None:
-    """Begin anew without the mark of the run that this command was started from within, if it was.
+    """Restart this process without the mark of a run, if the command was started from within that run.
 
-    By that mark `clusterkit reap` finds the processes that a lost run has left. It is read from /proc, which shows the
-    environment that a process began with.
+    `clusterkit reap` finds the processes of a lost run by this mark. It reads the mark from /proc, which shows the
+    environment with which a process was started.
     """
     if MARK in os.environ and Path(sys.argv[0]).name in ("clusterkit", "__main__.py"):
         del os.environ[MARK]
@@ -112,25 +116,25 @@ def _drop_mark() -> None:
 
 
 def main() -> None:
-    """The console script."""
+    """Run the command line of this process: the entry point of the console script."""
     _drop_mark()
     run(sys.argv[1:])
 
 
 def run(words: Sequence[str], asked: object = None) -> NoReturn:
-    """Run a command and exit. `asked` is what a Python process asks of `up` beside the command line."""
+    """Run a command and exit. `asked` is the `ApiRequest` of a Python process that started this `up`."""
     # The caller may block signals or ignore SIGCHLD; a run has to receive them and wait for its children.
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    # Until `up` has a run to stop, Ctrl-C exits immediately, with the same exit code.
+    # Until `up` has a run to stop, Ctrl-C exits immediately, with the usual exit code 130.
     signal.signal(signal.SIGINT, lambda number, frame: os._exit(128 + number))
     open_streams()
     with exit_if_unwritten():
         try:
-            name = "clusterkit" if sys.argv[0] == "-c" else None  # as a child of a Python process
+            name = "clusterkit" if sys.argv[0] == "-c" else None  # started by a Python process with `-c`
             sys.exit(cli(words, name, auto_envvar_prefix="CLUSTERKIT", obj=asked))
         except Exception:
-            from clusterkit.cli.terminal import exit_on_error  # which `--help` does without
+            from clusterkit.cli.terminal import exit_on_error  # imported late: `--help` does not need it
 
             with exit_on_error():
                 raise

@@ -16,11 +16,11 @@ from clusterkit.cli.terminal import echo, exit_on_error
 if TYPE_CHECKING:
     from clusterkit.cli.looking import RunSnapshot
 
-RESTART_PATIENCE = 60.0  # seconds beyond the grace period for tasks to restart
+RESTART_PATIENCE = 60.0  # seconds; the time that tasks get to restart, in addition to the grace period
 
 
 class SignalName(click.ParamType[int]):
-    """A signal: `TERM`, `SIGTERM` or `15`."""
+    """A signal, written `TERM`, `SIGTERM` or `15`."""
 
     name = "signal"
 
@@ -107,7 +107,7 @@ def _print(answer: dict[str, Any], as_json: bool, what: str) -> None:
 
 
 def _wait_for_attempts(look: RunSnapshot, wanted: dict[str, int]) -> None:
-    """Wait until each task runs that attempt or a later one. Raises ClusterkitError."""
+    """Wait until each task runs its attempt in `wanted` or a later one. Raises ClusterkitError on failure."""
     from clusterkit.store.journal import RunEndWaiter, follow
     from clusterkit.words.errors import ClusterkitError
 

@@ -1,6 +1,6 @@
-"""Which run and which tasks a command is about: `[RUN] [TASK]...`, or the run as `--run RUN`.
+"""Parses the run and the tasks that a command is for: `[RUN] [TASK]...`, or the run as `--run RUN`.
 
-A word that can be a task is one: `worker:1`, `worker`, `all`. Any other first word is a run.
+A word in the form of a task (`worker:1`, `worker`, `all`) names a task. Any other first word names a run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ALL = "all"
 LIVE_OR_NEWEST = "the newest live run, or else the newest"
 A_TASK = "worker:1, worker for all of a type, or all"
-FIRST = "clusterkit.run"  # key in a context's meta, if the first word names the run
+FIRST = "clusterkit.run"  # key in a click context's meta; set if the first word names the run
 
 
 class RunId(click.ParamType[str]):
@@ -39,14 +39,14 @@ class RunId(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from clusterkit.store.store import RunStore, newest_first
 
-        if ctx.params.get("words"):  # the run has been named
+        if ctx.params.get("words"):  # the run is already given
             return []
         runs = [run for run in RunStore().all() if run.run_id.startswith(incomplete)]
         return [CompletionItem(run.run_id) for run in newest_first(runs)]
 
 
 class RunOrTask(RunId):
-    """A word that is a run or a task."""
+    """A word that names a run or a task."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from clusterkit.store.store import RUN_ID
@@ -66,7 +66,7 @@ class RunOrTask(RunId):
 
 
 class OnRun(Command):
-    """A command on one run, which it gets as `run`. `usual` is the run where none is named."""
+    """A command on one run, passed as `run`. `usual` describes the default run in the help."""
 
     words = "[RUN]"
     kind = RunId()
@@ -84,25 +84,25 @@ class OnRun(Command):
         return rest
 
     def address(self, ctx: click.Context, words: list[str]) -> None:
-        """Turn the words into parameters."""
+        """Set the command's parameters, such as `run`, from the words."""
         if words:
             self.set_run(ctx, words.pop(0))
         if words:
             ctx.fail(f"Only one run can be named. {words[0]!r} is one too many.")
 
     def otherwise(self, word: str) -> str:
-        """What to say of a first word that names no run, but might have been something else."""
+        """Return the end of the error about a first word that names no run, such as why the word is not a task."""
         return ""
 
     def set_run(self, ctx: click.Context, run: str) -> None:
-        """The first word is the run."""
+        """Set the run to the first word; fail if --run is given, too."""
         if ctx.get_parameter_source("run") is ParameterSource.COMMANDLINE:
             ctx.fail(f"The run is named twice: {run!r} and --run {ctx.params['run']}.")
         ctx.params["run"], ctx.meta[FIRST] = run, True
 
 
 class OnTasks(OnRun):
-    """A command on tasks of one run, which it gets as `run` and `tasks`; `required`: at least one has to be named."""
+    """A command on tasks of one run, passed as `run` and `tasks`. `required` commands need at least one named task."""
 
     words = "[RUN] [TASK]..."
     kind = RunOrTask()
@@ -126,7 +126,7 @@ class OnTasks(OnRun):
 
 
 def task_named(word: str) -> str | None:
-    """What a word names: `worker:1`, `worker` or `all`; None if it names no task, as its form shows."""
+    """Return the word in standard form if it has the form of a task (`worker:1`, `worker` or `all`), else None."""
     if word == ALL:
         return word
     try:
@@ -136,7 +136,7 @@ def task_named(word: str) -> str | None:
 
 
 def choose(run: str | None, finished: bool) -> RunDirectory:
-    """The run that the present command is about, see `RunStore.choose`. Raises NoSuchRun."""
+    """Return the run that the current command is for, as `RunStore.choose` selects it. Raises NoSuchRun."""
     from clusterkit.store.store import NoSuchRun, RunStore
 
     store = RunStore()
@@ -150,7 +150,7 @@ def choose(run: str | None, finished: bool) -> RunDirectory:
 
 
 def _hint(word: str) -> str:
-    """The task that a misspelled word may have meant."""
+    """Return a hint at the task that a misspelled word may mean, or an empty string."""
     kind, index = re.fullmatch(r"(.*?)[-_.:/]?(\d*)", word, re.DOTALL).groups()  # type: ignore[union-attr]
     close = closest(kind, TaskType)
     meant = task_named(f"{close}:{index}" if index else close) if close else None
@@ -158,7 +158,7 @@ def _hint(word: str) -> str:
 
 
 def _names_in(run: str | None) -> list[str]:
-    """What names tasks of a run."""
+    """Return the words that select tasks of a run: its tasks, their types, and `all`."""
     from clusterkit.store.store import NoSuchRun, RunStore
 
     try:

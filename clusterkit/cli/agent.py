@@ -18,7 +18,7 @@ PATIENCE = "60s"
 
 
 class Endpoint(click.ParamType[tuple[str, int]]):
-    """`HOST:PORT`, where the supervisor waits."""
+    """The supervisor's address, written `HOST:PORT`."""
 
     name = "HOST:PORT"
 
@@ -32,7 +32,7 @@ class Endpoint(click.ParamType[tuple[str, int]]):
         if not port:
             self.fail(f"{value!r} has no port.", param, ctx)
         try:
-            host.encode("idna")  # as the system's resolver does
+            host.encode("idna")  # the system's resolver encodes names in the same way
         except UnicodeError:
             self.fail(f"{host!r} is not a host name.", param, ctx)
         return host, port
@@ -79,7 +79,7 @@ def command(
         def serve(guardian: int) -> int:
             try:
                 agent = Agent(connect, Path(key), host or socket.gethostname(), timeout)
-            except (ClusterkitError, OSError) as error:  # no such key
+            except (ClusterkitError, OSError) as error:  # for example, the key file is missing
                 say(error)
                 return 2
             agent.heed_signals()

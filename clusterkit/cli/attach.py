@@ -1,4 +1,4 @@
-"""`clusterkit attach`: shows a live run from its files, on a console of its own."""
+"""`clusterkit attach`: shows a live run on this terminal, read from the run's files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader, Stamped, events_of
 from clusterkit.views.console import Console, Show
-from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.views.narrate import Level
 from clusterkit.views.report import report
 from clusterkit.words.events import Drained, Event
 
@@ -43,7 +43,7 @@ class LiveConsole:
             self._output(piece)
 
     def show(self) -> None:
-        """Show what is new, in the order of time."""
+        """Show new output and events in chronological order."""
         events = self._journal.events()
         new: Sequence[Piece | Stamped] = [*self._arrivals.new(), *events]
         for item in sorted(new, key=lambda item: item[0]):
@@ -75,9 +75,7 @@ class LiveConsole:
     def _tell(self, event: Event) -> None:
         if isinstance(event, Drained):
             self.console.output(event.task, event.attempt, b"")
-        told = sentence(event)
-        if told is not None and told[0] >= self._level:
-            self.console.say(told[1], bad=is_bad(event))
+        self.console.tell(event, self._level)
 
 
 @click.command(

@@ -1,4 +1,4 @@
-"""Runs a campaign and shows its progress, until it is done or a signal stops it."""
+"""Runs a campaign and shows its progress, until the campaign is done or a signal stops it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from clusterkit.words.model import number_of
 
 
 class Stopped(BaseException):
-    """A signal stops the campaign."""
+    """Raised by a signal handler to stop the campaign."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -91,7 +91,7 @@ def _why(ended: FinishedRun) -> str:
 
 @contextmanager
 def signals_stop() -> Iterator[None]:
-    """The first signal stops the campaign in order; further ones are ignored until that is done."""
+    """Raise Stopped on the first signal to end the process; ignore further signals until the block is left."""
 
     def stop(number: int, _: FrameType | None) -> None:
         for one in ENDING:
@@ -107,7 +107,7 @@ def signals_stop() -> Iterator[None]:
 
 
 class Say:
-    """Prints what happens, with a line for each run; on a terminal there is a bar below."""
+    """Prints messages and a line for each run; on a terminal, with a progress bar below."""
 
     def __init__(self, runs: int, to_stderr: bool) -> None:
         self._runs, self._err = runs, to_stderr
@@ -116,14 +116,14 @@ class Say:
         self._over = self._failed = 0
 
     def line(self, text: str) -> None:
-        """Print a line, or several."""
+        """Print one or more lines."""
         if self._screen is None:
             echo(text, err=self._err)
         else:
             self._screen.write([f"{printable_lines(text)}\n".encode("utf-8", "replace")])
 
     def run(self, outcome: Outcome, campaign: Campaign) -> None:
-        """Print how a run has ended."""
+        """Print how a run ended."""
         self._over += 1
         self._failed += bool(outcome.violations)
         shrunk = campaign.shrunk.get(outcome.trial.number)
@@ -131,7 +131,7 @@ class Say:
         self.line(run_line(outcome, self._runs) if passed else failure(outcome, shrunk, campaign.replay))
 
     def done(self) -> None:
-        """Remove the bar."""
+        """Remove the progress bar."""
         if self._screen is not None:
             self._screen.end()
 

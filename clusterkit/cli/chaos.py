@@ -19,12 +19,12 @@ from clusterkit.words.faults import FaultAction
 if TYPE_CHECKING:
     from clusterkit.words.job import JobSpec
 
-MOST_RUNS = 100_000  # each is put in a list when the campaign begins
-MOST_SIDE_BY_SIDE = 1000  # each takes a thread
+MOST_RUNS = 100_000  # runs; all of them are planned in one list when the campaign begins
+MOST_SIDE_BY_SIDE = 1000  # parallel runs; each of them uses a thread
 
 
 class Number(click.FloatRange):
-    """A finite number. click takes NaN for one that is in every range."""
+    """A finite number in a range. click's own type accepts NaN in every range."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
@@ -34,7 +34,7 @@ class Number(click.FloatRange):
 
 
 class Actions(click.ParamType[tuple[FaultAction, ...]]):
-    """`kill,stop`."""
+    """Names of fault actions, such as `kill,stop`."""
 
     name = "actions"
 
@@ -86,7 +86,7 @@ class Actions(click.ParamType[tuple[FaultAction, ...]]):
     metavar="N",
     help="How many failing runs are shrunk to the smallest schedule that still fails.",
 )
-@option("-x", "--fail-fast", is_flag=True, help="Begin no other run once one has failed.")
+@option("-x", "--fail-fast", is_flag=True, help="Start no more runs once one has failed.")
 @option("--keep", is_flag=True, help="Keep the directories of runs that passed, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
 @job_options()
@@ -95,7 +95,7 @@ def command(
     runs: int, actions: tuple[FaultAction, ...] | None, rate: float, parallel: int | None, metric: str | None,
     tolerance: float | None, shrunk: int, fail_fast: bool, keep: bool, as_json: bool, **values: object,
 ) -> None:  # fmt: skip
-    """Run PROGRAM many times, break something else each time, and check that it recovers.
+    """Run PROGRAM many times, break something different each time, and check that it recovers.
 
     Takes every option of `up` that describes a job. The first run is without faults. Each other run has to succeed at
     the same step with nearly the same metric, lose no step beyond the last checkpoint, leave nothing behind, and name
@@ -120,7 +120,7 @@ def command(
 
 
 def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[FaultAction, ...]:
-    """What is done to the job. Raises BadJob where something is asked for that can't be done."""
+    """Return the fault actions to use. Raises BadJob if the job does not support a wanted action."""
     from clusterkit.chaos.schedule import possible
     from clusterkit.network.virtual import why_not
     from clusterkit.words.errors import BadJob
@@ -143,7 +143,7 @@ def _actions(job: JobSpec, wanted: tuple[FaultAction, ...] | None) -> tuple[Faul
 
 
 def _side_by_side(job: JobSpec) -> int:
-    """Half of the cores for programs that cost little; those with TensorFlow keep two cores busy each."""
+    """Return the number of parallel runs: half the number of cores, or a quarter for programs with TensorFlow."""
     from clusterkit.check.imports import imports_tensorflow, program_files, program_of
 
     dear = imports_tensorflow(program_files(*program_of(job)))

@@ -7,7 +7,7 @@ import click
 from clusterkit.cli.help import Command
 from clusterkit.cli.terminal import echo
 
-# click's own function for bash passes the words as bash splits them, also at colons: worker:1 would be three.
+# click's own function for bash would pass worker:1 as three words, because bash also splits words at colons.
 _BASH = r"""
 _clusterkit_complete() {
     local line="${COMP_LINE:0:$COMP_POINT}" cut reply

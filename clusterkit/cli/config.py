@@ -59,7 +59,7 @@ def command(as_json: bool, tasks: bool, show_secrets: bool, **values: object) ->
 
 
 def _batch_script(prepared: Prepared) -> str:
-    """What `up` would submit, as comments. Raises BadJob with all that the engine can't take."""
+    """Return the batch script that `up` would submit, as comments. Raises BadJob if the engine can't run the job."""
     from clusterkit.engines.base import engine_named
     from clusterkit.store.store import new_run_id
     from clusterkit.text.printable import printable

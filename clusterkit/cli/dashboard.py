@@ -42,7 +42,7 @@ def command(run: str | None, port: int, control: bool) -> None:
         from clusterkit.page.serve import PageServer
 
         server = PageServer(RunStore(), control, port)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # also before the server listens to them
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # until uvicorn installs its own handlers
             signal.signal(number, lambda number, frame: server.end())
         what = "all runs" if chosen is None else f"the run {chosen.run_id}"
         place = "/" if chosen is None else f"/run/{chosen.run_id}"

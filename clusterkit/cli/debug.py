@@ -16,7 +16,7 @@ from clusterkit.cli.terminal import exit_on_error
 if TYPE_CHECKING:
     from clusterkit.store.directory import RunDirectory, RunInfo
 
-LOOK_EVERY = 0.05  # seconds between two looks for the job of a run that is about to begin
+LOOK_EVERY = 0.05  # seconds between two checks whether a starting run has written its job file
 
 
 @click.command(
@@ -29,7 +29,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
 
     The prompt takes pdb's commands. `c` continues the task, and this command waits for the next one in the debugger;
     `q` ignores further breakpoints of the task; Ctrl-D leaves, and the task continues; Ctrl-C interrupts what a command
-    has begun. Where none waits, this command waits for one; Ctrl-C ends it.
+    has begun. If no task waits, this command waits for one; Ctrl-C ends it.
     """
     from clusterkit.cli.debugging import Desk
     from clusterkit.words.errors import ClusterkitError
@@ -44,7 +44,7 @@ def command(run: str | None, tasks: tuple[str, ...]) -> None:
 
 
 def _info(run: RunDirectory) -> RunInfo | None:
-    """What is known of a run, which its supervisor writes soon after it is live; None if it ended before."""
+    """Return a run's info, which its supervisor writes soon after the start; None if the run ended without it."""
     while (info := run.info()) is None and run.is_live():
         time.sleep(LOOK_EVERY)
     return info

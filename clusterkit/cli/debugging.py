@@ -1,4 +1,4 @@
-"""The user's side of the debugger: which task waits, and its prompt, with line editing and history."""
+"""The user's side of the debugger: finds a waiting task and shows its prompt, with line editing and history."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 
-LOOK_EVERY = 0.1  # seconds between two looks for a task that waits
+LOOK_EVERY = 0.1  # seconds between two checks for a task that waits in the debugger
 LONGEST_HISTORY = 1000
-DELIMITERS = " \t\n`@#$%^&*()=+[{]}\\|;:'\",<>?"  # of words that can be completed; pdb's own
+DELIMITERS = " \t\n`@#$%^&*()=+[{]}\\|;:'\",<>?"  # characters that separate words for completion, as in pdb
 
 
 class Desk:
@@ -35,9 +35,9 @@ class Desk:
         self._told = False
 
     def serve(self) -> int:
-        """Return the exit code. Raises ClusterkitError where it can't be known which task is meant."""
+        """Run the session; return the exit code. Raises ClusterkitError if no user can choose among several tasks."""
         if isinstance(sys.stdin, io.TextIOWrapper):
-            sys.stdin.reconfigure(errors="surrogateescape")  # what is no text, `entered` refuses
+            sys.stdin.reconfigure(errors="surrogateescape")  # `entered` rejects input that is not UTF-8
         with history():
             try:
                 while self._look.live:
@@ -53,7 +53,7 @@ class Desk:
         return 0
 
     def _find(self) -> tuple[Task, DebuggerConnection] | None:
-        """A task that waits, with a connection to its debugger."""
+        """Return a task that waits in the debugger, with a connection to it; None if there is none yet."""
         status = self._look.status.tasks
         waiting = {task: place for task in self._tasks if (place := status[task].debugger)}
         waiting = {task: place for task, place in waiting.items() if self._run.debugger(task).exists()}
@@ -79,7 +79,7 @@ class Desk:
             named = {str(task): task for task in waiting}.get(word or str(first))
             if named is not None:
                 return named
-            echo(f"{word} is none of them.")
+            echo(f"{word} is not one of them.")
 
     def _wait(self) -> None:
         if not self._told:
@@ -90,20 +90,20 @@ class Desk:
 
 
 class Conversation:
-    """The prompt of one task, from its stop until it continues."""
+    """The debugger prompt of one task, from its stop until the task continues."""
 
     def __init__(self, task: Task, connection: DebuggerConnection) -> None:
         self._task = task
         self._connection = connection
-        self._interrupts = 0  # since the task was last heard of
+        self._interrupts = 0  # number of Ctrl-C presses since the task's last message
 
     def hold(self) -> bool:
-        """Talk to the task; return whether the user stays for the next one. Raises ClusterkitError."""
+        """Run the prompt; return whether to wait for the next task. Raises ClusterkitError if the task is taken."""
         set_completer(self._connection)
         signal.signal(signal.SIGINT, self._interrupted)
         try:
             message = self._next()
-            if message is None:  # it has just continued
+            if message is None:  # the task has just continued
                 return True
             while message is not None:
                 if message.get("busy"):
@@ -122,11 +122,11 @@ class Conversation:
             self._connection.close()
 
     def _interrupted(self, number: int, frame: object) -> None:
-        """Ctrl-C: drop the line at the prompt; else interrupt the task, and leave if that does not help."""
+        """Handle Ctrl-C: drop the line at the prompt, else interrupt the task; a second Ctrl-C ends the command."""
         if self._connection.prompting:
             self._connection.prompting = False
             raise KeyboardInterrupt
-        if self._connection.over:  # the connection's own, or a user's who will hear of the end at once
+        if self._connection.over:  # sent by the connection itself, or pressed just as the connection ended
             return
         self._interrupts += 1
         if self._interrupts > 1:
@@ -134,16 +134,16 @@ class Conversation:
         self._connection.send(interrupt=True)
 
     def _next(self) -> dict[str, object] | None:
-        """The task's next message; None if there will be none."""
+        """Return the task's next message; None once the connection is closed."""
         message = self._connection.next()
         self._interrupts = 0
         return message
 
     def _answer(self, prompt: str) -> bool:
-        """Ask the user for a line, and send it; return whether the user stays."""
+        """Read a line from the user and send it; return False if the user leaves with Ctrl-D."""
         while True:
             try:
-                self._connection.prompting = True  # before the look: the connection ends the other way round
+                self._connection.prompting = True  # set before `over` is read; the connection sets `over` first
                 if self._connection.over:
                     return True
                 line = entered(f"{self._task} {printable(prompt)}")
@@ -151,12 +151,12 @@ class Conversation:
                 echo(f"\n{self._task} continues.")
                 return False
             except KeyboardInterrupt:
-                echo("")  # the line is dropped, as a shell does
+                echo("")  # drop the line, as a shell does
                 continue
             finally:
                 self._connection.prompting = False
             if not sys.stdin.isatty():
-                echo(line)  # a terminal has shown it
+                echo(line)  # a terminal has already echoed the line
             self._connection.send(line=line)
             return True
 
@@ -169,7 +169,7 @@ class Conversation:
 
 
 def entered(prompt: str) -> str:
-    """A line that the user enters. Raises EOFError at the end."""
+    """Read a line of valid text from the user. Raises EOFError at the end of input."""
     while True:
         line = input(prompt)
         try:
@@ -182,7 +182,7 @@ def entered(prompt: str) -> str:
 
 @contextmanager
 def history() -> Iterator[None]:
-    """Line editing, with the lines of earlier sessions, where standard input is a terminal."""
+    """Enable line editing with the history of earlier sessions, if standard input is a terminal."""
     if not sys.stdin.isatty():
         yield
         return
@@ -204,7 +204,7 @@ def history() -> Iterator[None]:
 
 
 def set_completer(connection: DebuggerConnection) -> None:
-    """Complete words with what the task says."""
+    """Complete words at the prompt with the task's suggestions."""
     if not sys.stdin.isatty():
         return
     import readline

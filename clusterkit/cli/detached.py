@@ -30,15 +30,15 @@ from clusterkit.words.errors import RunDirectoryError
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, Shape, Task
 
-A_SHORT_WHILE = 5.0  # seconds for tasks to open their ports or report anything
-WHILE_IMPORTING = 60.0  # the same where TensorFlow is imported first, by many tasks on few cores
-LOOK_EVERY = 0.05  # seconds between two looks at the journal, while tasks come up
-FOR_OUTPUT = 1 << 14  # bytes that have to be free for what a run prints that can't begin
+A_SHORT_WHILE = 5.0  # seconds; the time for tasks to open their ports or to report anything
+WHILE_IMPORTING = 60.0  # seconds; the same if the program first imports TensorFlow, in many tasks on few cores
+LOOK_EVERY = 0.05  # seconds between two reads of the journal while tasks start
+FOR_OUTPUT = 1 << 14  # bytes of disk space reserved for the messages of a run that fails to start
 TAIL = 60  # lines of output that are shown if the run ends before it is ready
 
 
 def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int | None) -> int:
-    """Start the run in a process of its own. Prints the run id; returns the exit code of the command.
+    """Start the run in another process and print the run id; return the command's exit code.
 
     Raises RunDirectoryError.
     """
@@ -48,7 +48,7 @@ def up_detached(prepared: Prepared, display: Display, wait: bool, lifeline: int 
     run = RunStore().run(run_id)
     early = run.path.with_name(f".{run_id}.console")
     _make_way(run, early)
-    starters = lineage(os.getpid())  # while they are there
+    starters = lineage(os.getpid())  # read now, since these processes may exit soon
     prepared = replace(prepared, run_id=run_id)
     pid = detach(lambda: up(prepared, display, lifeline, starters=starters), early, lifeline)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -88,7 +88,7 @@ class Beginning:
         self._readiness = Readiness(job, _patience(job))
 
     def wait(self, for_tasks: bool) -> int:
-        """Return the exit code of the command: 0 if the run is live."""
+        """Wait until the run is live and, if `for_tasks`, its tasks are ready; return the command's exit code."""
         pidfd = os.pidfd_open(self._pid)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
@@ -105,7 +105,7 @@ class Beginning:
         return self._ended()
 
     def _adopt_console(self) -> None:
-        """Move the output into the run's directory, which the run itself creates."""
+        """Move the console output into the run's directory, after the run has created the directory."""
         if self._early.exists():
             self._early.replace(self._run.console)
 

@@ -29,7 +29,7 @@ from clusterkit.cli.terminal import color_option, echo, exit_on_error, use_color
 def command(as_json: bool, deep: bool, color: bool | None, **values: object) -> None:
     """Examine Python, its packages, the machine and the environment, and say what to do where something is wrong.
 
-    With the size of a job, or a job file, also whether the machine has enough for it.
+    With the options of a job, or a job file, it also says whether the machine has enough for it.
     Exits with 1 where something is wrong.
     """
     from clusterkit.doctor.diagnosis import Rating, as_text

@@ -1,4 +1,4 @@
-"""Acting on a run whose supervisor is on another host: the same command is run there."""
+"""Repeats a command on the supervisor's host if a run's supervisor is on another host."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def to_act_on(run: str | None) -> RunDirectory:
-    """The live run to act on. If its supervisor is on an engine's host, run this command there, and exit as it does.
+    """Return the live run to act on. If its supervisor is on an engine's host, run this command there and exit.
 
-    No port is opened for it: the engine lets only the run's user in. Raises ClusterkitError.
+    This opens no port: the engine starts the command and admits only the run's user. Raises ClusterkitError.
     """
     chosen = choose(run, finished=False)
     info = chosen.info()
@@ -34,7 +34,7 @@ def to_act_on(run: str | None) -> RunDirectory:
 
 
 def life_of(run: RunDirectory) -> RunEndWaiter:
-    """The life of a run, over all allocations that its engine gives it."""
+    """Return a waiter for the end of a run, across all allocations that its engine gives the run."""
     from clusterkit.engines.base import continues
     from clusterkit.store.journal import RunEndWaiter
 

@@ -55,7 +55,7 @@ def _line(entry: JournalLine, as_json: bool) -> str | None:
 
 
 def _concerns(message: dict[str, Any]) -> set[str]:
-    """The tasks that an event concerns."""
+    """Return the names of the tasks that an event concerns."""
     failure, tasks = message.get("failure"), message.get("tasks")
     names = [message.get("task"), failure.get("task") if isinstance(failure, dict) else None]
     return {name for name in [*names, *(tasks if isinstance(tasks, list) else ())] if isinstance(name, str)}

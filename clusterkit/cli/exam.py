@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class CellName(click.ParamType[str]):
-    """`survival/kill/worker:1/saving-rename`."""
+    """The name of a cell, such as `survival/kill/worker:1/saving-rename`."""
 
     name = "cell"
 
@@ -42,12 +42,12 @@ class CellName(click.ParamType[str]):
         ("exam --cell resume/killed-between-checkpoints --workers 2 train.py", "One cell again."),
     ),
 )
-@option("--quick", is_flag=True, help="One fault a phase, in about a minute.")
+@option("--quick", is_flag=True, help="One fault per phase, in about a minute.")
 @option(
     "--budget",
     type=Duration(),
     metavar="TIME",
-    help="Begin no other cell after this time.",
+    help="Start no new cell after this time.",
     show_default="6m, or 1m with --quick",
 )
 @option("--wide", is_flag=True, help="Compare one worker with twice as many as asked for, too.")

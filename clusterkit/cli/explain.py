@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from clusterkit.words.outcome import RunResult
 
 STDIN = "-"
-CHUNK = 1 << 20  # bytes
-PATIENCE = 1.0  # seconds without a byte after which it is said that standard input is being read
+CHUNK = 1 << 20  # bytes per read
+PATIENCE = 1.0  # seconds without input after which a message says that standard input is being read
 MARGIN = "  │ "
-USUAL = 80  # columns
+USUAL = 80  # columns, if standard output is not a terminal
 
 
 class NotExplained(ClusterkitError):
-    """There is nothing to explain yet, or it can't be read."""
+    """A run or log that can't be explained: a live run, a run that never began, or an unreadable log."""
 
     exit_code = 2
 
@@ -67,12 +67,12 @@ def _is_redirected() -> bool:
     """Whether standard input is a file or a pipe."""
     try:
         return _has_an_end(sys.stdin.fileno())
-    except (OSError, ValueError, AttributeError):  # it is closed
+    except (OSError, ValueError, AttributeError):  # standard input is closed
         return False
 
 
 def _has_an_end(descriptor: int) -> bool:
-    """Whether it is a file or a pipe, and no terminal or device."""
+    """Whether a descriptor is a regular file or a pipe, not a terminal or device."""
     mode = os.fstat(descriptor).st_mode
     return stat.S_ISREG(mode) or stat.S_ISFIFO(mode)
 
@@ -137,7 +137,7 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
 
 
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
-    """What the run's result says, or what is known today of the way in which it ended."""
+    """Return the explanations recorded in the run's result; without any, look them up in the present table."""
     from clusterkit.explain.explaining import explained
     from clusterkit.ledger.takeover import report_of
 
@@ -149,7 +149,7 @@ def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ..
 
 
 def _last_failed() -> RunDirectory:
-    """The newest run that has failed. Raises NoSuchRun."""
+    """Return the newest run that failed. Raises NoSuchRun."""
     from clusterkit.store.store import NoSuchRun, RunStore, newest_first
     from clusterkit.words.outcome import RunState
 
@@ -168,7 +168,7 @@ def _say(
     as_json: bool,
     error: Sequence[str] = (),
 ) -> None:
-    """Print the explanations; without any, the lines of the error."""
+    """Print `said` with the explanations or, without any, with the lines of `error`; print `facts` only as JSON."""
     from clusterkit.text.printable import printable
     from clusterkit.views.explanations import address, lines_of
     from clusterkit.words import wire

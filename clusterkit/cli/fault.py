@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class BadFault(ClusterkitError):
-    """The faults cannot be injected; none was."""
+    """Faults that cannot be injected; the command has injected none of its faults."""
 
     exit_code = 2
 
@@ -34,7 +34,7 @@ class RunOrFault(RunId):
 
 
 class OnFaults(OnRun):
-    """A command that takes a run and faults, which it gets as `run` and `texts`."""
+    """A command on a run and faults, passed as `run` and `texts`."""
 
     words = "[RUN] FAULT..."
     kind = RunOrFault()
@@ -100,7 +100,7 @@ def command(run: str | None, texts: tuple[str, ...], heal: bool, as_json: bool) 
 
 
 def _read(texts: tuple[str, ...]) -> list[Fault]:
-    """The faults. Raises BadFault with the problems of all of them."""
+    """Parse the faults. Raises BadFault with the problems of all of them."""
     faults, problems = parse_all(texts)
     if problems:
         raise BadFault("\n".join(problems))
@@ -114,7 +114,7 @@ def _ask(run: str | None, faults: list[Fault], heal: bool) -> tuple[RunDirectory
     chosen = to_act_on(run)
     info = chosen.info()
     if info and (problems := [p for fault in faults for p in live_problems_of(fault, info.job)]):
-        raise BadFault("\n".join(problems))  # the run would report them one at a time
+        raise BadFault("\n".join(problems))  # reported together here; the run would report one problem at a time
     with Client(chosen) as client:
         answers = [client.call("heal")] if heal else []
         return chosen, answers + [client.call("fault", fault=str(fault)) for fault in faults]

@@ -1,4 +1,4 @@
-"""How help is written, and a group that imports a command only when it is used, so that `--help` is fast."""
+"""Formats help, and defines a group that imports a command only when it is used, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import click
 if TYPE_CHECKING:
     from click.types import OptionHelpExtra
 
-WIDEST = 10_000  # columns: help is as wide as the terminal
-_LONGEST = 46  # columns of an example whose description stands beside it
+WIDEST = 10_000  # columns; so large that help is as wide as the terminal
+_LONGEST = 46  # columns; the description of a longer example is on the next line
 
-_DESTRUCTIVE = {"prune", "rm", "reap"}  # suggested to nobody who mistyped something
+_DESTRUCTIVE = {"prune", "rm", "reap"}  # commands that are never suggested for a mistyped name
 _PROGRAM = re.compile(r"\.(?:py|toml|ipynb)$|^(?:.*/)?python[\d.]*$")
 
-EVERYTHING = "clusterkit.everything"  # key in a context's meta: the whole help is asked for
+EVERYTHING = "clusterkit.everything"  # key in a click context's meta; set if the complete help is requested
 
-Examples = Sequence[tuple[str, str]]  # a command line without `clusterkit`, and what it does
+Examples = Sequence[tuple[str, str]]  # pairs of a command line without `clusterkit`, and its description
 
 
 class HelpOption(click.Option):
     """An option whose help ends with `[default: …]`: its default, or a description of it in `show_default`.
 
-    `group` is the heading below which the help has it.
+    `group` is the heading under which the help lists the option.
     """
 
     def __init__(self, *args: Any, group: str = "", **kwargs: Any) -> None:
@@ -36,14 +36,14 @@ class HelpOption(click.Option):
 
     def get_help_extra(self, ctx: click.Context) -> OptionHelpExtra:
         extra = super().get_help_extra(ctx)
-        extra.pop("range", None)  # a number that is out of range is told its range
+        extra.pop("range", None)  # the error about a number that is out of range shows the range
         if isinstance(self.show_default, str):
             extra["default"] = self.show_default
         return extra
 
 
 class Command(click.Command):
-    """A command with `examples`, which end its help. `usual` are the options that --help shows; by default all.
+    """A command whose help ends with `examples`. `usual` are the options that --help shows; by default all of them.
 
     `--help all` shows the others, too.
     """
@@ -62,7 +62,7 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def is_short(self, ctx: click.Context) -> bool:
-        """Whether the help leaves something out."""
+        """Whether the help omits options or commands."""
         return bool(self.usual) and EVERYTHING not in ctx.meta
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -74,7 +74,7 @@ class Command(click.Command):
             formatter.write_text(self.get_short_help_str(WIDEST))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Those without a group come first, below "Options"; the groups follow in the order of their first options."""
+        """Write options without a group below "Options", then the groups in the order of their first options."""
         groups: dict[str, list[tuple[str, str]]] = {"": []}
         short = self.is_short(ctx)
         for param in self.get_params(ctx):
@@ -82,7 +82,7 @@ class Command(click.Command):
             if not isinstance(param, click.Option) or (short and group and param.name not in self.usual):
                 continue
             if (record := param.get_help_record(ctx)) is not None:
-                name = record[0].partition(" / ")[0] if short else record[0]  # without the form that switches it off
+                name = record[0].partition(" / ")[0] if short else record[0]  # without the `--no-…` form
                 groups.setdefault("" if short else group, []).append((name, record[1]))
         for group, records in groups.items():
             if records:
@@ -100,12 +100,12 @@ class Command(click.Command):
 
 
 class Group(Command, click.Group):
-    """A group with `examples`."""
+    """A group of commands whose help ends with `examples`."""
 
     word = "command"
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """With its commands."""
+        """Write the options, unless the help is short, and the commands."""
         if not self.is_short(ctx):
             click.Command.format_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)
@@ -114,13 +114,13 @@ class Group(Command, click.Group):
 option = partial(click.option, cls=HelpOption, show_default=True)
 
 
-Places = Mapping[str, tuple[str, str]]  # a command's name: where it is, and its short help
+Places = Mapping[str, tuple[str, str]]  # maps the name of a command to its module and its short help
 
 
 class LazyGroup(Group):
-    """Takes `sections`: headings of the help, each with its commands; and `others`: names of commands elsewhere.
+    """A group of commands by `sections`, the headings of the help. `others` maps names in other tools to commands.
 
-    A command is in its module as `command`, or under the name that follows a colon. A program is run with `up`.
+    The module of a command defines it as `command`, or under the name after a colon. `clusterkit train.py` runs `up`.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class LazyGroup(Group):
             args = [name, *of_name]
         try:
             return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:  # click knows only commands that are imported
+        except click.NoSuchCommand as error:  # suggest commands that are not imported yet, except destructive ones
             near = self._at.keys() - _DESTRUCTIVE
             raise click.NoSuchCommand(error.command_name, possibilities=near, ctx=ctx) from None
 

@@ -1,4 +1,4 @@
-"""`clusterkit init`: files to begin with."""
+"""`clusterkit init`: writes the files of a new project."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from clusterkit.words.errors import ClusterkitError
 
 STARTER = Path(__file__).parent.parent / "starter"
 FILES = ("job.toml", "train.py", "test_train.py")
-PACKAGES = {"sklearn": "scikit-learn"}  # where the package has another name than the module
-_RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # how a docstring shows it
+PACKAGES = {"sklearn": "scikit-learn"}  # maps module names to package names, if the two differ
+_RUN = re.compile(r"^ {4}(clusterkit up (?:.* )?)workloads/(\w+\.py.*)$", re.M)  # in an example's docstring
 
 
 class CannotWriteFiles(ClusterkitError):
-    """The files can't be written; none was."""
+    """Files that can't be written; the command has written none of them."""
 
     exit_code = 2
 
@@ -94,7 +94,7 @@ def examples() -> Iterator[tuple[str, list[str]]]:
 
 
 def _files_of(example: str) -> tuple[dict[str, bytes], list[str]]:
-    """An example's program with the modules beside it that it imports, and the packages that are missing here."""
+    """Return an example with the modules that it imports from its directory, and the names of missing packages."""
     from clusterkit.check.imports import program_files
     from clusterkit.examples import example_directory
 
@@ -107,7 +107,7 @@ def _files_of(example: str) -> tuple[dict[str, bytes], list[str]]:
 
 
 def write(directory: Path, files: Mapping[str, bytes]) -> None:
-    """Write all of the files into a directory, which need not exist, or none. Raises CannotWrite."""
+    """Write all files or none into a directory, and create the directory if needed. Raises CannotWriteFiles."""
     if why := why_not_reached(directory):
         raise CannotWriteFiles(f"{directory} can't be written: {why}.")
     there = [str(directory / name) for name in files if os.path.lexists(directory / name)]

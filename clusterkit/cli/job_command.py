@@ -1,4 +1,4 @@
-"""A command on a job, `[OPTIONS] PROGRAM [ARGS]...`, that understands what people type for another launcher."""
+"""A command on a job, `[OPTIONS] PROGRAM [ARGS]...`, that recognizes the options of other launchers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume faul
 
 
 class JobCommand(Command):
-    """Takes a job file in the place of the program, or the one that is here, and says so."""
+    """Also accepts a job file in place of the program; without a program, reads ./job.toml. Both print a message."""
 
     usual = frozenset(USUAL_OPTIONS.split())
 
@@ -27,7 +27,7 @@ class JobCommand(Command):
             args = self._with_file(ctx, args)
         rest = super().parse_args(ctx, args)
         program: tuple[str, ...] = ctx.params.get("program") or ()
-        if program[1:2] == ("--",) and program[0].endswith(".py"):  # as other launchers have it, before the arguments
+        if program[1:2] == ("--",) and program[0].endswith(".py"):  # other launchers separate arguments with `--`
             ctx.params["program"] = (program[0], *program[2:])
         is_bare = all(ctx.params.get(name) in (None, ()) for name in ("program", "module", "file"))
         if not ctx.resilient_parsing and ctx.obj is None and is_bare and Path(USUAL).is_file():
@@ -35,7 +35,7 @@ class JobCommand(Command):
         return rest
 
     def _with_file(self, ctx: click.Context, args: Sequence[str]) -> list[str]:
-        """The words with `-f` before a job file that stands in the place of the program."""
+        """Return the arguments, with `-f` inserted before a job file that is given in place of the program."""
         try:
             given = self.make_parser(ctx).parse_args(list(args))[0]
         except click.NoSuchOption as error:
@@ -50,7 +50,7 @@ class JobCommand(Command):
         return words
 
     def _explained(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
-        """The error with what is meant by each option of another launcher before the program, if it is one."""
+        """Return the error; if options of another launcher precede the program, with an explanation of each."""
         own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
         before = takewhile(lambda word: word != "--" and not word.endswith(".py"), args)
         names = dict.fromkeys(word.partition("=")[0] for word in before if word.startswith("-"))
@@ -62,7 +62,7 @@ class JobCommand(Command):
 
 
 def _is_wanted(ctx: click.Context) -> bool:
-    """Whether to read the job file that is here: a terminal is asked, anybody else is told."""
+    """Whether to read ./job.toml: ask the user on a terminal; otherwise print a message and return True."""
     if sys.stdin is not None and sys.stdin.isatty() and is_screen(sys.stderr):
         return click.confirm(f"No program is given. Read {USUAL}?", default=True, err=True)
     say(f"No program is given, so {USUAL} is read: clusterkit {ctx.info_name} -f {USUAL}")

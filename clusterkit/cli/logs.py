@@ -21,11 +21,11 @@ from clusterkit.text import durations
 if TYPE_CHECKING:
     from clusterkit.views.loglines import LogLine
 
-BATCH = 2000  # lines that are printed at a time
+BATCH = 2000  # lines printed in one write
 
 
 class Since(click.ParamType[float]):
-    """A wall time, from `30s` (ago) or `2024-01-31T12:00:00`."""
+    """A wall time, written `30s` (ago) or `2024-01-31T12:00:00`."""
 
     name = "time"
 

@@ -14,6 +14,9 @@ from clusterkit.words.model import Task
 
 if TYPE_CHECKING:
     from clusterkit.system.procfs import Meter
+    from clusterkit.views.guidance import Guidance
+
+PLAIN = ("starting", "training", "stopping", "over")  # states in which the user has nothing to do
 
 
 class RunSnapshot:
@@ -36,30 +39,54 @@ class RunSnapshot:
 
     @property
     def now(self) -> tuple[str, str]:
-        """What the run does now, or how it ended: a word and a sentence."""
+        """The run's present activity, or how the run ended: a word and a sentence."""
         if not self.live or self.status.result is not None:
             result = self.run.result() or self.status.result
             return run_state(False, self.status.phase, result), ending(result)
         wall = time.time()
         return told(self._ledger, wall, wall - (self.status.began or wall))[:2]
 
+    def advice(self) -> dict[str, Any]:
+        """Return, for JSON, the reason for the run's present state, what to do about it, and commands for that."""
+        found = self._guidance()
+        return {"why": found.why, "todo": found.todo, "commands": list(found.commands)}
+
+    def advice_lines(self, width: int | None) -> list[str]:
+        """Return the advice as lines of text; none in PLAIN states, and none for an ended run, which has a report."""
+        if not self.live or self.now[0] in PLAIN:
+            return []
+        from clusterkit.views.guidance import guidance_lines
+
+        return guidance_lines(self._guidance(), width)
+
+    def _guidance(self) -> Guidance:
+        from clusterkit.job.options import resume_command
+        from clusterkit.views.guidance import end_guidance, guidance
+
+        name, saved = self.run.run_id, self.status.checkpoint is not None
+        if self.live and self.status.result is None:
+            return guidance(self._ledger, name)
+        result = self.run.result() or self.status.result
+        resume = resume_command(name, self._ledger.job, result, saved)
+        return end_guidance(result, self._ledger.incidents.report(), name, resume)
+
     def refresh(self) -> None:
-        """Read what the run has written since."""
+        """Read what the run has written since the last refresh."""
         self.live = self.run.is_live()  # first, so that everything written before the end is read below
         for line in self._journal.newest():
             if (found := line.timed()) is not None:
                 self._ledger.take(*found)
 
     def row(self) -> dict[str, Any]:
-        """The run, for `ls`."""
+        """Return the run's row for `ls`."""
         job = self.info.job if self.info else None
         return run_row(self.run.run_id, (self.state, self.now[0]), time.time() - self.run.created(), job, self.status)
 
     def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
-        """The tasks, for `ps`."""
+        """Return the rows of the tasks for `ps`."""
         usage = {} if meter is None else {task: Usage(*use) for task, use in meter.sample(self.pids()).items()}
         return task_rows(self.status, time.time(), self.live, usage)
 
     def pids(self) -> dict[Task, int]:
-        """The tasks that have a process."""
+        """Return the pid of each task that has a process; none if the run is not live."""
         return self.status.pids if self.live else {}

@@ -1,4 +1,4 @@
-"""Options of commands: those of a job, made from the table of options, and those that say how a run is shown."""
+"""Options of commands: job options, made from the table of options, and display options."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from clusterkit.words.model import tasks_named
 
 Command = Callable[..., Any]
 Decorator = Callable[[Command], Command]
-DISPLAY = "Output"  # heading in the help
-PROBLEMS = "clusterkit.problems"  # key in a context's meta: the problems of each option, by its name
+DISPLAY = "Output"  # heading of the display options in the help
+PROBLEMS = "clusterkit.problems"  # key in a click context's meta; holds the problems of each option by its name
 
 
 class CollectingType(click.ParamType[Any]):
-    """Wraps a type so that a wrong value does not end the parsing: its problem is reported with all the others."""
+    """Wraps a type so that an invalid value does not end the parsing; all problems are reported together."""
 
     def __init__(self, kind: click.ParamType[Any]) -> None:
         self.name = kind.name
@@ -59,7 +59,7 @@ class Duration(click.ParamType[float]):
 
 
 class EnvPair(click.ParamType[tuple[str, str]]):
-    """`NAME=VALUE`, or `NAME` for the value that it has here, which no command line shows then."""
+    """`NAME=VALUE`, or `NAME` to pass on its value here, which keeps the value out of the command line."""
 
     name = "NAME[=VALUE]"
 
@@ -118,12 +118,12 @@ def _option(entry: OptionEntry) -> Decorator:
 
 
 def job_options(*names: str) -> Decorator:
-    """Add these options of a job to a command by their names; all of them where none is named."""
+    """Add the job options with these names to a command; without names, all job options."""
     return _adding([_option(OPTIONS[name]) for name in names or OPTIONS])
 
 
 def display_options(command: Command) -> Command:
-    """Add the options that say how a run is shown."""
+    """Add the display options to a command."""
     return _adding([
         option("--all-output", is_flag=True, group=DISPLAY, help="Show TensorFlow's noise and repeated lines, too."),
         option("--log-level", type=click.Choice(["debug", "info", "warning"]), default="info",
@@ -143,7 +143,7 @@ def _adding(options: Sequence[Decorator]) -> Decorator:
 
 
 def given(values: Mapping[str, object]) -> GivenOptions:
-    """The job's options among a command's parameters, with the problems that the parsing has collected."""
+    """Return the job options among a command's parameters, with the problems that the parsing collected."""
     options = {name: value for name in OPTIONS if (value := _usable(values.get(name))) is not None}
     if "env" in options:
         options["env"] = dict(cast(tuple[tuple[str, str], ...], options["env"]))
@@ -157,5 +157,5 @@ def given(values: Mapping[str, object]) -> GivenOptions:
 
 
 def _usable(value: object) -> object:
-    """The values of an option that could be parsed; None if there are none."""
+    """Return the valid values of an option; None if there are none."""
     return tuple(one for one in value if one is not None) or None if isinstance(value, tuple) else value

@@ -1,4 +1,4 @@
-"""What the commands on runs share: which tasks are meant, and output as JSON."""
+"""Shared by the commands on runs: the selection of tasks, and output as JSON."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 
 def echo_json(value: Any) -> None:
-    """Print one document, for people too."""
+    """Print a JSON document, indented for human readers."""
     echo(json.dumps(value, indent=2))
 
 
 def selects(names: Iterable[str]) -> Callable[[Task], bool]:
-    """Whether a task is among those named; with no name each is."""
+    """Return a function that tests whether the names select a task; without names, every task is selected."""
     wanted = set(names)
     return lambda task: not wanted or bool(wanted & {ALL, str(task), str(task.type)})
 
 
 def tasks_shown(run: RunDirectory, names: Iterable[str]) -> list[Task]:
-    """The tasks of a run that are named, to look at. Raises NoSuchTask for a name that means none of them."""
+    """Return the named tasks of a run, for display. Raises NoSuchTask for a name that matches no task."""
     tasks = _tasks_of(run)
     for name in names:
         if not any(map(selects([name]), tasks)):
@@ -47,7 +47,7 @@ def tasks_shown(run: RunDirectory, names: Iterable[str]) -> list[Task]:
 
 
 def tasks_of(run: RunDirectory, names: Iterable[str]) -> list[str]:
-    """The tasks of a run that are named, for a request. Raises NoSuchTask for those that it does not have."""
+    """Return the named tasks of a run, for a request; an empty list for `all`. Raises NoSuchTask for unknown tasks."""
     wanted = list(dict.fromkeys(names))
     if ALL in wanted:
         return []

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clusterkit.store.journal import JournalReader
     from clusterkit.views.profiles import Answers
 
-WRITTEN_WITHIN = 30.0  # seconds after the window for tasks to write what they have
+WRITTEN_WITHIN = 30.0  # seconds; the time that tasks get to write their profiles after --timeout
 
 
 @click.command(
@@ -59,7 +59,7 @@ def command(run: str | None, steps: int, timeout: float, tasks: tuple[str, ...],
 
 
 def _collect(run: RunDirectory, journal: JournalReader, answers: Answers, patience: float) -> None:
-    """Wait until every task has answered, or cannot any more."""
+    """Wait until every task has answered, the run has ended, or `patience` seconds have passed."""
     from clusterkit.store.journal import RunEndWaiter, follow
 
     why = "the run ended before that"

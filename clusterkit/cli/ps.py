@@ -23,10 +23,10 @@ def command(run: str | None, as_json: bool) -> None:
         dashboard = look.run.dashboard_address() if look.live else None
     word, text = look.now
     if as_json:
-        now = {"state": look.state, "now": word, "text": text, "metrics": look.status.metrics}
+        now = {"state": look.state, "now": word, "text": text, **look.advice(), "metrics": look.status.metrics}
         echo_json({"run_id": look.run.run_id, **now, "dashboard": dashboard, "tasks": rows})
         return
     echo(tasks_table(rows, terminal_width()), nl=False)
-    echo(f"{word.capitalize()}: {text}")
+    echo("\n".join([f"{word.capitalize()}: {text}", *look.advice_lines(terminal_width())]))
     if dashboard is not None:
         echo(f"Dashboard: {dashboard}")

@@ -20,12 +20,12 @@ from clusterkit.text.noise import NoiseFilter
 from clusterkit.views.loglines import LineMaker, LogLine
 from clusterkit.words.model import Task
 
-MOST_NOISE = 1000  # lines beyond those of --tail that are read, since some may be noise
+MOST_NOISE = 1000  # lines to read in addition to --tail, since some lines may be noise
 
 
 @dataclass(frozen=True, slots=True)
 class LogSelection:
-    """Which lines to show; `since` is a wall time. `quiet`: without TensorFlow's noise."""
+    """Which lines to show; `since` is a wall time, `quiet` leaves out TensorFlow's noise."""
 
     tasks: tuple[str, ...] = ()
     attempt: int | None = None
@@ -37,7 +37,7 @@ class LogSelection:
 
 @dataclass(slots=True)
 class LogReader:
-    """Reads the wanted lines of a run's logs. `hides`: lines of noise were left out."""
+    """Reads the wanted lines of a run's logs. `hides` is True once a line of noise was left out."""
 
     run: RunDirectory
     wanted: LogSelection
@@ -50,13 +50,13 @@ class LogReader:
         self.arrivals = Arrivals(self.run)
 
     def so_far(self, merge: bool) -> Iterator[LogLine]:
-        """The lines so far: task by task, or merged in the order of time."""
+        """Yield the lines so far, task by task or merged in chronological order."""
         pieces = self._chosen([*self.arrivals.new(), *self.arrivals.rest()])
         for group in [pieces] if merge else _by_task(pieces):
             yield from self._last(self._shortened(group), ended=True)
 
     def followed(self) -> Iterator[list[LogLine]]:
-        """The lines so far, and then new ones until the run ends, in the order of time."""
+        """Yield batches of lines in chronological order: the lines so far, then new lines until the run ends."""
         if not self.run.is_live() and not may_continue(self.run):
             yield from ([line] for line in self.so_far(merge=True))
             return
@@ -72,7 +72,7 @@ class LogReader:
         return [p for p in pieces if of(p.task) and attempt in (None, p.attempt) and p.at >= since]
 
     def _shortened(self, pieces: Sequence[Piece]) -> Sequence[Piece]:
-        """Cut the pieces to what is wanted, at line ends, so that of a large log only the end has to be read."""
+        """Cut the pieces to the wanted lines, so that only the end of a large log has to be read."""
         if self.wanted.tail is not None and self.wanted.grep is None:
             return self.arrivals.last_lines(pieces, self.wanted.tail + (MOST_NOISE if self.wanted.quiet else 0))
         return pieces if self.wanted.since is None else self.arrivals.whole_lines(pieces)
@@ -100,5 +100,5 @@ class LogReader:
 
 
 def _by_task(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
-    ordered = sorted(pieces, key=lambda piece: (piece.task, piece.attempt))  # stable: in order of arrival beyond that
+    ordered = sorted(pieces, key=lambda piece: (piece.task, piece.attempt))  # a stable sort keeps the order of arrival
     return (list(group) for _, group in groupby(ordered, key=lambda piece: piece.task))

@@ -1,4 +1,4 @@
-"""`clusterkit rm`, `prune` and `reap`: remove finished runs and campaigns, and what lost runs have left behind."""
+"""`clusterkit rm`, `prune` and `reap`: remove finished runs and campaigns, and end the processes of lost runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def rm(runs: tuple[str, ...], prefix: bool, as_json: bool) -> None:
 
 
 def _named(store: RunStore, name: str, prefix: bool) -> RunDirectory | CampaignFile:
-    """The run or campaign of that id, or one that a part of an id is meant to be. Raises NoSuchRun."""
+    """Return the run or campaign with this id or, if --prefix or the user permits, this prefix. Raises NoSuchRun."""
     from clusterkit.store.store import NoSuchRun
 
     found = store.find_any(name)
@@ -95,7 +95,7 @@ def prune(older_than: float | None, keep: int | None, dry_run: bool, as_json: bo
 def _remove(
     chosen: Iterable[RunDirectory | CampaignFile], problems: list[ClusterkitError], as_json: bool, dry_run: bool = False
 ) -> NoReturn:
-    """Remove all that can be removed, print which, then what is wrong with the others, and exit."""
+    """Remove the chosen runs and campaigns, print the ids of those that were removed and all problems, and exit."""
     from clusterkit.store.campaigns import CampaignFile
     from clusterkit.store.cleaning import remove
 

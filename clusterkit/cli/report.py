@@ -70,8 +70,8 @@ class OnRunOrCampaign(OnRun):
 def command(run: str | None, output: str | None, kind: str | None, force: bool) -> None:
     """Write a run or a campaign to one file that needs no server, no network, and not the run's directory.
 
-    As a page it opens from disk. It has everything that the dashboard shows; of long logs it has the end of each
-    attempt's and what was written around incidents.
+    A page opens from disk, and has everything that the dashboard shows: of long logs, the end of each attempt and the
+    lines around incidents.
     """
     from clusterkit.page.report_file import Format, report
     from clusterkit.store.store import RunStore
@@ -124,18 +124,18 @@ def check_output(output: str, force: bool) -> None:
 
 
 def _is_foreign(path: Path) -> bool:
-    """Whether it is a file with something else than a report."""
+    """Whether the path is a file that contains anything other than a report."""
     with suppress(OSError):
         if not stat.S_ISREG(path.stat().st_mode):
             return False
         with path.open("rb") as file:
             begin = file.read(1000)
         return bool(begin) and MARK not in begin
-    return path.is_file()  # and can't be read
+    return path.is_file()  # a file that can't be read is treated as foreign
 
 
 def write_output(path: Path, data: bytes) -> None:
-    """Write a file all at once, or into what is no file. Raises ClusterkitError."""
+    """Replace a regular file atomically, or write to a device or pipe. Raises ClusterkitError."""
     from clusterkit.words.errors import RunDirectoryError
 
     try:

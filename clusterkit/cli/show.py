@@ -47,6 +47,7 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
                 "state": look.state,
                 "now": word,
                 "text": text,
+                **look.advice(),
                 "job": wire.encode(without_secrets(look.info.job)) if look.info else None,
                 "result": None if result is None else wire.encode(result),
                 "tasks": look.rows(None),
@@ -82,6 +83,7 @@ def _head(look: RunSnapshot, result: RunResult | None, recovered: Account, color
     metrics = [f"  metrics: {measured(look.status.metrics)}"] if look.status.metrics else []
     table = "".join(f"{line}\n" for line in [*metrics, *recovery_lines(recovered, width), *so_far, *slow])
     head = f"The run {look.run.run_id} is {word}: {text} Everything of it is in {look.run.path}"
+    head = "\n".join([head, *look.advice_lines(width)])
     return f"{head}\n{tasks_table(look.rows(None), width)}{table}"
 
 

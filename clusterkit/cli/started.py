@@ -1,4 +1,4 @@
-"""The `clusterkit up` that a Python process starts, which is asked for on its standard input."""
+"""A `clusterkit up` that a Python process starts, which reads its request from standard input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from clusterkit.warm.warm_client import ApiRequest
 def main() -> None:
     """Run the job, quietly unless the command line says otherwise.
 
-    Options in the environment are below those that are asked for.
+    Options in the request override options in the environment.
     """
     asked: ApiRequest = pickle.load(sys.stdin.buffer)
     with Path(os.devnull).open("rb") as nothing:

@@ -1,4 +1,4 @@
-"""The standard streams: opened if the caller has closed them; what can't be written is one sentence, or ignored."""
+"""The standard streams: opens those that the caller has closed, and handles errors when writing to them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, TextIO
 
 
 class Unwritten(OSError):
-    """Standard output can't be written, for example since a disk is full."""
+    """Standard output can't be written, for example because the disk is full."""
 
 
 class _Output(io.FileIO):
-    """Standard output, whose errors can be told from those of other files. click handles a pipe that nobody reads."""
+    """Standard output, which raises Unwritten for write errors. click itself handles a pipe without a reader."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -27,7 +27,7 @@ class _Output(io.FileIO):
 
 
 class _Messages(io.FileIO):
-    """Standard error, which drops what can't be written: a full disk must not change what a command does."""
+    """Standard error, which ignores write errors, so that a full disk does not change what a command does."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -37,12 +37,12 @@ class _Messages(io.FileIO):
 
 
 def open_streams() -> None:
-    """Open /dev/null for streams that are closed, so that no file of a run gets their descriptors."""
+    """Open /dev/null for each closed stream, so that no file of a run gets the stream's descriptor."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest that is free: this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # opens the lowest free descriptor: this one
     sys.stdin = sys.stdin or io.TextIOWrapper(io.BufferedReader(io.FileIO(0, closefd=False)))
     sys.stdout = _writing(_Output(1, "w", closefd=False), sys.stdout)
     sys.stderr = _writing(_Messages(2, "w", closefd=False), sys.stderr)
@@ -50,19 +50,19 @@ def open_streams() -> None:
 
 @contextmanager
 def exit_if_unwritten() -> Iterator[None]:
-    """Turn the error of an output that can't be written into a message."""
+    """Turn a write error of standard output into a message and exit code 1."""
     try:
         yield
     except Unwritten as error:
         from clusterkit.cli.terminal import say
 
-        os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), 1)  # or Python would fail again when it exits
+        os.dup2(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC), 1)  # otherwise Python's flush at exit would fail again
         say(f"The output can't be written: {error.strerror}.")
         sys.exit(1)
 
 
 def _writing(raw: io.FileIO, before: TextIO | None) -> io.TextIOWrapper:
-    """A text stream with the encoding and the buffering of the one before."""
+    """Return a text stream with the encoding and buffering of the stream that it replaces."""
     buffer = io.BufferedWriter(raw)
     if not isinstance(before, io.TextIOWrapper):
         return io.TextIOWrapper(buffer, errors="backslashreplace")

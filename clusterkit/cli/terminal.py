@@ -1,4 +1,4 @@
-"""Everything that commands print goes through here, errors too, so that no text can act on the terminal."""
+"""Prints all output of commands, including errors, without control characters that would act on the terminal."""
 
 from __future__ import annotations
 
@@ -28,43 +28,43 @@ color_option = color_in()
 
 
 def _size() -> os.terminal_size:
-    import shutil  # with its archives it takes as long as the rest of this module
+    import shutil  # imported late: its archive modules take as long to import as the rest of this module
 
     return shutil.get_terminal_size()
 
 
 def echo(text: Any, err: bool = False, nl: bool = True, color: bool = False) -> None:
-    """Print text; `color`: it may contain colors. Line ends within fields have been removed before."""
-    click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # True: click leaves it as it is
+    """Print text; `color` keeps the colors in the text. Callers remove line ends within fields."""
+    click.echo(printable_lines(str(text), color), err=err, nl=nl, color=True)  # color=True: click keeps escapes
 
 
 def say(text: Any) -> None:
-    """Print a sentence of clusterkit's own to standard error, on a terminal in lines that end at words."""
+    """Print a message of clusterkit to standard error, wrapped at words on a terminal."""
     width = _size().columns if sys.stderr.isatty() else None
     for line in f"clusterkit: {text}".splitlines():
         echo(at_words(line, width), err=True)
 
 
 def write_as_it_is(data: bytes) -> None:
-    """Write a document that has been made safe to standard output, without changing it."""
+    """Write a document without control characters to standard output, unchanged."""
     sys.stdout.flush()
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
 
 
 def act(sequence: str, err: bool = False) -> None:
-    """Send a control sequence, such as `CLEAR_SCREEN`, if this is a terminal."""
+    """Send a control sequence, such as `CLEAR_SCREEN`, if the stream is a terminal."""
     if is_screen(sys.stderr if err else sys.stdout):
         click.echo(sequence, err=err, nl=False, color=True)
 
 
 def terminal_width() -> int | None:
-    """The columns of the terminal that standard output is; None if it is none."""
+    """Return the width of the terminal in columns; None if standard output is not a terminal."""
     return _size().columns if sys.stdout.isatty() else None
 
 
 def show_frame(text: str) -> None:
-    """Print text over what is on the screen, without erasing it first, so that it does not flicker."""
+    """Overwrite the screen with text, without erasing the screen first, which would flicker."""
     if not is_screen(sys.stdout):
         echo(text)
         return
@@ -78,13 +78,13 @@ def show_frame(text: str) -> None:
 
 
 def status_group(quiet: bool) -> int | None:
-    """The process group for which a status line is shown on standard output; None if there is to be none."""
+    """Return this process group if a status line can be shown for it on standard output, else None."""
     group = os.getpgrp()
     return group if not quiet and is_screen(sys.stdout) and has_terminal(sys.stdout.fileno(), group) else None
 
 
 def use_color(asked: bool | None, detached: bool = False) -> bool:
-    """Whether to print colors; `asked` by --color or --no-color."""
+    """Whether to print colors; `asked` is the value of --color or --no-color."""
     return wants_color(asked, os.environ, sys.stdout.isatty() and not detached)
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     examples=(
         ("up --workers 2 train.py", "Two workers."),
         ("up -d --workers 2 train.py", "In the background: see ps, logs, down."),
-        ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. What stands after "
-         "the program goes to the program."),
+        ("up --workers 2 --ps 1 train.py --epochs 3", "A parameter server and its chief, too. Options "
+         "after the program are passed to it."),
         ("up -f job.toml --workers 4", "A job file, with another number of workers."),
         ('up --workers 2 --fault "kill worker:1 @ step=100" train.py', "Kill a worker when step 100 is reported."),
     ),
@@ -66,7 +66,7 @@ def command(
     asked: ApiRequest | None = click.get_current_context().obj
     lifeline, session = (None, None) if asked is None else asked[1:]
     with exit_on_error():
-        only = tuple(filter(None, only))  # of which some may have been no task's
+        only = tuple(filter(None, only))  # an invalid task was parsed as None
         options = given(values) if asked is None else merged(given(values), asked.job)
         prepared = prepare(options, only) if asked else _prepared(options, only)
         prepared = _continuing(prepared, detach) if continues else prepared
@@ -96,9 +96,9 @@ def _continuing(prepared: Prepared, detach: bool) -> Prepared:
 
 
 def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
-    """Breakpoints hold tasks where somebody can be expected to connect, unless an option decides.
+    """Make breakpoints hold tasks if this command runs on a terminal and no option decides otherwise.
 
-    `apart`: the run does not belong to this command's terminal.
+    `apart` means that the run does not belong to this command's terminal.
     """
     from clusterkit.words.job import Breakpoints
 
@@ -110,7 +110,7 @@ def _on_terminal(prepared: Prepared, apart: bool) -> Prepared:
 
 
 def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
-    """If the job is for an engine whose hosts are yet to be asked for, do that, and exit when it is over."""
+    """If the engine has yet to allocate the job's hosts, submit the job, follow the run unless `detach`, and exit."""
     job = prepared.job
     if not job.hosts.count:
         return
@@ -124,7 +124,7 @@ def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
         return
     with exit_on_error():
         run_id, given = prepared.run_id or new_run_id(), gather(options).options
-        if env := dict(job.setup.env):  # also what a Python process has handed over
+        if env := dict(job.setup.env):  # includes the variables that a Python process has passed
             given["env"] = env
         shown, secret = (resolved_file(prepared, given, secrets, tasks=False) for secrets in (False, True))
         follow = engine.submit(job, run_id, (shown, secret), say)
@@ -135,7 +135,7 @@ def _submit(prepared: Prepared, options: GivenOptions, detach: bool) -> None:
 
 
 def _prepared(options: GivenOptions, only: tuple[str, ...]) -> Prepared:
-    """The job, with a hint among its warnings if options of `up` come after the program. Raises BadJob."""
+    """Prepare the job, with a warning if options of `up` follow the program. Raises BadJob."""
     from clusterkit.supervisor.prepare import prepare
 
     prepared = prepare(options, only)

@@ -13,7 +13,7 @@ from clusterkit.cli.options import Duration
 from clusterkit.cli.params import echo_json, json_option
 from clusterkit.cli.terminal import echo, exit_on_error
 
-ANSWERS_WITHIN = 3.0  # seconds for a supervisor
+ANSWERS_WITHIN = 3.0  # seconds that a supervisor has to answer
 
 
 @click.command("wait", cls=OnRun, usual=LIVE_OR_NEWEST, examples=[("wait --json", "")])
@@ -67,7 +67,7 @@ def down(run: str | None, kill: bool, timeout: float | None, as_json: bool) -> N
                 if not life.is_over(timeout):
                     client.call("down", force=True)
         except NotLive:
-            # It has ended in the meantime, or does not answer: then its guardian ends it.
+            # Either the run has ended, or its supervisor does not answer; in that case, the guardian ends the run.
             if not life.is_over(1.0) and not signal_guardian(chosen, kill or timeout is not None):
                 raise
     life.is_over()

@@ -97,4 +97,4 @@ def auto(off: bool) -> None:
         return
     with exit_on_error():
         stopped = [end(path) for path, server in all_servers() if server.get("kept")]
-    echo("Runs start no warm server any more." + (" The one that was up is stopped." if any(stopped) else ""))
+    echo("Runs no longer keep a warm server." + (" The one that was up is stopped." if any(stopped) else ""))

@@ -41,7 +41,7 @@ class Diagnosis:
     about: str = ""
 
 
-Judged = Iterator[tuple[str, Rating, str]]  # name, grade, text
+Judged = Iterator[tuple[str, Rating, str]]  # name, rating, text
 MARKS = {Rating.FINE: "✔", Rating.NOTE: "·", Rating.DOUBT: "!", Rating.WRONG: "✘"}
 COLORS = {Rating.FINE: "\033[32m", Rating.NOTE: "\033[2m", Rating.DOUBT: "\033[33m", Rating.WRONG: "\033[31m"}
 PLAIN = "\033[0m"

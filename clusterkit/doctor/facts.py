@@ -31,7 +31,7 @@ from clusterkit.words.outcome import RunResult
 
 # Run by path, since clusterkit may not be installed for the tasks' interpreter.
 PROGRAM = Path(__file__).resolve().parents[1] / "training" / "two_workers.py"
-WITHIN = 120.0  # seconds; the timeout of the small job, which usually takes 10 to 30
+WITHIN = 120.0  # seconds; the timeout of the small job, which usually takes 10 to 30 s
 OURS = "CLUSTERKIT_"  # prefix of variables that would change the small job
 CENSUS_WITHIN = 60.0  # seconds; the timeout of the census, which usually takes some tenths of a second
 ANY_PROGRAM = "PROGRAM"  # stands for the program if the user gave none

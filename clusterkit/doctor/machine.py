@@ -29,7 +29,7 @@ GROUPS = Path("/sys/fs/cgroup")
 OWN_GROUPS = Path("/proc/self/cgroup")
 PR_GET_CHILD_SUBREAPER = 37
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-USUAL_RANGE = (32768, 60999)  # Linux's default
+USUAL_RANGE = (32768, 60999)  # Linux's default range of ephemeral ports
 TIME_WAIT = "06"  # the state TIME_WAIT of a TCP socket in /proc/net/tcp
 UNLIMITED = 1 << 60  # bytes; in cgroup v1, a larger number means that there is no limit
 

@@ -10,10 +10,10 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind, number_of
 
 GB, MB = 1 << 30, 1 << 20
-THREADS = 120  # threads of a task, measured with two workers on 2 cores; each additional core adds a few
+THREADS = 120  # the number of a task's threads, measured with two workers on 2 cores; each further core adds a few
 LEAST_TASKS = 3  # the number of tasks that should fit: a chief, a worker and a ps
-LEAST_PORTS = 100  # fewer free ports are reported
-LEAST_ROOM = GB  # bytes; less free space is reported. A small job needs some tens of megabytes.
+LEAST_PORTS = 100  # a smaller number of free ports is reported
+LEAST_ROOM = GB  # bytes; less free space is reported, although a small job needs only some tens of megabytes
 NO_ROOM = 10 * MB  # bytes; with less free space, the state directory is unusable
 
 
@@ -25,19 +25,19 @@ class MachineFacts:
     memory: int
     free: int
     task_memory: int  # the memory of a task that has imported TensorFlow
-    descriptors: int | None  # available for tasks under the soft limit
-    descriptors_hard: int | None  # available for tasks under the hard limit
+    descriptors: int | None  # the number available for tasks under the soft limit
+    descriptors_hard: int | None  # the number available for tasks under the hard limit
     task_descriptors: int
     kernel: str = ""
     missing: tuple[str, ...] = ()  # missing kernel features, as clauses
     quota: float | None = None  # the number of cores that the control group allows
     group_memory: int | None = None
     group_tasks: int | None = None
-    threads: int | None = None  # the user's limit
+    threads: int | None = None  # the user's limit on threads
     threads_now: int = 0
     gpus: tuple[str, ...] = ()
     why_no_gpu: str | None = None
-    gpu_devices: int = 0  # the number of device files
+    gpu_devices: int = 0  # the number of GPU device files
 
 
 @dataclass(frozen=True, slots=True)

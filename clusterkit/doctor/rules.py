@@ -42,9 +42,9 @@ class Interpreter:
     implementation: str = "cpython"
     packages: Mapping[str, str] = field(default_factory=lambda: NOTHING)  # versions by distribution
     tensorflows: tuple[str, ...] = ()  # the distributions that contain TensorFlow
-    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # by module, whether it is complete
+    modules: Mapping[str, bool] = field(default_factory=lambda: NOTHING)  # from a module to True if it is complete
     unmet: tuple[Unmet, ...] = ()
-    checked: bool = True  # whether requirements were checked
+    checked: bool = True  # True if requirements were checked
 
     @property
     def tensorflow(self) -> str | None:

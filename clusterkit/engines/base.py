@@ -60,7 +60,7 @@ class Engine(ABC):
         return ""
 
     def supervisor_lost(self) -> bool:
-        """Request that the run continue, from an agent that has lost the supervisor; return whether this worked."""
+        """Have the run continued, for an agent that has lost the supervisor; return whether the request succeeded."""
         return False
 
     # For use outside a run whose supervisor has recorded an `allocation_id`.
@@ -70,7 +70,7 @@ class Engine(ABC):
         raise NotImplementedError
 
     def continues(self, run: RunDirectory) -> bool:
-        """Wait until the run has a supervisor again; return False as soon as it can't get one any more."""
+        """Wait until the run has a supervisor again; return False as soon as no supervisor can follow."""
         return False
 
 
@@ -91,6 +91,6 @@ def continues(run: RunDirectory) -> bool:
 
 
 def may_continue(run: RunDirectory) -> bool:
-    """Whether a run without a supervisor may get another one: it has an allocation, and was not ended for good."""
+    """Whether a run without a supervisor may get another: the run has an allocation, and was not ended for good."""
     info, result = run.info(), run.result()
     return info is not None and bool(info.allocation) and (result is None or not result.final)

@@ -1,7 +1,8 @@
 """The table of engines: their names, the options for hosts that all engines share, and the options of single engines.
 
 The table is read for every job, so it imports no engine. To add an engine, add a folder `engines/<name>` with an
-`engine.py`, and the name to `EngineName`. A class lists the options that only this engine has.
+`engine.py`, and the name to `EngineName`. A class lists the options that only one engine has. The docstrings of the
+classes are headings of the help.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class HostOptions(TypedDict, total=False):
 
     engine: Annotated[
         EngineName,
-        Option("What starts the agents: this machine, Slurm, your ssh, or somebody else.", "hosts.engine"),
+        Option("What starts the agents: this machine, Slurm, ssh, or you yourself.", "hosts.engine"),
     ]
     hosts: Annotated[
         int,
@@ -41,10 +42,10 @@ class HostOptions(TypedDict, total=False):
     ]
     interface: Annotated[str, Option("The network interface over which tasks connect.", "hosts.interface", "NAME")]
     agent_timeout: Annotated[
-        Duration, Option("The time for which a host may be cut off before it is counted as lost.", "hosts.timeout")
+        Duration, Option("How long a host may be cut off before it counts as lost.", "hosts.timeout")
     ]
     listen: Annotated[str, Option("Where the supervisor waits for agents.", "hosts.listen", "ADDRESS[:PORT]")]
-    agent_key: Annotated[Path, Option("The run's key, if it is not to be made.", "hosts.key", "FILE")]
+    agent_key: Annotated[Path, Option("A file with the run's key, instead of a new one.", "hosts.key", "FILE")]
 
 
 class SlurmOptions(TypedDict, total=False):
@@ -58,7 +59,7 @@ class SlurmOptions(TypedDict, total=False):
 class SshOptions(TypedDict, total=False):
     """SSH"""
 
-    host: Annotated[Sequence[str], Option("A host, as ssh is told it.", metavar="[USER@]HOST")]
+    host: Annotated[Sequence[str], Option("A host to log in to, as you write it for ssh.", metavar="[USER@]HOST")]
     hosts_file: Annotated[Path, Option("A file with the names of more hosts, one a line.", metavar="FILE")]
     remote_python: Annotated[
         str, Option("The interpreter on the hosts that has clusterkit.", metavar="PYTHON", default="python3")

@@ -17,7 +17,7 @@ from clusterkit.exam.survival import QUICK
 from clusterkit.job.options import GivenOptions
 from clusterkit.network.virtual import why_not
 
-BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds after which no more cells are examined
+BUDGET, QUICK_BUDGET = 360.0, 60.0  # seconds; by default, and with `quick`, no more cells are examined after this time
 
 
 def examiner_of(
@@ -33,7 +33,7 @@ def examiner_of(
     name = name_of(asked, "exam")
     seed = secrets.randbits(31) if asked.job.seed is None else asked.job.seed
     budget = budget or (QUICK_BUDGET if quick else BUDGET)
-    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep)
+    trials = Trials(asked.changed({}, "fault", "seed", "run_id"), name, keep, kind="exam")
     can_fill = not asked.job.hosts.count and why_not(network=False, disk=True) is None
     phases = QUICK if quick else None
     longest = 0.0 if asked.job.limits.job else max(budget, BUDGET)

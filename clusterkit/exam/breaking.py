@@ -16,7 +16,7 @@ from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.events import Progressed, Verb
 from clusterkit.words.model import Task
 
-LOOK_EVERY = 0.02  # seconds between two checks; a held task waits much longer after its step
+LOOK_EVERY = 0.02  # seconds between two checks; a held task waits much longer than this after its step
 MARK = b'{"kind": "held", '
 LONGEST = 4096  # bytes; the maximum length of a line about a step
 

@@ -19,7 +19,7 @@ COMPARED = ("weight", "optimizer", "batch-norm")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A variable that differs. `apart` is a share of its update. N workers update it by `factor` times as much."""
+    """A variable that differs by the share `apart` of its update. N workers' update is `factor` times as large."""
 
     name: str
     kind: str
@@ -34,7 +34,7 @@ def tolerance(step: int) -> float:
 
 
 def first_differences(one: Recording, several: Recording) -> list[Difference]:
-    """Return the differences at the first recorded step that has any, the greatest difference first."""
+    """Return the differences at the first recorded step with differences, the greatest difference first."""
     begun = one.begin
     steps = sorted(step for step in one.states.keys() & several.states.keys() if begun is None or step > begun.step)
     for step in steps:

@@ -23,7 +23,7 @@ _SAME_VALUES = (
 
 
 def equality(one: Recording, several: Sequence[Recording]) -> list[ExamFinding]:
-    """Compare a job of one worker with the same job with several workers, whose leader's recording comes first."""
+    """Compare a job with one worker and the same job with several workers. The leader is the first of `several`."""
     found = [*shared_files(several), *rows_findings(one, several), *agreement(several)]
     if any(finding.code not in ("workers-differ", "shared-file") for finding in found) or other_order(one, several):
         return found  # the two jobs compute different things, so don't compare weights
@@ -55,7 +55,7 @@ def shared_files(several: Sequence[Recording]) -> Iterator[ExamFinding]:
 
 
 def agreement(several: Sequence[Recording]) -> Iterator[ExamFinding]:
-    """Yield a finding for the first worker whose values differ from the leader's after the same step."""
+    """Yield a finding for the first worker whose values differ from the leader's values after the same step."""
     leader = several[0]
     for other in several[1:]:
         states = [*leader.states.items(), *([] if leader.end is None else [(leader.end.step, leader.end)])]

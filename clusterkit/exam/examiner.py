@@ -59,12 +59,12 @@ class Examiner:
 
     trials: Trials
     report: Report
-    until: float  # on time.monotonic(); no more cells are examined after this time
+    until: float  # monotonic seconds; no more cells are examined after this time
     longest: float = 0.0  # seconds; timeout of the first run, 0 for the job's own timeout
     chosen: frozenset[str] = frozenset()
     phases: Sequence[str] | None = None  # phases of the chapter survival; None for all
-    disk: bool = False  # whether this machine can fill up a checkpoint directory
-    wide: bool = False  # also compare one worker with twice the number of workers
+    disk: bool = False  # True if this machine can fill up a checkpoint directory
+    wide: bool = False  # True to compare one worker also with twice the job's number of workers
 
     def examine(self) -> Iterator[CellResult]:
         """Examine the program. If it can't be examined, set `report.irregular` and stop early."""
@@ -208,7 +208,7 @@ def _saves(unbroken: Examined) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """A way to interrupt a run. If `compares`, the final metric is compared with the unbroken run's."""
+    """A way to interrupt a run. If `compares`, the final metric is compared with that of the unbroken run."""
 
     cell: Cell
     one: Interruption

@@ -28,7 +28,7 @@ class Grade(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One thing to examine. As text, a cell is what `--cell` takes: `survival/kill/worker:1/saving-rename`."""
+    """One test of an exam. Its text is a value of the option `--cell`: `survival/kill/worker:1/saving-rename`."""
 
     chapter: Chapter
     name: str

@@ -41,9 +41,9 @@ class VariableState:
 
 @dataclass(slots=True)
 class Recording:
-    """The recording of an attempt. `begin` is its state before its first step.
+    """The recording of an attempt. `begin` is the state before the attempt's first step.
 
-    `rows` has, by step, digests of the rows that the task trained on; `logs` has the metrics by epoch.
+    `rows` maps each step to digests of the rows that the task trained on; `logs` maps each epoch to its metrics.
     """
 
     task: Task
@@ -55,7 +55,7 @@ class Recording:
     callbacks: dict[str, float] = field(default_factory=dict)
     logs: dict[int, dict[str, float]] = field(default_factory=dict)
     files: set[str] = field(default_factory=set)  # paths of checkpoint files opened for writing
-    renamed: dict[str, bool] = field(default_factory=dict)  # by path, whether the file was synced before
+    renamed: dict[str, bool] = field(default_factory=dict)  # from a path to True if the file was synced before
     replaced: set[str] = field(default_factory=set)  # paths of models that overwrote an older model
     notes: list[str] = field(default_factory=list)
 

@@ -74,7 +74,7 @@ def _take(recording: Recording, line: Mapping[str, Any], directory: Path) -> Non
             recording.callbacks |= _numbers(line.get("values"))
         case "logs" if _is_step(epoch):
             recording.logs[epoch] = _numbers(line.get("values"))
-        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # Keras on JAX has none
+        case "state" if _is_step(step) and (variables := _variables(line, directory)):  # none with Keras on JAX
             state = VariableState(step, variables)
             match line.get("moment"):
                 case "begin":

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from clusterkit.exam.model import ExamFinding
 from clusterkit.exam.recording import Recording, VariableState, is_same
 
-# By kind of variable: the finding's code, a clause for the message, and the remedy. The order is that of findings.
+# From a kind of variable to the finding's code, a clause for the message, and the remedy, in the order of findings.
 _FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
     "weight": ("weights", "the weights are", "Restore the checkpoint after the model is built, and check the status."),
     "optimizer": (

@@ -1,4 +1,4 @@
-"""Does the runs of an exam, reads their recordings, and compares their metrics with the unbroken run's."""
+"""Does the runs of an exam, reads their recordings, and compares their metrics with those of the unbroken run."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class ExamRuns:
     def up(
         self, name: str, changes: Options, *breaks: Interruption, fault: str = "", words: Sequence[str] = ()
     ) -> Examined:
-        """Do a run with `fault`, which waits for its trigger, and `breaks`. `words` are more entries of --record."""
+        """Do a run with `breaks` and with `fault`, which has its own trigger. `words` are more entries of --record."""
         recorded = [*self._steps(), *words, *(one.hold for one in breaks)]
         # While a fault waits for a step, tasks report each step at once.
         faults = [NEVER, *([fault] if fault else [])]
@@ -110,7 +110,7 @@ class ExamRuns:
         self._spread = self._apart(again) or 0.0
 
     def leader(self, examined: Examined) -> Recording | None:
-        """Return the leader's recording, or else the first task's; None without recordings."""
+        """Return the leader's recording, or else the recording of the first task; None without recordings."""
         return next((one for one in examined.tasks if one.task == self.job.leader), next(iter(examined.tasks), None))
 
     def metric(self, examined: Examined) -> Iterator[ExamFinding]:
@@ -125,7 +125,7 @@ class ExamRuns:
             yield ExamFinding("result-differs", f"The final {name} is {away}; {allowed:.4g} is allowed.")
 
     def _apart(self, examined: Examined) -> float | None:
-        """Return the difference of a run's metric from the unbroken run's; None without a metric or a finite value."""
+        """Return the difference between a run's metric and the unbroken run's metric; None without finite values."""
         name = Measure().of(self.baseline)
         value = None if name is None else last_metrics(examined.run.events).get(name)
         return None if name is None or value is None else abs(value - self.baseline.metrics[name])

@@ -18,8 +18,8 @@ from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.reports import Checkpointed
 
 FROZEN = 4  # seconds; the duration of stops and partitions, except in a step
-UNHEARD = 15  # seconds; the same in a step, longer than the 10 s after which peers miss TensorFlow's heartbeats
-FULL = 3  # seconds; how long the disk is full
+UNHEARD = 15  # seconds; the duration of stops and partitions in a step: TensorFlow misses heartbeats after 10 s
+FULL = 3  # seconds; the duration of the fault disk-full
 
 # Cells that need no run: the recording of the unbroken run shows what an interruption would leave behind.
 POWER = Cell(Chapter.SURVIVAL, "power-failure/saving-rename")
@@ -43,7 +43,7 @@ _LASTING = (FaultAction.STOP, FaultAction.PARTITION, FaultAction.MEMORY)
 
 @dataclass(frozen=True, slots=True)
 class SurvivalCell:
-    """A fault for one task in one phase: `breaks` are injected after steps; `fault`, as for `--fault`, in the phase."""
+    """A fault for one task in one phase. `breaks` are injected after steps; `fault` has the syntax of `--fault`."""
 
     cell: Cell
     action: FaultAction
@@ -54,7 +54,7 @@ class SurvivalCell:
 
 
 def survival_cells(job: JobSpec, baseline: Baseline, disk: bool) -> list[SurvivalCell]:
-    """Return all cells, the most informative first. `disk`: whether this machine can fill up a checkpoint directory."""
+    """Return all cells, the most informative first. `disk` is True if checkpoint directories can be filled up."""
     found = []
     is_virtual = job.network is Network.VIRTUAL and len(job.tasks) > 1
     for action, phases in _IN_PHASES.items():
@@ -141,7 +141,7 @@ def torn_export(tasks: Iterable[Recording]) -> Iterator[ExamFinding]:
 
 
 def unreachable(one: SurvivalCell, reached: Collection[str]) -> str:
-    """Return why a cell's phase can't be reached: its task did not reach it in the unbroken run. "" if it can."""
+    """Return why a cell's phase can't be reached, or "" if the task reached the phase in the unbroken run."""
     if one.phase in (Phase.RESTORING, "step", "last-step") or one.phase in reached:
         return ""
     return f"{one.task} never reaches the phase {one.phase}"

@@ -5,16 +5,17 @@ from __future__ import annotations
 from clusterkit.explain.row import Evidence, Row, Words
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import Shape
-from clusterkit.words.outcome import Asked, RunState
+from clusterkit.words.outcome import Asked, Exit, RunState
 
 
 def _ended_with_the_chief(evidence: Evidence) -> Words | None:
-    """Workers still ran some time after the chief had finished, and were ended then."""
-    late = [task.name for task in evidence.tasks if task.exit is not None and task.exit.asked is Asked.SUCCESS]
-    is_gang = (
-        evidence.job is not None and evidence.job.shape is Shape.MULTI_WORKER
-    )  # servers never finish by themselves
-    if evidence.state is not RunState.SUCCEEDED or not late or not is_gang:
+    """Workers of a gang still ran some time after its leader had finished, and were ended then."""
+    done, job = evidence.first, evidence.job
+    if job is None or job.shape is not Shape.MULTI_WORKER or done.task != job.leader:
+        return None
+    ends = ((task.task, task.exit) for task in evidence.tasks if task.exit is not None)
+    late = [task for task, exit_ in ends if task and task.trains and exit_.asked is Asked.SUCCESS]
+    if evidence.state is not RunState.SUCCEEDED or done.exit != Exit(code=0) or not late:
         return None
     return {"late": listed(late)}
 
@@ -22,7 +23,7 @@ def _ended_with_the_chief(evidence: Evidence) -> Words | None:
 ROWS: tuple[Row, ...] = (
     Row(
         "ended-with-the-chief",
-        "ended after the job's success: a worker still ran when the chief had finished",
+        "stopped: the job had succeeded, and a worker still ran when the chief had finished",
         "",
         "{task} finished its program, which ends the job, and {late} still ran 7 s later.",
         "Let the chief finish last: after what takes one worker longer, call strategy.reduce('SUM', tf.ones(1), "

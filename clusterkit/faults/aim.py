@@ -34,7 +34,7 @@ def problems_of(fault: Fault, job: JobSpec) -> Iterator[str]:
 
 
 def command_problems(job: JobSpec) -> Iterator[str]:
-    """Yield a sentence for each fault that a phase triggers if the program is a command, which reports no phases."""
+    """Yield a sentence for each fault with a phase as its trigger if the program is a command and reports no phases."""
     if job.program.kind is ProgramKind.COMMAND:
         for fault in filter(waits_for_phase, job.faults):
             yield (

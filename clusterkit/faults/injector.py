@@ -1,4 +1,4 @@
-"""The injector: carries out the faults that the machine decides on, and heals them."""
+"""The injector: carries out the faults that the state machine decides on, and heals them."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class NoProcess(Exception):
 
 @dataclass(slots=True)
 class _Limited:
-    """The limits of one attempt: bytes by pid. Processes without an entry have inherited the leader's limit."""
+    """The limits of one attempt, in bytes by pid. Processes without an entry have inherited the leader's limit."""
 
     child: AttemptChild
     usual: dict[int, int] = field(default_factory=dict)  # the limits that applied before the first fault

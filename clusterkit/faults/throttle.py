@@ -22,7 +22,7 @@ class Throttle:
     All signals to tasks go through `signal`, so that the throttle never resumes a task that another fault has stopped,
     and never signals a process that may have been reaped.
 
-    Why not a Poller: a Poller's waits are precise to a millisecond, which is too coarse for a part of a period.
+    A Poller is not used, since its waits are precise only to a millisecond, and parts of a period can be that short.
     """
 
     def __init__(self, child_of: ChildOf, post: Callable[[Crashed], None]) -> None:

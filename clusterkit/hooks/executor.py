@@ -28,7 +28,7 @@ from clusterkit.words.outcome import signal_name
 SHELL = "/bin/sh"
 CHUNK = 1 << 16
 TERM_FOR = 2.0  # seconds from SIGTERM to SIGKILL
-REST = 32  # chunks that are read after the command's end; together they exceed the capacity of a pipe
+REST = 32  # the number of chunks to read after the command's end, which together exceed a pipe's capacity
 CANCELLED = "was ended with the run"
 KEPT = 1 << 20  # bytes; the longest output of one command that is logged
 LOG_MOST = 16 << 20  # bytes; a log that has reached this size receives no more output
@@ -186,7 +186,7 @@ def _end_rest() -> str | None:
 def serve(run: RunDirectory, channel: socket.socket, cwd: str, bound: str, *words: str) -> None:
     """Run the commands that the supervisor requests; `words` lists them as HOOK=COMMAND, `bound` is in seconds each.
 
-    This process has no parent-death signal: if its parent dies, it first has to end the running command.
+    This process has no parent-death signal, since it has to end the running command before it exits.
     """
     become_subreaper()
     commands, received = dict(word.split("=", 1) for word in words), b""

@@ -51,13 +51,13 @@ class Document:
     run_exit_code: int | None = None
 
     def encode(self, time: float, skipped: int) -> dict[str, Any]:
-        """Return the document as a dict for JSON. `time` is wall time; `skipped` counts the events skipped earlier."""
+        """Return a dict for JSON. `time` is wall time; `skipped` is the number of events that were skipped before."""
         fields = {name: value[:LONGEST] if type(value) is str else value for name, value in asdict(self).items()}
         return {"schema": SCHEMA, "event": str(self.event), "time": round(time, 3), "skipped": skipped, **fields}
 
 
 class Moments:
-    """Receives each event of a run after the ledger has, with the same time, and returns documents for hooks.
+    """Turns a run's events into documents for hooks. The ledger must receive each event first, with the same time.
 
     A failure yields a document once it is known to be a cause; collateral failures are listed in that document.
     """

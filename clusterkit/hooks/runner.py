@@ -24,9 +24,9 @@ from clusterkit.words.model import number_of
 
 BOUND = 30.0  # seconds; the default time limit of a command
 MOST_QUEUED = 100  # the largest number of events that wait for their command; further events are skipped
-MOST_REPORTED = 5  # the problems of a hook that are reported; further ones are only counted
+MOST_REPORTED = 5  # the maximum number of problems of one hook that are reported; further problems are only counted
 KILLED_WITHIN = 3.0  # seconds; after SIGKILL, the time until the executor reports the command's end
-QUIETLY = 1.0  # seconds that `end` waits before a message says what it waits for
+QUIETLY = 1.0  # seconds; `end` waits this long before a message says what `end` is waiting for
 END_WITHIN = 3.0  # seconds; the time for the executor process to exit
 Say = Callable[[str], None]
 _Queued = tuple[Document, float]  # an event and its wall time
@@ -55,7 +55,7 @@ class HookRunner:
         words = [str(Path.cwd()), str(bound), *(f"{hook}={command}" for hook, command in self._commands.items())]
         script = Script("hooks", "clusterkit.hooks.executor", run, words, env, tied=False)
         try:
-            # The companion's thread calls both functions.
+            # The companion's thread calls `heard` and `ended`.
             heard, ended = lambda message: inbox.put(partial(self._done, message)), lambda: inbox.put(self._lose)
             self._companion = Companion(script, heard, ended, inbox.put)
         except OSError as error:
@@ -77,9 +77,9 @@ class HookRunner:
                 self._add((document, time.time()))
 
     def end(self) -> None:
-        """Run the queued commands within the time limit, and then, with its own limit, the command for the run's end.
+        """Run the queued commands within the time limit, then the command for the run's end within its own limit.
 
-        Ctrl-C ends the wait. No command runs if the run ends because a process that it must not outlive has ended.
+        Ctrl-C ends the wait. No command runs if the run was ended because a process that it must not outlive ended.
         """
         self._ending = True
         if not self._in_haste:
@@ -164,7 +164,7 @@ class HookRunner:
         companion, self._companion = self._companion, None
         if companion is not None:
             companion.stop(0.0)
-            self._tell(f"The commands of {self._flags} won't run any more: their process is gone. Its log: {self._log}")
+            self._tell(f"The commands of {self._flags} no longer run: their process has ended. Its log: {self._log}")
 
     def _sum_up(self) -> None:
         for hook, count in self._skipped_in_all.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, cast, get_args, get_origin, get_type_hints
@@ -18,6 +18,7 @@ from clusterkit.words import wire
 from clusterkit.words.job import JobSpec, Setup
 from clusterkit.words.model import Program, ProgramKind, TaskType
 from clusterkit.words.options import Duration, Option, Path, TaskOptions
+from clusterkit.words.outcome import RunResult, RunState
 from clusterkit.words.secrets import HIDDEN, masked, without_secrets
 
 
@@ -166,7 +167,7 @@ def job_flags(options: JobOptions) -> list[str]:
     words = [word for name, entry in OPTIONS.items() if name in given for word in flags_of(entry, given[name])]
     program = [text_of(given["program"])] if "program" in given else []
     rest = [*program, *map(text_of, cast(Sequence[object], given.get("args", ())))]
-    # The program ends the options. If there is no program, or it looks like an option, `--` ends them.
+    # The program ends the options. If there is no program, or the program looks like an option, `--` ends the options.
     return [*words, *(["--"] if rest and (not program or rest[0].startswith("-")) else []), *rest]
 
 
@@ -215,13 +216,28 @@ def options_of(job: JobSpec) -> JobOptions:
 
 def command_of(job: JobSpec) -> str:
     """Return a command line to show for the job. It names a job file if task types have their own settings."""
-    options = cast(dict[str, Any], options_of(without_secrets(job)))
+    options = cast(dict[str, Any], options_of(without_secrets(replace(job, part_of=None))))
     words = ["clusterkit", "up", *(["-f", "job.toml"] if "task" in options else [])]
     for name, entry in OPTIONS.items():
         if name in options:
             words += _words(entry, options[name])
     words += [str(options["program"])] if "program" in options else []
     return shlex.join([*words, *options.get("args", ())])
+
+
+def resume_command(run_id: str, job: JobSpec, result: RunResult | None, saved: bool) -> str | None:
+    """Return the command line that continues a finished run; None if there is nothing to continue.
+
+    `saved` is True if a checkpoint was reported.
+    """
+    if result is None or not result.final:
+        words = f"--run-id {run_id} --continue"
+    elif result.state is not RunState.SUCCEEDED and (saved or result.checkpoint is not None):
+        words = f"--resume {run_id}"
+    else:
+        return None
+    command = command_of(replace(job, resume=None)) if job.counts else "clusterkit up"
+    return command.replace("clusterkit up", f"clusterkit up {words}", 1)
 
 
 def _counts(job: JobSpec) -> dict[str, Any]:

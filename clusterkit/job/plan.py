@@ -59,7 +59,7 @@ VARIABLES: Mapping[Convention, tuple[str, ...]] = {
 
 
 def peers_of(job: JobSpec, endpoints: Endpoints) -> tuple[str, ...]:
-    """Return the endpoints of the training tasks, the leader's first, or () if the convention does not need them."""
+    """Return the training tasks' endpoints, with the leader's endpoint first; () if the convention needs none."""
     needed = job.convention is not Convention.TENSORFLOW and job.shape is Shape.MULTI_WORKER
     return tuple(endpoints[task] for task in job.training) if needed else ()
 
@@ -116,7 +116,7 @@ _OWN: Mapping[str, Callable[[RunPaths, Task], object]] = {
 
 @dataclass(frozen=True, slots=True)
 class TaskPlan:
-    """How a task is started. Its environment is the supervisor's plus `env`, without the variables in `dropped`.
+    """How a task is started. Its environment is that of the supervisor plus `env`, without the variables in `dropped`.
 
     `hosts` are the hosts of the cluster's endpoints, which gRPC must reach without a proxy.
     """
@@ -213,7 +213,7 @@ def _plan(job: JobSpec, task: Task, cluster: str, own_env: Mapping[str, str], pa
 
 
 def seed_of(job: JobSpec, run_id: str) -> str:
-    """Return the seed for the order of unseeded data: the job's, or the id of the run that began the training."""
+    """Return the seed for the order of unseeded data: the job's seed, or the id of the run that began the training."""
     return str(job.seed) if job.seed is not None else job.began_as or run_id
 
 

@@ -37,7 +37,7 @@ def _cwd_problems(cwd: str) -> Iterator[str]:
     if why := why_not_reached(Path(cwd)):
         yield f"The directory {cwd} for the tasks can't be used: {why}."
     elif not Path(cwd).is_dir():
-        yield f"The directory {cwd} for the tasks does not exist, or is none."
+        yield f"The directory {cwd} for the tasks does not exist, or is not a directory."
     elif not os.access(cwd, os.X_OK):
         yield f"The directory {cwd} for the tasks can't be used: permission denied."
 

@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -15,6 +16,7 @@ from typing import cast
 from clusterkit.faults.aim import command_problems
 from clusterkit.job.options import GivenOptions, JobOptions
 from clusterkit.system.files import why_not_reached
+from clusterkit.text.spelling import closest
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import ProgramKind
 
@@ -104,7 +106,7 @@ def _why_no_file(path: Path, target: str) -> str:
     first, space, _ = target.partition(" ")
     if space and (Path(first).is_file() or shutil.which(first)):
         return f"There is no program {target!r}. Leave out the quotation marks around it."
-    return f"There is no program {target}.{_looked_in(path)}"
+    return f"There is no program {target}.{_looked_in(path)}{_nearest(path)}"
 
 
 def _file_problems(path: Path, target: str, is_command: bool) -> Iterator[str]:
@@ -122,6 +124,15 @@ def _file_problems(path: Path, target: str, is_command: bool) -> Iterator[str]:
         yield f"{target} does not begin with a line that names its interpreter, such as #!/bin/bash."
     elif not is_command and not _is_python(path) and (path.suffix == ".sh" or first.startswith(b"#!")):
         yield f"{target} is neither executable nor a Python program: chmod +x {target}"
+
+
+def _nearest(path: Path) -> str:
+    """Return a question that suggests a program with a similar name in the same directory, or "" without one."""
+    with suppress(OSError, ValueError):
+        names = [file.name for file in path.parent.iterdir() if file.suffix in (".py", ".sh")]
+        if found := closest(path.name, names) or closest(f"{path.name}.py", names):
+            return f" Did you mean {path.parent / found}?"
+    return ""
 
 
 def _looked_in(path: Path) -> str:

@@ -22,8 +22,8 @@ from clusterkit.words.model import Program, ProgramKind, Shape, TaskType, number
 # Characters that can't be in an argument or variable: NUL, and surrogates that do not stand for undecodable bytes.
 UNFIT = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")
 
-MOST = 4096  # tasks on one machine; with a mistyped number, the plans alone could fill the memory
-MOST_ON_HOSTS = 16_384  # tasks in all; a host gets all endpoints in one message of at most 1 MiB
+MOST = 4096  # the maximum number of tasks on one machine; with a mistyped number, the plans could fill the memory
+MOST_ON_HOSTS = 16_384  # the maximum number of tasks in all; a host gets all endpoints in one message of at most 1 MiB
 LONGEST_COMMAND = 30_000  # characters; the system limits an argument to 128 KiB
 
 _RECORDED = re.compile(r"\d+|no-dropout|phases|hold=(?:all|[a-z]+-\d+)/[a-z0-9-]+")  # see task/patches/recorder.py

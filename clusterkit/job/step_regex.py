@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-LONGEST = 1000  # characters of a line to search; the duration of a search can grow polynomially with the length
+LONGEST = 1000  # characters; the rest of a line is not searched, since the time can grow polynomially with the length
 _DIGITS = 19  # the number of digits of 2**63 - 1
 
 # The parser of `re`, which has no public name. Items that this module does not know are accepted.

@@ -20,9 +20,9 @@ LATEST = 1e11  # seconds; the latest accepted time, since a damaged journal may 
 class TimeAccount:
     """Divides the time of a run into parts, event by event, in bounded memory.
 
-    The time between two steps that were reported for the first time is training. After a failure, steps count again
-    once its whole restart scope is back. When a restarted task reports a new step, the training since the checkpoint
-    from which it resumed counts as lost.
+    The time between two steps that were reported for the first time is training. After a failure, steps are
+    training again once the whole restart scope is back. When a restarted task reports a new step, the old training
+    since the checkpoint from which the task resumed is regarded as lost.
     """
 
     def __init__(self, incidents: Incidents) -> None:
@@ -106,7 +106,7 @@ class TimeAccount:
     def _settle(self) -> Counter[str]:
         parts = self._of_stretch(self._now)
         for part, (time, what) in self._cases(parts).items():
-            if part != "recovering" or not self._repairs:  # noted later, with the lost training
+            if part != "recovering" or not self._repairs:  # a recovery is noted later, with the lost training
                 self._costs.note(part, time, what)
         self._training.made += parts["training"]
         self._parts += parts

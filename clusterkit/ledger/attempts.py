@@ -14,14 +14,14 @@ from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
 
 MOST_STOPS = 200  # the highest number of recorded intervals in which an attempt was paused or stalled
 MOST_TRACED = 512  # the highest number of stored step reports of an attempt
-MOST_KEPT = 2000  # the number of newest attempts of a task whose step reports are stored
+MOST_KEPT = 2000  # step reports are stored for so many of a task's newest attempts
 UNKNOWN = "unknown"  # how an attempt ended if the journal does not record its end
 _ENDED = frozenset({Asked.TEARDOWN, Asked.SUCCESS, Asked.SUSPENSION})
 Key = tuple[Task, int]  # task and attempt
 
 
 class Trace:
-    """When an attempt reached which step. Of many reports, every second one is stored, then every fourth, and so on."""
+    """When an attempt reached its steps. Of many reports, only every second is stored, later every fourth."""
 
     __slots__ = ("_count", "_every", "_points")
 
@@ -38,7 +38,7 @@ class Trace:
         self._count += 1
 
     def passed(self, step: int) -> float | None:
-        """Return when the last report of `step` or an earlier step arrived; None if there was none."""
+        """Return when the last report of `step` or an earlier step arrived; None without such a report."""
         return next((at for at, reached in reversed(self._points) if reached <= step), None)
 
 
@@ -59,14 +59,14 @@ class Attempt:
     number: int
     begin: float
     end: float | None = None
-    how: str = "running"  # or success, failed, fault, collateral, asked, ended, lost
+    how: str = "running"  # running, success, failed, fault, collateral, asked, ended or lost
     text: str = ""  # how the attempt ended, as a clause
     exit: Exit | None = None  # the exit of its first process, if it was observed
     told: AttemptEnded | None = None  # the recorded decision about the attempt
     started: bool = False  # True once its start was recorded
     over: bool = False  # True once its end was recorded
     working: float | None = None  # when the attempt was first known to be up
-    lost: float | None = None  # the time since which a later attempt has repeated its training
+    lost: float | None = None  # when the attempt made the first step that a later attempt repeated
     resumed: int | None = None
     resumed_from: str | None = None
     first: int | None = None
@@ -76,7 +76,7 @@ class Attempt:
 
     @property
     def record(self) -> AttemptEnded:
-        """The recorded decision about the attempt; before that, the data known so far."""
+        """Return the recorded decision about the attempt; before that, the data known so far."""
         if self.told is not None and self.over:
             return self.told
         return AttemptEnded(
@@ -89,7 +89,7 @@ class Attempt:
             self.stops.append(Stop(at, None, kind, text))
 
     def go_on(self, at: float, kind: str) -> bool:
-        """Note that the attempt is no longer paused or stalled; return whether it was."""
+        """Note that the attempt is no longer paused or stalled; return whether it had been paused or stalled."""
         was = [one for one in self.stops if one.end is None and one.kind == kind]
         if was:
             self.stops = [one._replace(end=at) if one in was else one for one in self.stops]
@@ -105,8 +105,8 @@ class Attempts:
         self.of: dict[Task, dict[int, Attempt]] = {}  # attempts by task and number, the newest last
         self.changed = set[Key]()
         self.collateral: dict[Key, None] = {}  # attempts that failed because of another one, in order
-        self.explained: dict[Key, int | None] = {}  # finished attempts; the fault that explains each failure
-        self.restarts = Counter[tuple[Task, str]]()  # counts by task and end of the previous attempt
+        self.explained: dict[Key, int | None] = {}  # finished attempts, with the fault that explains the failure
+        self.restarts = Counter[tuple[Task, str]]()  # numbers of restarts, by task and end of the previous attempt
         self._reported: float | None = None  # when a training task last reported a step
         self._stalled = False
         self._waiting: dict[Key, None] = {}  # attempts of servers that are not yet known to be up

@@ -15,7 +15,7 @@ MOST_PHASES = 8  # the highest number of simultaneous phases of a task; a progra
 
 @dataclass(slots=True)
 class Conditions:
-    """Follows the conditions of a run. Ended conditions linger until the next step, which they may delay."""
+    """Follows the conditions of a run. An ended condition lingers until the next step, which it may have delayed."""
 
     beginning: Activity = Activity.WAITING  # the progress of the start-up
     seen: bool = False  # True once a step was reported

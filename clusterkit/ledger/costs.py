@@ -10,11 +10,11 @@ from clusterkit.words.account import PER_SECOND
 
 Worst = tuple[int, str]  # microseconds of the worst case, and its description
 _TEXTS = {
-    "startup": "The start-up took {0} until the first step began",
-    "compilation": "Compilation made the first step {0} longer than a usual one",
-    "checkpointing": "Training waited {0} for checkpoints",
-    "evaluating": "Training waited {0} for evaluations and other phases without steps",
-    "ending": "{0} passed between the last step and the end of the run",
+    "startup": "start-up, {0} before the first step",
+    "compilation": "compilation, {0} more for the first step than for a usual one",
+    "checkpointing": "checkpoints, for which training waited {0}",
+    "evaluating": "evaluations and other phases without steps, {0}",
+    "ending": "the end, {0} between the last step and the end of the run",
 }
 
 

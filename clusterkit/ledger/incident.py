@@ -1,4 +1,4 @@
-"""Incidents, each a recovery from the failures that it repairs up to the first new step; and injected faults."""
+"""Injected faults and incidents. An incident is a recovery, from the failures that it repairs to the first new step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class RecoveryTime(NamedTuple):
     """A recovery that has ended, or an injected fault that only interrupted training."""
 
     seconds: float
-    lost: int  # steps that were computed again
+    lost: int  # the number of steps that were repeated
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class Course:
         return self.went_on or self.first_step is not None
 
     def progressed(self, now: float, step: int, wrong: bool) -> None:
-        """Note a step. `wrong`: the incident lasts; one such step may have been made before it began."""
+        """Note a step. `wrong`: the incident lasts. The first such step may be older than the incident."""
         if self.settled:
             return
         if not wrong:
@@ -45,7 +45,7 @@ class Course:
 
 @dataclass(slots=True, eq=False)
 class Incident:
-    """One recovery. Its training tasks, the `trainers`, have to restart before there is a new step.
+    """One recovery. There is no new step until its training tasks, the `trainers`, have restarted.
 
     The first of `deaths` is the cause. `same` are the tasks that failed by themselves with the error of the cause. A
     new step `needs` the whole gang, or the coordinator and its parameter servers.
@@ -80,22 +80,22 @@ class Incident:
 
     @property
     def ended(self) -> float | None:
-        """When the first new step was made; if no training task restarted, when the last task was up."""
+        """Return when the first new step was made; if no training task restarted, when the last task was up."""
         return self.course.first_step if self.trainers else self.up
 
     @property
     def began(self) -> float:
-        """When the first task died, or the restart was requested."""
+        """Return when the first task died, or when the restart was requested."""
         return min([death.at for death in self.deaths], default=self.left or self.planned or 0.0)
 
     @property
     def faults(self) -> tuple[int, ...]:
-        """The numbers of the injected faults that explain the deaths."""
+        """Return the numbers of the injected faults that explain the deaths."""
         return tuple(sorted({death.fault for death in self.deaths if death.fault is not None}))
 
     @property
     def kept(self) -> int:
-        """The last step that was not computed again."""
+        """Return the last step that was not repeated."""
         return self.resumed[0] if self.resumed is not None else (self.first_report or 1) - 1
 
     def plan(self, now: float, returns: Sequence[Return], trainers: frozenset[Task]) -> None:
@@ -106,10 +106,10 @@ class Incident:
         if trainers:
             servers = frozenset(task for task in self.returns if task.type is TaskType.PS)
             self.needs = trainers | servers if servers else trainers  # without servers, all restarts share one set
-            self.course = Course()  # steps of the old attempts do not count
+            self.course = Course()  # steps of the old attempts are ignored
 
     def concerns(self, task: Task, attempt: int) -> bool:
-        """Whether the attempt is the one that this restart begins, or a later one."""
+        """Whether the attempt began with this restart, or later."""
         return task in self.returns and attempt >= self.returns[task].attempt
 
     def spawned(self, task: Task, attempt: int, now: float, reached: int | None) -> None:
@@ -127,7 +127,7 @@ class Incident:
             self.up = None if self._down else now
 
     def resumes(self, task: Task, attempt: int, step: int, path: str | None) -> None:
-        """Note where the program resumed. The newest attempt's report counts; in a gang, the leader's."""
+        """Note where the program resumed. Use the newest attempt's report; in a gang, the leader's."""
         if task not in self.trainers or self.course.settled:
             return
         if self._resumed_by is None or (-attempt, task) < (-self._resumed_by[0], self._resumed_by[1]):
@@ -236,7 +236,7 @@ class Faults:
     def __init__(self) -> None:
         self.known: dict[int, FaultRecord] = {}
         self.open: dict[int, FaultInjected] = {}  # faults in effect
-        self.unsettled: dict[int, FaultRecord] = {}  # faults about which the next step can reveal something
+        self.unsettled: dict[int, FaultRecord] = {}  # faults whose effect the next step may show
         self._of: dict[Task, dict[int, FaultAction]] = {}
 
     def of(self, task: Task) -> Mapping[int, FaultAction]:

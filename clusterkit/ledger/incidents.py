@@ -46,7 +46,7 @@ class Incidents:
         return RecoveryReport(recoveries, tuple(fault.report(failed[number]) for number, fault in faults))
 
     def repairs(self) -> list[Incident]:
-        """Return the restarts of training tasks that no new step has followed yet."""
+        """Return the restarts of training tasks after which no new step was made yet."""
         return [one for one in self._still_open() if one.trainers and not one.course.settled]
 
     def mending(self) -> list[Incident]:
@@ -54,7 +54,7 @@ class Incidents:
         return [one for one in self._still_open() if one.planned is not None and one.ended is None]
 
     def began(self, incident: Incident) -> float:
-        """Return when an incident began; if a fault explains it, with the injection of the fault."""
+        """Return when an incident began; if a fault explains the incident, when the fault was injected."""
         return min([incident.began, *self._faults.times(incident.faults)])
 
     def halts(self, task: Task) -> bool:
@@ -180,7 +180,7 @@ class Incidents:
         return trainers[0] if len(trainers) == 1 else frozenset().union(*trainers)
 
     def _trainers(self, scope: frozenset[Task]) -> frozenset[Task]:
-        if scope not in self._trainers_of:  # a gang's scope is as large as the job, and each of its tasks may fail
+        if scope not in self._trainers_of:  # cached: a gang's scope is large, and each of its tasks may fail
             self._trainers_of[scope] = frozenset(filter(self._attempts.trains, scope))
         return self._trainers_of[scope]
 
@@ -220,7 +220,7 @@ class Incidents:
 
 
 def _repairs(incident: Incident, asked: frozenset[Task] | None) -> bool:
-    """Whether a requested restart of these tasks repairs the incident, of which no task may have restarted yet."""
+    """Whether a requested restart of these tasks repairs the incident. None of its tasks may have restarted yet."""
     if asked is None or any(one.spawned is not None for one in incident.returns.values()):
         return False
     concerned = {*incident.returns, *(death.task for death in incident.deaths)}

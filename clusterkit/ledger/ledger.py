@@ -25,7 +25,7 @@ NO_JOB = JobSpec(Program(ProgramKind.SCRIPT, ""), {})  # the job of a run whose 
 
 
 class Ledger:
-    """Takes one event at a time, so that it is the same during and after the run. Readers use its parts directly.
+    """The sum of the events so far, the same during and after the run. Readers use its parts directly.
 
     A new event is a type error in `take` until it is handled here, or added to the events that change nothing.
     """
@@ -46,7 +46,7 @@ class Ledger:
 
     @property
     def now(self) -> float:
-        """The time of the newest event, in seconds since the run began."""
+        """Return the time of the newest event, in seconds since the run began."""
         return 0.0 if self.began is None else self.last - self.began
 
     def take(self, at: float, event: ev.Event, wall: float | None = None) -> None:

@@ -9,7 +9,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure
 
-WENT_ON = 2  # steps after the beginning of a pause that prove that training continues; the first may be an earlier one
+WENT_ON = 2  # steps since a pause began that prove that training continues; the first may be older than the pause
 
 
 @dataclass(slots=True)
@@ -20,6 +20,7 @@ class Interruptions:
     stall: tuple[float, ev.Stalled] | None = None  # when the stall began, and the last warning
     failure: Failure | None = None  # the cause of the current recovery
     failed: float | None = None  # when the current recovery began
+    restart: ev.RestartPlanned | None = None  # the newest restart decision
     paused: dict[Task, float] = field(default_factory=dict)
     _steps: int = 0  # new steps since the last pause began
 
@@ -48,7 +49,7 @@ class Interruptions:
             case ev.Failed():
                 self.failure, self.failed = (self.failure, self.failed) if self.failure else (event.failure, now)
             case ev.RestartPlanned():
-                self.failure, self.stall = event.cause or self.failure, None
+                self.failure, self.stall, self.restart = event.cause or self.failure, None, event
                 self.failed = now if self.failed is None else self.failed
             case ev.Continued():
                 self.paused.clear()

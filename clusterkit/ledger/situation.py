@@ -68,13 +68,14 @@ def situation_of(ledger: Ledger) -> Situation:
     if pace.stall is not None:
         begun, event = pace.stall
         blamed = () if event.task is None else (event.task,)
-        return Situation(RunActivity.STALLED, begun, blamed, verdict=event.text, stepped=pace.stepped, faults=faults)
+        verdict = f"{event.verdict}." if event.verdict else event.text
+        return Situation(RunActivity.STALLED, begun, blamed, verdict=verdict, stepped=pace.stepped, faults=faults)
     if repairs or conditions.failed:
         tasks = restarting or tuple(sorted(conditions.failed))
         attempt = max((back.attempt for one in repairs for back in one.returns.values()), default=None)
         since = min((one.began for one in repairs), default=pace.failed)
         return Situation(RunActivity.RECOVERING, since, tasks, attempt, failure=pace.failure, stepped=pace.stepped)
-    if idle and not pace.went_on:
+    if idle and (not pace.went_on or pace.paused.keys() >= {*ledger.job.steppers}):  # steps may still be on their way
         return Situation(RunActivity.PAUSED, min(pace.paused.values()), idle, stepped=pace.stepped, faults=faults)
     if not conditions.seen:
         return Situation(RunActivity.STARTING, faults=faults)

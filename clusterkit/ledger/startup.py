@@ -61,7 +61,7 @@ def chain_of(job: JobSpec, starts: Starts, first: Task) -> list[ChainLink]:
     """Return the critical chain, from the beginning of the run to the first step, which the task `first` made.
 
     The chain is traced backwards. A stage waits for the previous stages of the same task. The strategy (CONNECTED) also
-    waits for the slowest of the peers, and a coordinator that starts late for its servers.
+    waits for the slowest of the peers. A coordinator that starts late waits for its servers.
     """
     links = list[ChainLink]()
     task, stage = first, Stage.STEPPED

@@ -36,7 +36,7 @@ class TaskStatus:
 
     task: Task
     endpoint: str | None = None
-    host: str | None = None  # the name of its host, for a job on hosts
+    host: str | None = None  # the name of the task's host, if the job runs on hosts
     state: TaskState = TaskState.WAITING
     asked: Asked | None = None  # why the task is being ended
     last_exit: Exit | None = None
@@ -63,7 +63,7 @@ class TaskStatus:
 
     @property
     def shown_state(self) -> str:
-        """The state for display. A running task may be shown as paused, a task that is down as given up."""
+        """Return the state for display. A running task may be shown as paused, a task that is down as given up."""
         if self.given_up and self.state is TaskState.DOWN:
             return "given up"
         return "paused" if self.paused and self.state is TaskState.RUNNING else self.state.value
@@ -114,7 +114,7 @@ class RunStatus:
         known = endpoints or {}
         self.tasks = {task: TaskStatus(task, known.get(task), faults=faults.of(task)) for task in tasks}
         self.began: float | None = None  # wall time
-        self.start = 0.0  # the same time on the clock of the events
+        self.start = 0.0  # when the run began, on the clock of the events
         self.phase = RunPhase.STARTING
         self.reason = ""
         self.allocations = 0  # how often a supervisor began or continued the run
@@ -125,35 +125,35 @@ class RunStatus:
         self.trained: int | None = None  # the newest step that a training task reported
         self.result: RunResult | None = None
         self.done: Task | None = None  # the task whose success made the job succeed
-        self.stopped: str | None = None  # why the run was being ended for good
-        self.orphaned = False  # True once a process is gone that the run must not outlive
+        self.stopped: str | None = None  # the reason for which the run was ended for good
+        self.orphaned = False  # True once a process that the run must not outlive is gone
         self.waits_for: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `grace` seconds
         self.grace = 0.0
 
     @property
     def attempts(self) -> int:
-        """The number of attempts so far, of all tasks."""
+        """Return the number of attempts of all tasks so far."""
         return sum(status.attempt for status in self.tasks.values())
 
     @property
     def step(self) -> int | None:
-        """The highest of the tasks' last steps."""
+        """Return the highest of the tasks' last steps."""
         return max((status.step for status in self.tasks.values() if status.step is not None), default=None)
 
     @property
     def total(self) -> int | None:
-        """The step at which training ends, as reported by the tasks; None if unreported, or exceeded already."""
+        """Return the step at which training ends, as reported by the tasks; None if unreported, or exceeded already."""
         total = max((status.total for status in self.tasks.values() if status.total is not None), default=None)
         return None if total is None or (self.step or 0) > total else total
 
     @property
     def metrics(self) -> Mapping[str, float | None]:
-        """The newest metrics of the first task that has any."""
+        """Return the newest metrics of the first task that has any."""
         return metrics_of_first({task: of.metrics for task, of in self.tasks.items()})
 
     @property
     def pids(self) -> dict[Task, int]:
-        """The process ids of the tasks that are running."""
+        """Return the process ids of the running tasks."""
         return {task: of.pid for task, of in self.tasks.items() if of.alive and of.pid is not None}
 
     def speed(self, now: float) -> float | None:

@@ -1,4 +1,4 @@
-"""Stretches: the activities of a run between two new steps, and how much of that time is training that counts."""
+"""Stretches: the activities of a run between two new steps, and how much of that time is training."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
 MOST = 64  # the highest number of pieces; beyond that, only the sums of the older half are kept
-JITTER = 500_000  # microseconds that a step may take beyond the limit without being late
-LATE = 2  # the limit beyond which a step is late, in usual times of a step
+JITTER = 500_000  # microseconds; a step is late only if it exceeds the limit by more
+LATE = 2  # the limit for a step that is not late, as a multiple of its usual time
 
 
 class Activity(enum.Enum):
@@ -104,8 +104,8 @@ class Stretch:
     def parts(self, now: int, usual: int, stalled: bool) -> Counter[str]:
         """Divide the time into parts. `usual` is the usual time of a step, as far as it was measured.
 
-        Training may continue while a task is paused, away or cut off; then steps are as frequent as usual. So as much
-        of that time as a usual step takes counts as training, or all of it if the step is not late.
+        Training may continue while a task is paused, away or cut off; then steps are as frequent as usual. So the
+        usual time of a step is counted as training; if the step is not late, all of that time is.
         """
         before, after = self.times(now)
         parts = Counter[str]()
@@ -147,26 +147,26 @@ MOST_POINTS = 256  # the highest number of points on the curve
 class TrainingTime:
     """The training time so far, and when each step was reached. All times are in microseconds.
 
-    A step is the time between two reports, even if a program reports only every hundredth step. The curve stores how
-    much training time had passed when each step was reached. The older half of many points is thinned out, and values
+    Here, a step is the interval between two reports, even if a program reports only every hundredth step. The curve
+    stores the training time at which each step was reached. Of many points, the older half is thinned out, and values
     between points are interpolated: the error is small compared to the time since then.
     """
 
     def __init__(self) -> None:
-        self.made = 0  # the time of the steps that count so far
+        self.made = 0  # the time of all steps so far that were not lost
         self.first = 0  # the time of the first step, until it is divided into compilation and training
         self._usual = deque[int](maxlen=USUAL_OF)  # the times of the last steps that nothing delayed
         self._steps: list[int] = []  # the steps on the curve
-        self._times: list[int] = []  # the training time at each of them
+        self._times: list[int] = []  # the training time at each of these steps
 
     @property
     def usual(self) -> int:
-        """The usual time of a step; 0 if it is not known yet."""
+        """Return the usual time of a step; 0 if it is not known yet."""
         return sorted(self._usual)[len(self._usual) // 2] if self._usual else 0
 
     @property
     def share(self) -> int:
-        """The part of the first step that was training; 0 in a run with a single step."""
+        """Return the part of the first step that was training; 0 in a run with a single step."""
         return min(self.first, self.usual)
 
     @property
@@ -191,7 +191,7 @@ class TrainingTime:
             steps[:half], times[:half] = steps[:half:2], times[:half:2]
 
     def divide(self) -> int:
-        """Count the share of the first step as training; return the rest, which is compilation."""
+        """Add the `share` of the first step to the training time; return the rest, which is compilation."""
         share, rest = self.share, self.first - self.share
         self.made += share
         self._times = [time + share for time in self._times]
@@ -209,7 +209,7 @@ class TrainingTime:
         return lost
 
     def _at(self, step: int) -> int:
-        """Return the training time when a step was reached: 0 before the first point, all of it after the last one."""
+        """Return the training time when a step was reached: 0 before the first point, the total after the last one."""
         place = bisect_right(self._steps, step)
         if place == 0:
             return 0

@@ -11,7 +11,7 @@ from clusterkit.words.outcome import RunResult, RunState
 
 
 def before_of(ledger: Ledger) -> RunHistory:
-    """Return the history of the run, for a machine that continues the run."""
+    """Return the history of the run, for a state machine that continues the run."""
     run, records = ledger.run, {(one.task, one.number): one for one in ledger.attempts.all()}
     return RunHistory(
         began=ledger.began if run.allocations else None,
@@ -61,7 +61,7 @@ def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | 
 
 
 def report_of(run: RunDirectory) -> Account:
-    """Return the account that the run wrote at its end; if it wrote none, the account of its journal so far."""
+    """Return the account that the run wrote at its end; otherwise the account of its journal so far."""
     if (written := run.recovered()) is not None:
         return written
     info = run.info()
@@ -69,7 +69,7 @@ def report_of(run: RunDirectory) -> Account:
 
 
 def result_of(run: RunDirectory) -> RunResult | None:
-    """Return the result of a finished run, or the result according to its journal; None if it did not begin."""
+    """Return the result of a finished run, or the result according to its journal; None if the run did not begin."""
     if (written := run.result()) is not None:
         return written
     info = run.info()

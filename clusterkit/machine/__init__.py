@@ -1,1 +1,1 @@
-"""The machine: the cluster's state, and the only place that changes it. Takes events, returns actions, no effects."""
+"""The state machine: holds the cluster's state and alone changes it. Takes events, returns actions, has no effects."""

@@ -20,7 +20,7 @@ class Alone:
     """Warns once about tasks that train alone, and reports at the end whether any did.
 
     The evidence is what the tasks' runtimes report; a program that does not train with TensorFlow reports nothing. A
-    task with an open port does not count as training alone. Jobs whose tasks restart alone are left out, since these
+    task with an open port is not regarded as training alone. Jobs whose tasks restart alone are not examined: their
     tasks are meant to be independent.
     """
 
@@ -30,7 +30,6 @@ class Alone:
     asked: bool = False  # True while the answer to a requested inspection is pending
 
     def trains_with(self, record: TaskRecord, event: TrainsWith) -> None:
-        """A task has reported how it trains."""
         record.trains_with = event
         self.watch(record)
 
@@ -42,7 +41,7 @@ class Alone:
                 timers.set(Timer.ALONE, self.state.now + PATIENCE)
 
     def due(self) -> None:
-        """Request an inspection of which tasks listen on their port, after tasks have trained for a while."""
+        """Request an inspection of the tasks' ports, after tasks have trained for a while."""
         self.asked = True
         self.state.out.append(Inspect())
 
@@ -71,7 +70,10 @@ class Alone:
         return job.shape is not Shape.SINGLE and not other
 
     def _find(self, records: list[TaskRecord]) -> Undistributed | None:
-        """Return all tasks that train, if each trains alone, the leader does, and at least two of a gang do."""
+        """Return the tasks that train alone; None unless all training tasks do, the leader among them.
+
+        In a gang, there must be two such tasks. If the leader never calls its main(), return all tasks that never do.
+        """
         job = self.state.job
         uncalled = tuple(record.task for record in records if _is_uncalled(record))
         if job.leader in uncalled:

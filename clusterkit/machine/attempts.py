@@ -78,7 +78,7 @@ class AttemptEvents:
                 assert_never(event)
 
     def due(self, timer: Timer, record: TaskRecord) -> None:
-        """Act on a deadline of the task that has passed."""
+        """Handle a deadline of the task, which has passed."""
         if timer is Timer.KILL and record.task in self.state.kept_up:
             end_server(self.state, record.task)
         elif timer is Timer.KILL and record.state is TaskState.STOPPING:
@@ -111,7 +111,7 @@ class AttemptEvents:
     def _exited(self, record: TaskRecord, event: ev.Exited) -> None:
         if not record.alive:
             return
-        # The kernel counts out-of-memory kills for the whole machine, so another process may have been the victim.
+        # The kernel counts out-of-memory kills for the whole host, so another process may have been the victim.
         starved = event.exit.out_of_memory and SIGKILL not in event.reached
         record.exit = replace(event.exit, asked=record.asked, out_of_memory=starved)
         record.exited, record.reached = self.state.now, event.reached
@@ -133,7 +133,7 @@ class AttemptEvents:
         self.state.move(record, TaskState.DRAINING)
 
     def _out_of_reach(self, record: TaskRecord) -> None:
-        """Give up on a task whose host is cut off, so that nobody knows whether SIGKILL ended the task.
+        """Stop waiting for a task whose host is cut off: nobody can tell whether SIGKILL ended the task.
 
         Do so only if the run is ending. The agent ends its tasks by itself when its lease expires.
         """
@@ -145,7 +145,7 @@ class AttemptEvents:
         self._down(record)
 
     def _will_not_die(self, record: TaskRecord) -> None:
-        """End the run without a task that SIGKILL did not end: the task still holds its port."""
+        """Fail the job, and leave behind a task that SIGKILL did not end. The task still holds its port."""
         what = f"{record.task} ({record.where}) did not die within {DEATH_WITHIN:g} s of SIGKILL"
         self.state.warn(
             f"{what}: a debugger holds it, or it waits in the kernel, for example for a disk or a network file system. "

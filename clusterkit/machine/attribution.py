@@ -11,7 +11,7 @@ from clusterkit.words.faults import AT_ONCE, ON_NETWORK, FaultAction
 from clusterkit.words.model import Task, TaskType
 from clusterkit.words.outcome import SIGKILL, Failure
 
-SOON = 15.0  # seconds; for so long after the end of a fault, peers may still time out because of the fault
+SOON = 15.0  # seconds after the end of a fault in which peers may still time out because of the fault
 _ON_ATTEMPT = frozenset({FaultAction.STOP, FaultAction.MEMORY})
 # The tasks that these faults hit stay alive, but become silent or slow, so that a peer may fail instead.
 _STARVING = ON_NETWORK | {FaultAction.STOP, FaultAction.SLOW, FaultAction.HANG_START}
@@ -19,7 +19,7 @@ _STARVING = ON_NETWORK | {FaultAction.STOP, FaultAction.SLOW, FaultAction.HANG_S
 
 @dataclass(slots=True)
 class Suspect:
-    """An injected fault, and its known effects. Times are in seconds of the machine's clock.
+    """An injected fault, and its known effects. Times are in seconds of the state machine's clock.
 
     | field | meaning |
     | --- | --- |
@@ -88,7 +88,7 @@ def explaining(suspects: Sequence[Suspect], failure: Failure, spawned: float | N
     """Return the number of the fault that explains a failure; None if no fault does.
 
     The more certain explanation wins, then (except for signals) the newest fault. `suspects` are in the order of
-    injection. `spawned` is when the attempt's process was created; None if it never was: no fault explains that.
+    injection. `spawned` is when the attempt's process was created; if None, no fault explains the failure.
     """
     if spawned is None:
         return None

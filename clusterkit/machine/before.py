@@ -18,17 +18,17 @@ class RunHistory:
 
     | field | meaning |
     | --- | --- |
-    | began | when the run began; None if it did not |
+    | began | when the run began; None if it has not begun |
     | last | the time of the last event |
     | allocations | the number of allocations so far: how often a supervisor began or continued the run |
     | spent | the total seconds of the previous allocations |
     | newest | the newest attempt of each task |
-    | ended, live | finished attempts; attempts that were unfinished when the journal ended, as far as recorded |
+    | ended, live | finished attempts; attempts that were unfinished when the journal ended |
     | faults, open, injected | the texts of injected faults, the unhealed faults, and the highest fault number |
     | metrics | the newest metrics of each task |
     | done | the task whose success made the job succeed |
-    | stopped | why the run was being ended for good |
-    | result | the result, final or of a suspension, of the last allocation |
+    | stopped | the reason for which the run was ended for good |
+    | result | the result of the last allocation: final, or that of a suspension |
     """
 
     began: float | None = None
@@ -51,7 +51,7 @@ class RunHistory:
 
     @property
     def final(self) -> RunResult | None:
-        """The result if the run has ended; None if the run was only suspended."""
+        """Return the result if the run has ended; None if the run was only suspended."""
         return self.result if self.result is not None and self.result.final else None
 
     def lost(self) -> list[AttemptEnded]:

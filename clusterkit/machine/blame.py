@@ -9,7 +9,7 @@ from clusterkit.text.frames import owner_of
 from clusterkit.text.lines import CRASH, PEER_GONE
 from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
-from clusterkit.words.outcome import Blame, Exit, Failure
+from clusterkit.words.outcome import Asked, Blame, Exit, Failure
 
 # Parts that vary between reports of the same error: addresses, ids, names of temporary files, dates and times.
 _VARYING = re.compile(
@@ -19,7 +19,7 @@ _VARYING = re.compile(
     r"|(?<=/)tmp\w{8}\b"
     r"|\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?\b"
 )
-_NUMBERS = re.compile(r"\d+(?:\.\d+)*(?:e[+-]?\d+)?")  # counts, seconds, steps
+_NUMBERS = re.compile(r"\d+(?:\.\d+)*(?:e[+-]?\d+)?")  # numbers, such as counts, seconds and steps
 
 # TensorFlow's errors when the workers of a gang make different calls; raised by the first worker that notices.
 _MISMATCH = re.compile(
@@ -61,9 +61,12 @@ def is_mismatch(failure: Failure) -> bool:
 def error_signature(failure: Failure, numbers: bool = False) -> str | None:
     """Return a text that is equal for equal failures; None if the attempt was ended from outside or logged no error.
 
-    Numbers in the error are ignored, unless `numbers` is True because nothing else shows how far the attempt came.
+    For a task that was killed for a stall, the text does not depend on the log. Numbers in the error are ignored,
+    unless `numbers` is True because nothing else shows how far the attempt came.
     """
     exit_, said = failure.exit, last_error(failure)
+    if exit_.asked is Asked.STALL:
+        return f"{failure.task} {exit_}"
     if exit_.ok:
         return str(exit_)  # its last output is not an error
     if said is None or exit_.asked is not None or exit_.error is not None or exit_.host is not None:
@@ -97,7 +100,7 @@ def looks_collateral(failure: Failure) -> bool:
 
 
 def is_own(failure: Failure) -> bool:
-    """Whether only the attempt's own program explains the end of the attempt, not a peer and not a signal."""
+    """Whether the attempt's own program is the only explanation of its end: no peer and no signal caused it."""
     exit_ = failure.exit
     if was_killed(exit_) or exit_.preempted or (exit_.code is None and exit_.signal is None):
         return False
@@ -135,6 +138,8 @@ _MAY_PASS = re.compile(
     r"|incarnation|context_id"  # TensorFlow's words for a peer that has restarted in the meantime
 )
 
+# Failed allocations of memory. If the next attempt fails to allocate the same amount, every attempt will.
+_AMOUNT = re.compile(r"Unable to allocate \S+ \w+ for an array with shape |OOM when allocating tensor with shape")
 
 # Errors in the program's text or in the installation, which the next attempt reads again.
 _OF_PROGRAM = re.compile(
@@ -151,9 +156,9 @@ _USAGE = 2  # the exit code of argparse, click and most commands for wrong argum
 
 
 def is_usage_error(blamed: Blame, leader: Task) -> bool:
-    """Whether a restart would repeat the error: of the program, its arguments or its paths, before any training.
+    """Whether the failure is due to a wrong program, argument or path, so that a restart would fail, too.
 
-    A missing file counts only if the leader misses it, too: otherwise the leader may be about to write the file.
+    For a missing file, this holds only if the leader misses it, too: otherwise the leader may be about to write it.
     """
     cause = blamed.cause
     said = cause.exception or ""
@@ -169,10 +174,13 @@ def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> 
     """Whether two consecutive attempts failed in the same way, and only the program can be the reason.
 
     With `numbers`, the numbers in the errors have to be equal, too, since nothing else shows how far the attempts came.
+    Numbers in errors about a failed allocation of memory always have to be equal.
     """
     if before is None or failure.attempt != before.attempt + 1 or looks_collateral(failure):
         return False
-    if _MAY_PASS.search(last_error(failure) or ""):
+    said = last_error(failure) or ""
+    is_amount = _AMOUNT.search(said) is not None
+    if not is_amount and failure.exit.asked is not Asked.STALL and _MAY_PASS.search(said):
         return False
-    error = error_signature(failure, numbers)
-    return error is not None and error == error_signature(before, numbers)
+    error = error_signature(failure, numbers or is_amount)
+    return error is not None and error == error_signature(before, numbers or is_amount)

@@ -19,7 +19,7 @@ from clusterkit.words.outcome import Asked, Exit, Failure
 SIGTERM, SIGKILL, SIGCONT, SIGSTOP = 15, 9, 18, 19
 UNHANDLED_GRACE = 1.0  # seconds; the grace period of a task that does not handle SIGTERM
 EDIT_GRACE = 1.0  # seconds; short, since the edited program will replace the result of the task's training
-DEATH_WITHIN = 10.0  # seconds from SIGKILL in which a process has to die
+DEATH_WITHIN = 10.0  # seconds; the time that a process has to die after SIGKILL
 HEAD_START = 0  # a reason for holding back the coordinator's start; other reasons are the numbers of faults
 BY_HAND = 0  # the reason for pausing a task on request; other reasons are the numbers of faults, from 1
 
@@ -61,7 +61,7 @@ class TaskRecord:
     resumed_from: str | None = None
     checkpoint_found: str | None = None
     checkpoint_known: tuple[int, str] | None = None  # the newest checkpoint when the attempt began
-    from_step: int | None = None  # the attempt's first step, until the checkpoint is known
+    from_step: int | None = None  # the attempt's first step; None once the checkpoint is known
 
     @property
     def alive(self) -> bool:
@@ -104,8 +104,8 @@ class ClusterState:
         self.newest_checkpoint = before.checkpoint
         self.metrics = dict(before.metrics)  # the newest metrics of each task
         self.problem = ""  # why the current files of the program can't run; empty if they can
-        self.waiting = False  # True while the failed job waits for a change of its program: all tasks are ended
-        self.known: tuple[Task, ...] = ()  # given-up workers, as of the start of the leader
+        self.waiting = False  # True while the failed job, without running tasks, awaits a changed program
+        self.known: tuple[Task, ...] = ()  # the workers that were given up before the leader started
         self._story: dict[Task, deque[str]] = {task: deque(maxlen=20) for task in job.tasks}
 
     def record(self, event: Decided) -> None:
@@ -128,9 +128,9 @@ class ClusterState:
         return ok and leader.state is TaskState.DRAINING and not self.was_asked(leader)
 
     def was_asked(self, record: TaskRecord) -> bool:
-        """Whether the task exited because the machine ended it.
+        """Whether the task exited because the state machine ended it.
 
-        A leader that exited with code 0 although SIGTERM did not reach it was done by itself: SIGKILL leads to no exit
+        A leader that exited with code 0 and was not reached by SIGTERM was done by itself: SIGKILL leads to no exit
         code, and a late signal has no effect. The loss of a host is never requested.
         """
         if record.exit is not None and record.exit.host is not None:
@@ -270,7 +270,7 @@ class ClusterState:
             self.record(attempt)
 
     def pause(self, record: TaskRecord, by: int) -> None:
-        """Stop a task until every fault or request that paused it has ended."""
+        """Pause a task until every fault or request that paused it has ended."""
         if not record.paused_by:
             self.signal(record, SIGSTOP)
             self.record(Paused(record.task, record.attempt, True))

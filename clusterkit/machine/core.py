@@ -1,4 +1,4 @@
-"""The machine's interface: takes one event, and returns the actions that follow from the event."""
+"""The state machine's interface: takes one event, and returns the actions that follow from the event."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Machine:
         return self.state.out
 
     def deadline(self) -> float | None:
-        """Return when to send Ticked if no other event comes first."""
+        """Return when to send Ticked, unless another event arrives first."""
         times = (self.state.timers.next(), self.recoveries.next(), self.faults.next())
         return min((at for at in times if at is not None), default=None)
 

@@ -1,6 +1,6 @@
 """The ending of a run: by success, failure, a signal or a timeout; then the teardown until every task is down.
 
-Servers are ended after the coordinator, which may save the servers' state when it is asked to end.
+Servers are ended after the coordinator, which may save the servers' state when it receives SIGTERM.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class Ending:
     finished: bool = False
     not_injected: Callable[[], tuple[NotInjected, ...]] = tuple
     spoiled: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
-    unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang that had not finished with the leader
+    unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang unfinished when the leader succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
-    outlive: Callable[[str, Blame | None], None] | None = None  # called when the job fails, if the run then continues
+    outlive: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run goes on (--watch)
 
     @property
     def begun(self) -> bool:
@@ -135,7 +135,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, 0.0)
 
     def leader_is_done(self) -> None:
-        """End the remaining training tasks, as servers are ended: their time to finish after the leader is over."""
+        """End the remaining training tasks like servers: their time to finish after the leader's exit is over."""
         for record in self.state.alive():
             if record.task.type is not TaskType.EVALUATOR:
                 self.state.end(record, Asked.SUCCESS, self.state.job.limits.servers)
@@ -177,7 +177,7 @@ class Ending:
             self.state.end(record, Asked.TEARDOWN, grace)
 
     def _doubted(self, verdict: Verdict) -> Verdict:
-        """Return the verdict. Qualify a success with tasks alone or unfinished, or with faults never injected."""
+        """Return the verdict; qualify a success if tasks trained alone or did not finish, or a fault was omitted."""
         count = len(self.not_injected())
         if verdict.state is not RunState.SUCCEEDED:
             return verdict
@@ -223,7 +223,7 @@ class Ending:
 def end_in_order(state: ClusterState, records: Iterable[TaskRecord], asked: Asked, grace: float) -> None:
     """End tasks within `grace` seconds, but servers only after the coordinator is down.
 
-    At the latest, servers are ended when the remaining time is as long as their grace period after a success.
+    At the latest, servers are ended when only the time remains that they get after a success (`limits.servers`).
     """
     leader, last = state.records[state.job.leader], state.job.limits.servers
     saves = leader.state is TaskState.RUNNING and leader.asked is None and grace > last

@@ -20,7 +20,7 @@ from clusterkit.words.job import RestartPolicy
 from clusterkit.words.model import ProgramKind, Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import PREEMPTED, Asked, Failure
 
-SERVED = 5.0  # seconds without a step from the exit of a parameter server to an inspection of the coordinator
+SERVED = 5.0  # seconds without a step after a parameter server's exit until the coordinator is inspected
 PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator needs some to remove its functions from its servers
 
 
@@ -28,7 +28,7 @@ PATIENCE = 10.0  # seconds until an exit is overdue; a coordinator needs some to
 class Exits:
     """Follows tasks that exited early although other tasks need them: the others soon fail, or wait forever.
 
-    Then the task that exited is the cause, however long ago it exited. The others are inspected before that is decided:
+    If so, the early exit is the cause, however long ago it was. The other tasks are inspected before this decision:
     tasks of a program may be independent, and one may just take longer than another.
     """
 
@@ -146,17 +146,17 @@ class Exits:
         return away or (record.attempt > 1 and not record.ready)
 
     # Failures of peers of a successful leader. The leader's exit does not prove that its peers in a gang succeeded:
-    # each has its share of the work. A failure due to the leader's end does not count; a task that was killed leads to
-    # a warning.
+    # each has its share of the work. A failure due to the leader's end is ignored; a killed task leads to a
+    # warning.
 
     @property
     def peers(self) -> frozenset[Task]:
-        """Return the tasks whose failures count: training tasks that restart together with the leader."""
+        """Return the tasks whose failures make the job fail: training tasks that restart together with the leader."""
         job = self.state.job
         return restart_scope(job, job.leader) - {job.leader} if job.shape is Shape.MULTI_WORKER else frozenset()
 
     def leader_succeeded(self) -> None:
-        """Judge the peers that failed shortly before and have not been restarted."""
+        """Judge the peers that failed shortly before the leader's success and have not been restarted."""
         for failure in [failure for one in self.recoveries.open for failure in one.failures]:
             if failure.task in self.peers:
                 self._judge_peer(failure)

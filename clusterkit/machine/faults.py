@@ -43,14 +43,14 @@ class Armed:
     fired: int = 0
     over: bool = False
     drawn: int = 0  # the number of times that chance selected the fault for injection
-    gone: bool = False  # True if its targets had been given up when it was due
+    gone: bool = False  # True if the fault's targets had been given up when the fault was due
     numbers: list[int] = field(default_factory=list)  # the numbers of its injections
     by: Task | None = None  # the target that has reached the phase
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """A fault that has been triggered, and the tasks that were chosen then."""
+    """A fault that has been triggered, and the tasks that were chosen for it."""
 
     at: float
     armed: Armed
@@ -60,7 +60,7 @@ class Due:
 
 @dataclass(slots=True)
 class FaultSchedule:
-    """Tracks the times, steps and events for which faults wait. Times are in seconds of the machine's clock."""
+    """Tracks the times, steps and events for which faults wait. Times are in seconds of the state machine's clock."""
 
     state: ClusterState
     ending: Ending
@@ -69,7 +69,7 @@ class FaultSchedule:
     due: list[Due] = field(default_factory=list)
     step: int | None = None  # the newest step that a training task has reported
     counts: dict[Moment, int] = field(default_factory=lambda: dict.fromkeys(Moment, 0))
-    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often tasks reached phases in the run
+    phases: dict[tuple[Task, Phase], int] = field(default_factory=dict)  # how often each task reached each phase
 
     def begin(self) -> None:
         """Arm the job's faults at the beginning of the run, before the first starts, which some faults hold back.
@@ -83,7 +83,7 @@ class FaultSchedule:
         self.settle()
 
     def arm(self, fault: Fault, otherwise: Trigger = AT_THE_START) -> None:
-        """Wait for the fault's trigger; `otherwise` is the trigger of a fault without one."""
+        """Wait for the fault's trigger; `otherwise` is used if the fault has no trigger."""
         trigger = fault.trigger or otherwise
         at = trigger.at
         match trigger.moment:

@@ -14,7 +14,7 @@ Delays = dict[Task, dict[int, float]]  # for each task: the delay in seconds by 
 
 @dataclass(slots=True)
 class DelayedStarts:
-    """Task starts that faults delay; faults have numbers. A task starts when the last fault has released the start."""
+    """Task starts that are delayed by faults, given by number. A task starts when the last fault has released it."""
 
     state: ClusterState
     expected: Delays = field(default_factory=dict)  # seconds for which the next start is to be held back
@@ -54,7 +54,7 @@ class DelayedStarts:
         self.state.release(task, *self.until.pop(task, ()))
 
 
-LONGEST = 0.5  # seconds from the start of the last server's process; a limit, since a program need not report readiness
+LONGEST = 0.5  # seconds; the longest wait after the last server's start, since programs need not report readiness
 FOUND = 1.1  # seconds until workers reconnect to a new ps; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
 
 
@@ -64,9 +64,9 @@ class HeadStart:
 
     A TensorFlow channel whose address had no listener tries again after a second. A worker that survives the restart of
     its ps has such a channel. Until the worker has tried again, every request of the coordinator to the worker fails at
-    once, and so does the coordinator.
+    once, and the coordinator fails with it.
 
-    The first start is not held back: in measurements, a coordinator that starts with its servers trains no later.
+    The first start is not held back: in measurements, waiting for the servers did not make training begin sooner.
     """
 
     state: ClusterState

@@ -69,7 +69,7 @@ def _seats(job: JobSpec) -> dict[Task, int]:
 
 
 def _by_rules(usable: Sequence[str], allocation: Sequence[str], rules: Collection[Rule]) -> dict[str, list[str]]:
-    """Return the usable hosts by the task or type in the rules; the first of several rules for the same applies."""
+    """Return the usable hosts by the task or type in the rules; the first of equal rules applies."""
     found: dict[str, list[str]] = {}
     there = set(usable)
     for rule in rules:
@@ -93,12 +93,12 @@ def hosts_of(placed: Mapping[Task, str]) -> dict[str, list[Task]]:
     return hosts
 
 
-TOO_OFTEN = 2  # the number of failures because of which a host is avoided
+TOO_OFTEN = 2  # the number of failures after which a host is avoided
 
 
 @dataclass(frozen=True, slots=True)
 class HostFailure:
-    """A failure that counts against a host. `peers` are the hosts that the failed task could not reach."""
+    """A failure that is attributed to a host. `peers` are the hosts that the failed task could not reach."""
 
     at: float
     peers: frozenset[str]
@@ -138,9 +138,9 @@ class HostRecords:
                 self._excuse(host)
 
     def judge(self, failures: Sequence[Failure]) -> bool:
-        """Count failures that happened together against their hosts; return whether a host is newly avoided.
+        """Attribute failures that happened together to their hosts; return whether a host is newly avoided.
 
-        Failures of its own count once against a host: the host lacks something that a start needs, can't reach peers
+        A host is charged once if it caused any of them: the host lacks something that a start needs, can't reach peers
         that other hosts reach, or killed the attempt for lack of memory.
         """
         own: dict[str, Failure] = {}

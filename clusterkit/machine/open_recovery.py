@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from clusterkit.text.durations import shown
 from clusterkit.words.job import RestartRules
 from clusterkit.words.model import Task, TaskType
-from clusterkit.words.outcome import Blame, Failure
+from clusterkit.words.outcome import Asked, Blame, Failure
 
 QUIET = 0.1  # seconds without another save, after which the tasks start with the changed program
 LONGEST = 1.0  # seconds after the first save; the longest wait for further saves
@@ -27,7 +27,7 @@ class Edit:
 
 @dataclass(slots=True)
 class OpenRecovery:
-    """A recovery in progress: await collateral failures, end the remaining tasks, then restart all its tasks."""
+    """A recovery in progress: collateral failures are awaited, the remaining tasks are ended, and all restart."""
 
     tasks: frozenset[Task]
     failures: list[Failure]
@@ -43,7 +43,7 @@ class OpenRecovery:
 
     @property
     def reason(self) -> str:
-        """The value of CLUSTERKIT_RESTART_REASON for the restarted tasks."""
+        """Return the value of CLUSTERKIT_RESTART_REASON for the restarted tasks."""
         if self.edit is not None:
             return "edited"
         if self.asked and self.host is None:
@@ -87,7 +87,8 @@ def reason(blamed: Blame, now: float, repeated: bool, account: RestartBudget, ru
         why += where
     if repeated and account.used < rules.budget:
         got = "without a new step" if cause.step is None else f"no further than at step {cause.step}"
-        why += ", as the attempt before it did" + ("" if cause.exit.ok else f", with the same error and {got}")
+        error = "" if cause.exit.asked is Asked.STALL else "with the same error and "
+        why += ", as the attempt before it did" + ("" if cause.exit.ok else f", {error}{got}")
     elif account.used >= rules.budget and (cause.exit.error is None or cause.exit.unfit):
         why += f", and its restart budget is used up ({account.used} of {rules.budget})"
     return why + then

@@ -17,13 +17,13 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 
 EVERY = 2.0  # seconds between two inspections, once an inspection has shown a difference
-CALM = 15.0  # seconds between two inspections before that; each costs the supervisor some milliseconds per task
+CALM = 15.0  # seconds between two inspections until one shows a difference; each costs the supervisor some ms per task
 LOOKS = 5  # the number of inspections that have to agree
 SETTLING = 10.0  # seconds after a start in which a task is not compared, since it connects and compiles
-OVER = 10  # inspections without a difference until a task has caught up; many, since a busy machine hides differences
+OVER = 10  # inspections without a difference until a task has caught up; many, since a busy host hides differences
 QUIET = 60.0  # seconds between two reports of the same task; doubled with each report
 UNANSWERED = 60.0  # seconds until an unanswered inspection is abandoned
-BRIEF = 0.2  # seconds; an inspection with longer phases does not count (some jobs save every few seconds)
+BRIEF = 0.2  # seconds; an inspection with longer phases is ignored (some jobs save every few seconds)
 
 
 @dataclass(slots=True)
@@ -40,15 +40,15 @@ class Paces:
     """Reports a task that is persistently slower than its peers, and reports when the task has caught up.
 
     Inspections are requested after a reported step, so there are none while training makes no steps. Only training
-    counts: no phases without steps, no starts, and no tasks that are paused or in the debugger.
+    is compared: no phases without steps, no starts, and no tasks that are paused or in the debugger.
     """
 
     state: ClusterState
     ending: Ending
     sights: deque[Observation] = field(default_factory=lambda: deque(maxlen=OVER))
-    steps: dict[Task, StepTimes] = field(default_factory=dict)  # a coordinator's workers, since the last inspection
+    steps: dict[Task, StepTimes] = field(default_factory=dict)  # step times of workers since the last inspection
     named: dict[Task, ReportedStraggler] = field(default_factory=dict)
-    times: dict[Task, int] = field(default_factory=dict)  # how often each task was reported
+    times: dict[Task, int] = field(default_factory=dict)  # how often each task was reported as slow
     quiet_until: dict[Task, float] = field(default_factory=dict)
     asked_at: float | None = None  # when the pending inspection was requested
     disturbed_at: float = 0.0  # when training was last interrupted
@@ -60,7 +60,7 @@ class Paces:
 
     @property
     def peers(self) -> Peers:
-        """The tasks that are compared; the workers that were given up are left out."""
+        """Return the tasks to compare, without the workers that were given up."""
         if self._peers is None or self._peers[0] is not self.state.job:
             self._peers = self.state.job, peers_of(self.state.job)
         return self._peers[1]
@@ -90,7 +90,7 @@ class Paces:
             self.state.out.append(Inspect(Look.PACE))
 
     def disturb(self) -> None:
-        """Note an interruption of training: measurements during the interruption do not count."""
+        """Note an interruption of training: measurements during the interruption are ignored."""
         self.disturbed_at = self.state.now
         self.steps.clear()
 

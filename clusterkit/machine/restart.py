@@ -10,7 +10,7 @@ from clusterkit.words.job import JobSpec, RestartPolicy, RestartRules, RestartSc
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Blame, Failure
 
-SEEN_CUT = 1.0  # seconds; a host counts as cut off after half of its timeout and so much more
+SEEN_CUT = 1.0  # seconds beyond half of a host's timeout, after which the host is known to be cut off
 
 
 def is_needed(job: JobSpec, task: Task) -> bool:
@@ -76,8 +76,8 @@ def given_up(job: JobSpec, blamed: Blame, repeated: bool, moved: Collection[Task
     """Return the workers to give up when a restart can't help; empty if the job has to fail.
 
     `moved` are the tasks that were lost with their host in the last recovery and need a place on another host. A chief
-    or a parameter server is never given up. Nor are workers if that would not help: the program fails in the same way
-    each time, or in several tasks; the program can't be started; or it is uncertain whose failure it is.
+    or a parameter server is never given up. Workers are kept, too, if the program can't be started, if it fails in the
+    same way each time or in several tasks, or if it is uncertain which task caused the failure.
     """
     least = job.restart.min_workers
     if least is None or job.restart.policy is RestartPolicy.NEVER or repeated:

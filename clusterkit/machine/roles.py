@@ -12,7 +12,7 @@ from clusterkit.words.model import TaskType
 from clusterkit.words.outcome import SIGKILL, Blame, Failure, FailureRole, RoleKind
 
 AT_ONCE = 0.05  # seconds to wait for further tasks that were killed together with the first one
-AT_WORK = 1.0  # seconds; a job counts as making steps for so long after its last step
+AT_WORK = 1.0  # seconds after its last step in which a job is regarded as making steps
 
 
 def patience(state: ClusterState, failure: Failure) -> float:
@@ -42,7 +42,7 @@ def blamed_for(state: ClusterState, failures: Sequence[Failure]) -> Blame:
 
 
 def is_futile(state: ClusterState, blamed: Blame) -> bool:
-    """Whether a restart can't help, after a usage error before any step. (A missing file may exist on another host.)"""
+    """Whether a restart is useless: a usage error before any step. (A missing file may exist on another host.)"""
     job, cause = state.job, blamed.cause
     record = state.records[cause.task]
     stepped = record.first_step if cause.task.type is TaskType.EVALUATOR else state.progress_at

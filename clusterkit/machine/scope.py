@@ -7,7 +7,7 @@ from clusterkit.words.model import Shape, Task, TaskType
 
 
 def restart_scope(job: JobSpec, task: Task, moves: bool = False) -> frozenset[Task]:
-    """Return the tasks that restart when `task` failed: the table in docs/strategies.md, "When a task fails".
+    """Return the tasks that restart when `task` fails: the table in docs/strategies.md, "When a task fails".
 
     With `moves`, the task moves to another host, and all tasks that know its endpoint restart.
     """

@@ -15,7 +15,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 from clusterkit.words.outcome import Asked
 
-LONGEST_PHASE = 600.0  # seconds; a phase without steps excuses a pause for so long
+LONGEST_PHASE = 600.0  # seconds; the longest pause that a phase without steps excuses
 
 
 @dataclass(slots=True)
@@ -90,7 +90,7 @@ class Stalls:
             said += f" {stuck[0]} is killed."
         seen = f" What was seen of every task is in {report}." if report else ""
         hint = "" if limits.stall else " --stall-timeout ends the stuck task after a time that you choose."
-        self.state.record(Stalled(said + seen + hint, stuck[0], idle, vitals, report))
+        self.state.record(Stalled(said + seen + hint, stuck[0], idle, vitals, report, why))
         self.warned = True
         self.judged_at = now if act else self.judged_at
         self._arm()
@@ -121,7 +121,7 @@ class Stalls:
         return {r.task: r.last_step for r in self.state.alive() if r.task.type is not TaskType.EVALUATOR}
 
     def _quiet_since(self) -> float | None:
-        """Return since when progress is expected (during a recovery: now). A restarted task gets its full time."""
+        """Return when progress was first expected (during a recovery: now). A restarted task gets its full time."""
         if self.state.holds.tasks:
             return self.state.now
         begun = self.state.progress_at
@@ -135,7 +135,7 @@ class Stalls:
         return max(begun, self.judged_at, self.phase_ended_at, *(record.started for record in training))
 
     def _excused_until(self) -> float:
-        """Return until when a pause is acceptable: a past time if it is not; infinity before the first report."""
+        """Return the time until which a pause is acceptable: a past time if none is; infinity before any report."""
         if self.state.progress_at is None:
             return math.inf
         steppers = self.state.alive(self.state.job.steppers)
@@ -164,7 +164,7 @@ def _is_done(record: TaskRecord) -> bool:
     return record.state is not TaskState.HELD and record.exit is not None and record.exit.ok
 
 
-# Letters of /proc/PID/stat, the worst first.
+# Letters that denote a process's state in /proc/PID/stat, the worst first.
 _HALTED = {"T": "is stopped (T)", "t": "is stopped by a debugger (t)", "D": "hangs in the kernel (D)"}
 NAMED = 3  # the number of tasks listed by name after the first task in the same place; further tasks are counted
 
@@ -204,7 +204,7 @@ def stuck_task(
 
 
 def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]) -> str:
-    """Describe waiting tasks, then the stuck: `chief:0 waits in ClusterCoordinator.join; worker:1 is stopped (T)`."""
+    """Describe who waits, and who is stuck: `chief:0 waits in ClusterCoordinator.join; worker:1 is stopped (T)`."""
     alike: dict[str, list[Task]] = {}
     for task in job.steppers:
         if task in vitals and vitals[task].doing and task != stuck[0]:

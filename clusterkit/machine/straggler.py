@@ -1,7 +1,7 @@
 """Detects which task is persistently slower than its peers, as opposed to the tasks that wait for it.
 
-The tasks are compared over several inspections. A task is slower if all inspections together show the difference, even
-with any one of them left out, and if all but one show at least a part of it. Short disturbances are ignored.
+The tasks are compared over several inspections. A task is slower if all inspections together show the difference,
+whichever one is left out, and all but one show at least a part of the difference. Short disturbances are ignored.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Threshold(NamedTuple):
 
 LEAST = {  # in the order in which reasons are checked
     Slowness.STOPPED: Threshold(1.25, 0.2),  # amount: share of the time
-    Slowness.STARVED: Threshold(3.0, 0.3),  # amount: share of the time, above that of its peers
+    Slowness.STARVED: Threshold(3.0, 0.3),  # amount: excess of its share of the time over that of its peers
     Slowness.STEPS: Threshold(1.5, 0.0),
-    Slowness.BUSY: Threshold(1.5, 0.3),  # amount: share of the time, above that of its peers
+    Slowness.BUSY: Threshold(1.5, 0.3),  # amount: excess of its share of the time over that of its peers
 }
 LEAST_STEPS = 3  # the least number of steps of each worker in a comparison
-LEAST_CPU = 0.3  # CPU seconds per second, used and waited for; a task with less is not compared for waiting
-PATIENCE = 0.5  # share of the required difference; enough in a single inspection, and enough to still count as slow
+LEAST_CPU = 0.3  # CPU seconds per second that a task must use or wait for; otherwise its waits are not compared
+PATIENCE = 0.5  # the share of the required difference that suffices in a single inspection, and to remain slow
 NAMED = 2  # the number of peers that a text lists by name; more are counted
 
 
@@ -81,7 +81,7 @@ class Comparison:
         self.ranked = sorted(self.values.values())
 
     def finding(self, task: Task) -> Deviation | None:
-        """Compare the task with the median of its peers; None if either has too few samples."""
+        """Compare the task with the median of its peers; None if the task or its peers have too few samples."""
         if task not in self.values or len(self.values) < 2:
             return None
         own, usual = self.values[task], self._usual(self.values[task])
@@ -95,8 +95,8 @@ class Comparison:
     def _usual(self, own: float) -> float:
         """Return the median of the figures without `own`.
 
-        Of two in the middle, choose the one that reports fewer tasks. For stops by signals, which are never normal,
-        choose the one that reports more tasks.
+        Of two figures in the middle, return the one that leads to fewer reports. For stops by signals, which are never
+        normal, return the one that leads to more reports.
         """
         others = len(self.ranked) - 1
         middle = (others - 1) // 2 if self.slowness is Slowness.STOPPED else others // 2
@@ -128,7 +128,7 @@ def hints(sight: Observation, peers: Peers) -> bool:
 
 
 def _lasts(sights: Sequence[Observation], task: Task, peers: Peers, slowness: Slowness) -> bool:
-    """Whether at most one inspection contradicts the difference. Inspections with too few samples do not contradict."""
+    """Whether at most one inspection contradicts the difference. Inspections with too few samples are ignored."""
     findings = (compared([sight], peers, slowness).finding(task) for sight in sights)
     return sum(found is not None and not found.is_slow(PATIENCE) for found in findings) <= 1
 

@@ -50,7 +50,7 @@ class Timers:
         self._set: dict[Key, Deadline] = {}
         self._heap: list[tuple[Deadline, Key]] = []
         self._count = 0
-        self._stood: dict[Key, float] = {}  # for each deadline, `stood` as of when the deadline was set
+        self._stood: dict[Key, float] = {}  # for each deadline, the suspended seconds before it was set
         self.stood = 0.0  # total seconds for which deadlines were suspended
 
     def set(self, timer: Timer, at: float, task: Task | None = None) -> None:
@@ -81,7 +81,7 @@ class Timers:
         return None
 
     def due(self, now: float) -> list[Key]:
-        """Remove and return the deadlines that have passed, earliest first. Postpone those that were suspended."""
+        """Remove and return the deadlines that have passed, earliest first. Postpone suspended ones."""
         keys = []
         while (at := self.next()) is not None and at <= now:
             _, key = heappop(self._heap)

@@ -39,7 +39,7 @@ class Watch:
     startup_overdue: bool = False
     asked: bool = False  # True once it was asked whether a strategy waits for tasks that do not answer
     hinted: bool = False  # True once the user was told that the program reports no steps
-    left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # True: the stall is explained
+    left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # whether exits explain a stall
 
     def __post_init__(self) -> None:
         self.stalls = Stalls(self.state, self.ending)
@@ -115,7 +115,7 @@ class Watch:
         self.paces.progressed()
 
     def steps_unreported(self, record: TaskRecord) -> None:
-        """The program trains and reports no step; say so once, unless another task reports for all."""
+        """Warn once that the program trains but reports no step, unless another task reports for all tasks."""
         if self.hinted or self.state.progress_at is not None or not record.task.trains:
             return
         self.hinted = True
@@ -140,7 +140,7 @@ class Watch:
             self.state.newest_checkpoint = (event.step, event.path)
 
     def startup_due(self) -> None:
-        """Inspect whether a task's server listens although the task's start-up deadline has passed."""
+        """Request an inspection after a task's start-up deadline: the task's server may listen nevertheless."""
         if not self.startup_overdue:  # one inspection covers all overdue tasks
             self.startup_overdue = True
             self.state.out.append(Inspect())
@@ -191,7 +191,7 @@ class Watch:
             )
 
     def _late(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
-        """Return the tasks that are not connected in time. Time in the debugger does not count."""
+        """Return the tasks that are not connected in time. Time in the debugger is not counted."""
         limit = self.state.job.limits.startup
         return [
             record.task
@@ -247,7 +247,7 @@ class Watch:
 # Seconds; the wait for a first step once all training tasks run. Imports, connections and the first compilation usually
 # take less time, so a program that reports steps has reported one by then.
 PATIENCE = 60.0
-STALL_TIMEOUT = -1  # its key in `told`; faults count from 0
+STALL_TIMEOUT = -1  # stands for --stall-timeout in `told`; faults are numbered from 0
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ class NetworkPlan:
 
 
 class VirtualNetwork:
-    """The namespaces of a run's tasks, and the switch process that connects them; `pidfd` is readable after its end.
+    """The namespaces of a run's tasks, and the switch process that connects them (`pidfd` is readable when it ends).
 
     The switch logs errors to `log`; `env` is added to its environment. Create this object before any task starts, in a
     thread that lives as long as the supervisor: the switch is killed when that thread ends. Raises NetworkError.
@@ -113,7 +113,7 @@ class VirtualNetwork:
         self._do("fill", number=number)
 
     def heal(self, number: int) -> None:
-        """Remove the layer, or free the full disk, that has this number."""
+        """Heal the fault with this number: remove its layer, or free the disk."""
         self._do("heal", number=number)
 
     def stop(self) -> None:

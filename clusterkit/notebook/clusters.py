@@ -19,7 +19,7 @@ from clusterkit.views.console import prefix
 from clusterkit.views.prefixed import Prefixer
 from clusterkit.words.model import Task
 
-MOST = 4 << 20  # bytes; the most output to read at a time, older output is skipped
+MOST = 4 << 20  # bytes; the maximum amount of output to read at a time; older output is skipped
 
 
 class ClusterView:

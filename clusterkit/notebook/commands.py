@@ -13,7 +13,7 @@ from clusterkit.store.store import state_dir
 from clusterkit.system.process import code_of
 from clusterkit.text.printable import printable_lines
 
-MOST = 200_000  # bytes; the most output to print, since the notebook's file stores it
+MOST = 200_000  # bytes; the maximum amount of output to print, since the notebook's file stores the output
 LAST = 10.0  # seconds; the time that a command has to end after an interrupt
 
 
@@ -38,7 +38,7 @@ def run_command(words: Sequence[str]) -> None:
 
 
 def copy(source: IO[bytes], write: Callable[[str], object]) -> None:
-    """Write the lines of a source as text, MOST bytes at most, and then how many bytes were omitted."""
+    """Write the lines of a source as text, up to MOST bytes, and then the number of omitted bytes."""
     left, omitted = MOST, 0
     for line in iter(lambda: source.readline(MOST), b""):
         left -= len(line)

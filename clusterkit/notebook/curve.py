@@ -39,7 +39,7 @@ class LossCurve:
         steps, values = zip(*self._points, strict=True)
         columns = min(COLUMNS, len(steps))
         at = [steps[0] + (steps[-1] - steps[0]) * column // (columns - 1) for column in range(columns)]
-        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # so differences are finite
+        shown = [values[bisect_right(steps, step) - 1] / len(BARS) for step in at]  # keeps differences finite
         least = min(shown)
         height = (max(shown) - least) or 1.0
         bars = "".join(BARS[int((value - least) / height * (len(BARS) - 1))] for value in shown)

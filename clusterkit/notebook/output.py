@@ -22,7 +22,7 @@ _NAME = re.compile(rb"[a-z_]{1,20}:(?:\d{1,6}|\*)")
 
 
 class CellOutput:
-    """Takes the output of `clusterkit up` in chunks, and keeps the end of each task's output."""
+    """Receives the output of `clusterkit up` in chunks, and keeps the end of each task's output."""
 
     def __init__(self) -> None:
         self.tasks: Sequence[str] = ()
@@ -32,7 +32,7 @@ class CellOutput:
         self._report = list[bytes]()
 
     def feed(self, chunk: bytes) -> None:
-        """Take a chunk of output. Only the beginning of an incomplete line is kept."""
+        """Add a chunk of output. Of an over-long line, only the beginning is kept."""
         *lines, rest = (self._rest + chunk).split(b"\n")
         self._rest = rest[: LONGEST + 1]
         for line in lines:

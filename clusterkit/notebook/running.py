@@ -17,7 +17,7 @@ from clusterkit.system.process import first_readable
 from clusterkit.words.errors import ClusterkitError
 
 EVERY = 0.1  # seconds; the minimum time between two updates
-PIECE = 1 << 16  # bytes; the most output to read at once
+PIECE = 1 << 16  # bytes; the maximum amount of output to read at once
 SILENT = 1.0  # seconds; after the supervisor's end, reading stops after this time without output
 STOP = 60.0  # seconds; the time for an orderly end before the run is killed
 
@@ -58,7 +58,7 @@ class CellRun:
             os.close(other)
 
     def wait(self, show: RunDisplay) -> None:
-        """Show the run until it is over. An interrupt ends the run, a second interrupt at once. Raises CellFailed."""
+        """Show the run until it is over. An interrupt ends the run; a second one kills it. Raises CellFailed."""
         interrupts = 0
         try:
             while True:

@@ -1,1 +1,1 @@
-"""The dashboard: a page that shows runs while they are live and afterwards, and acts on them if it is allowed to."""
+"""The dashboard: a page that shows live and finished runs and, if allowed, acts on runs."""

@@ -1,4 +1,4 @@
-"""What the page can do to a run: the same as the commands do, over the run's control socket."""
+"""Carries out the page's requests to act on a run, through the run's control socket as the commands do."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from clusterkit.words.grammar import parse_fault
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import signal_name
 
-STACKS_WITHIN = 3.0  # seconds
+STACKS_WITHIN = 3.0  # seconds; the time for tasks to write their stacks
 MOST_TASKS = 5000
-REMOVE = "remove"  # a verb that no supervisor is asked for: the run is over
+REMOVE = "remove"  # a verb for finished runs; the dashboard itself removes the run
 FIELDS = {"verb", "tasks", "signal", "force", "fault", "steps", "seconds"}
 
 
 class NotAllowed(ClusterkitError):
-    """This dashboard may only look."""
+    """A request to act on a run, sent to a dashboard that may only show runs."""
 
 
 class Acts:
-    """Carries out requests, one at a time for each run's socket."""
+    """Carries out requests that act on runs, if `allowed`."""
 
     def __init__(self, allowed: bool) -> None:
         self._allowed = allowed
 
     async def answer(self, opened: OpenRun, body: bytes) -> str:
-        """Do what a request asks for, and say what was done. Raises ClusterkitError."""
+        """Carry out a request; return a JSON document with a sentence about the result. Raises ClusterkitError."""
         if not self._allowed:
             raise NotAllowed(
                 "This dashboard only shows. To act on runs, start one with `clusterkit dashboard --control` or "

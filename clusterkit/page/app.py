@@ -24,6 +24,7 @@ from clusterkit import __version__
 from clusterkit.page.acts import Acts, NotAllowed
 from clusterkit.page.board import json_text, map_text
 from clusterkit.page.bundle import bundled
+from clusterkit.page.downloads import log_download
 from clusterkit.page.live import LiveRun, OpenRun, RunOpener
 from clusterkit.page.logbook import BadQuestion, Wanted
 from clusterkit.page.logs import BadCursor
@@ -45,18 +46,18 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".txt": "text/plain; charset=utf-8",
 }
-LONGEST = 4 << 20  # bytes of a run's file; of a longer one, the end is shown
+LONGEST = 4 << 20  # bytes of a run's file; of a longer file, only the end is shown
 JSON = "application/json"
 NO_STORE = {"cache-control": "no-store"}
-MOST_SCRAPED = 20  # live runs in the metrics, the newest
+MOST_SCRAPED = 20  # live runs in one answer with metrics: the newest ones
 MOST_NAMES = 200  # curves in one answer
-MOST_POINTS = 5000  # of a curve in one answer
+MOST_POINTS = 5000  # points of a curve in one answer
 Handler = Callable[[Request], Awaitable[Any]]
 Mapped = Mapping[str, str]
 
 
 def run_file(run: RunDirectory, kind: str, name: str) -> str:
-    """The end of a file that the run lists under this name, without control characters. Raises NoSuchRun."""
+    """Return the end of one of the run's files, by its name, without control characters. Raises NoSuchRun."""
     listed = run.all_stacks.iterdir() if kind == "stacks" and run.all_stacks.is_dir() else ()
     path = next((path for path in listed if path.name == name), None)
     if path is None:
@@ -64,11 +65,11 @@ def run_file(run: RunDirectory, kind: str, name: str) -> str:
     try:
         return printable_lines(end_of(path, LONGEST).decode(errors="replace"))
     except OSError:
-        raise NoSuchRun(f"The run {run.run_id} has no such file any more.") from None
+        raise NoSuchRun(f"The run {run.run_id} no longer has this file.") from None
 
 
 class Dashboard:
-    """Answers requests without blocking the event loop. `control`: whether it may act on runs."""
+    """Answers requests without blocking the event loop. `control` allows requests that act on runs."""
 
     def __init__(self, store: RunStore, control: bool = False) -> None:
         self._control = control
@@ -112,7 +113,7 @@ class Dashboard:
         await self._runs.close()
 
     async def index(self, request: Request) -> Response:
-        """The page, which derives from its address what to show."""
+        """Return the page, whose script derives from the address what to show."""
         return self._file("index.html", request)
 
     async def static(self, request: Request) -> Response:
@@ -156,7 +157,7 @@ class Dashboard:
         return await opened.watched.ask(lambda live: f'{{"entities":{map_text(live.model.board.all())}}}')
 
     async def stream(self, request: Request) -> EventStream:
-        """Everything about a run, followed by its changes."""
+        """Stream the entities of a run, and then their changes."""
         opened = await self._opened(request)
         text = request.headers.get("last-event-id") or request.query_params.get("from") or ""
         offset = int(text) if text.isascii() and text.isdigit() and len(text) < 18 else -1
@@ -182,7 +183,7 @@ class Dashboard:
         return json.dumps(page)
 
     async def log_stream(self, request: Request) -> EventStream:
-        """New lines of the logs, from now or from a cursor on."""
+        """Stream new lines of the logs, from now or from a cursor on."""
         opened, query = await self._opened(request), request.query_params
         wanted = Wanted.parse(query)
         opened.logs.check(wanted)
@@ -192,8 +193,10 @@ class Dashboard:
         return EventStream(log_messages(opened.logs, wanted, cursor), self.places)
 
     async def file(self, request: Request) -> Response:
-        opened = await self._opened(request)
-        text = await asyncio.to_thread(run_file, opened.run, request.path_params["kind"], request.path_params["name"])
+        opened, kind, name = await self._opened(request), request.path_params["kind"], request.path_params["name"]
+        if kind == "log":
+            return await asyncio.to_thread(log_download, opened.run, name)
+        text = await asyncio.to_thread(run_file, opened.run, kind, name)
         return Response(text, media_type="text/plain; charset=utf-8", headers=NO_STORE)
 
     async def act(self, request: Request) -> str:
@@ -209,12 +212,12 @@ class Dashboard:
 
 @cache
 def _packed(text: str) -> tuple[bytes, str]:
-    """A file of the page as gzip, and its entity tag."""
+    """Return a file of the page, compressed with gzip, and its entity tag."""
     return gzip.compress(text.encode(), mtime=0), f'W/"{hashlib.sha256(text.encode()).hexdigest()[:24]}"'
 
 
 def _answering(handler: Handler) -> Handler:
-    """Return the handler, with its answers sent as JSON and its errors as messages."""
+    """Wrap a handler: send its text as JSON, and its errors as messages with an HTTP status."""
 
     async def answer(request: Request) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""The board: the entities and curves that a run is shown as, and which of them changed since a client saw them last."""
+"""The board: the entities and curves that show a run, and which entities changed since a client last read them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from typing import Any
 
 from clusterkit.words import wire
 
-MOST_GONE = 20_000  # entities that are remembered as removed
-FINEST = 0.05  # seconds of a bucket at first
-MOST_BUCKETS = 2048  # of a curve
-FEWEST_BUCKETS = 64  # of a curve, where there are very many of them
-BUDGET = 400_000  # buckets of all curves of a run
+MOST_GONE = 20_000  # removed entities that are remembered, for clients that may still show them
+FINEST = 0.05  # seconds; the initial width of a bucket
+MOST_BUCKETS = 2048  # buckets of a curve, usually
+FEWEST_BUCKETS = 64  # buckets of a curve in a run with very many curves
+BUDGET = 400_000  # buckets of all curves of a run together
 MOST_CURVES = 4000
 LONGEST_NAME = 200  # characters
 Points = dict[str, list[float]]
@@ -25,17 +25,17 @@ Points = dict[str, list[float]]
 
 @dataclass(slots=True)
 class BoardEntry:
-    """An entity, None if it was removed."""
+    """An entity on the board; `entity` is None once it was removed."""
 
     entity: Any
-    offset: int  # of the journal's line that changed it last
-    version: int  # the count of changes of the board by then
-    always: bool  # a client that connects again gets it in any case: it does not depend on the journal alone
+    offset: int  # journal offset of the line that last changed the entity
+    version: int  # number of changes of the board up to that change
+    always: bool  # sent whenever a client reconnects, since the entity depends on more than the journal
     _text: str | None = None
 
     @property
     def text(self) -> str:
-        """The entity as JSON; made once for all clients."""
+        """The entity as JSON, encoded once for all clients."""
         if self._text is None:
             self._text = json_text(self.entity)
         return self._text
@@ -50,7 +50,7 @@ class Board:
         self._gone = 0
 
     def put(self, key: str, entity: Any, offset: int, always: bool = False) -> None:
-        """Set an entity, or remove it with None. One that is the same as before did not change."""
+        """Set an entity, or remove it with None. Setting an equal entity is not a change."""
         old = self._entries.get(key)
         if old is None and entity is None:
             return
@@ -80,11 +80,11 @@ class Board:
         return {key: self._entries[key] for key in changed}
 
     def since_offset(self, offset: int) -> dict[str, BoardEntry]:
-        """What changed after an offset of the journal, on this board or on another one of the same run."""
+        """Return what changed after a journal offset. The offset may come from another board of the same run."""
         return {key: entry for key, entry in self._entries.items() if entry.always or entry.offset > offset}
 
     def _forget(self) -> None:
-        """Forget the older half of those that were removed."""
+        """Forget the older half of the removed entities."""
         gone = [key for key, entry in self._entries.items() if entry.entity is None]
         for key in gone[: len(gone) // 2]:
             del self._entries[key]
@@ -92,7 +92,7 @@ class Board:
 
 
 def json_text(entity: Any) -> str:
-    """A word as JSON that every browser reads: what is no number is null."""
+    """Encode an entity as JSON that every browser reads: NaN and infinity become null."""
     value = wire.encode(entity)
     try:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
@@ -113,13 +113,13 @@ def _finite(value: Any) -> Any:
 
 
 class Curve:
-    """One series. Of each bucket it keeps the time and value of the last point, the lowest and the highest value."""
+    """A curve in buckets of time. Each bucket has its last point's time and value, and its lowest and highest value."""
 
     def __init__(self) -> None:
         self.count = 0
         self.last: float | None = None
         self._width = FINEST
-        self._bucket: float = math.nan  # of the last point
+        self._bucket: float = math.nan  # number of the last point's bucket
         self._times, self._values = array("d"), array("d")
         self._lows, self._highs = array("d"), array("d")
 
@@ -127,7 +127,7 @@ class Curve:
         return len(self._times)
 
     def add(self, at: float, value: float, most: int = MOST_BUCKETS) -> None:
-        """Add a point; a time before the last one counts as that one."""
+        """Add a point. A time before the last point's time is replaced by the last point's time."""
         self.count += 1
         self.last = value
         times = self._times
@@ -147,14 +147,14 @@ class Curve:
             self.shrink(most)
 
     def shrink(self, most: int) -> None:
-        """Double the width of the buckets until there are no more than that."""
+        """Double the width of the buckets until there are at most `most` buckets."""
         while len(self._times) > most:
             self._width *= 2
             self._merge()
             self._bucket = math.floor(self._times[-1] / self._width)
 
     def points(self, begin: float, end: float, most: int) -> Points:
-        """The points between two times and one on each side of them, as `most` buckets at most."""
+        """Return the points between two times and one point on each side, merged into at most `most` buckets."""
         span = [number for number, at in enumerate(self._times) if begin <= at <= end]
         first, last = (span[0], span[-1]) if span else (0, -1)
         if not span:
@@ -171,7 +171,7 @@ class Curve:
         }
 
     def usual(self, most: int) -> float:
-        """The median of the seconds between two points, of so many at most; 0 if there are not two."""
+        """Return the median seconds between points, after thinning the curve to `most` points; 0 for a single point."""
         times = self._times[:: max(1, math.ceil(len(self._times) / max(1, most)))]
         return statistics.median(b - a for a, b in pairwise(times)) if len(times) > 1 else 0.0
 
@@ -195,14 +195,14 @@ class Curve:
 
 @dataclass(slots=True)
 class Curves:
-    """The curves of a run by name and task, such as `loss/worker:1`. All of them together are bounded, too."""
+    """The curves of a run by name and task, such as `loss/worker:1`. Their total number of buckets is bounded."""
 
     _curves: dict[tuple[str, str], Curve] = field(default_factory=dict)
     _most: int = MOST_BUCKETS
     _buckets: int = 0
 
     def add(self, name: str, task: str, at: float, value: float) -> bool:
-        """Add a point; return whether there is such a curve, which there is not for names beyond MOST_CURVES."""
+        """Add a point; return False if its value is not finite or if it would begin a curve beyond MOST_CURVES."""
         if not math.isfinite(value):
             return False
         key = (name[:LONGEST_NAME], task)

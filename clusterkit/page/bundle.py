@@ -1,4 +1,4 @@
-"""The page's modules as one script and its styles as one, and both with data as a document that needs no server."""
+"""Bundles the page's modules into one script and its styles into one sheet, and both with data into one document."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from graphlib import CycleError, TopologicalSorter
 
 PAGE, MODULES = "index.html", ".js"
 STYLES = ("palette.css", "vendor/uPlot.min.css", "page.css", "sections.css")
-DATA_ID = "embedded"  # of the element with the data
+DATA_ID = "embedded"  # id of the element with the data
 _IMPORT = re.compile(r"^import (\w+|\{[^}]+\}) from \"\./([^\"]+)\";$", re.M)
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.M)
 _DEFAULT = re.compile(r"^export \{ (\w+) as default \};$", re.M)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _ICON = re.compile(r'<link rel="icon" href="/static/([^"]+)">')
 _SCRIPT = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
-_DATA = "<!-- data -->"  # where the data and the modules go
+_DATA = "<!-- data -->"  # placeholder for the data and the modules
 _ICONS = {".svg": "image/svg+xml", ".png": "image/png"}
 
 
@@ -26,7 +26,7 @@ class Unbundled(Exception):
 
 
 def bundled(files: Mapping[str, str]) -> dict[str, str]:
-    """The files with `bundle.js` and `bundle.css`, in which all modules and all styles are. Raises Unbundled."""
+    """Return the files with two more: `bundle.js` with all modules, `bundle.css` with all styles. Raises Unbundled."""
     modules = {name: text for name, text in files.items() if name.endswith(MODULES)}
     needed = {name: [found[2] for found in _IMPORT.finditer(text)] for name, text in modules.items()}
     try:
@@ -38,7 +38,7 @@ def bundled(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _module(name: str, text: str) -> str:
-    """A module as a function, which returns what it exports."""
+    """Return the module as a function that returns the module's exports."""
 
     def taken(match: re.Match[str]) -> str:
         inner = match[1] if match[1].startswith("{") else f"{{ default: {match[1]} }}"
@@ -90,7 +90,7 @@ def document(files: Mapping[str, str], data: str, kind: str) -> str:
 
 
 def marker(kind: str) -> str:
-    """The comment by which a report is recognized."""
+    """Return the comment by which a report is recognized."""
     return f"<!-- clusterkit report: {kind} -->"
 
 

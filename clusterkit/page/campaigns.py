@@ -1,4 +1,4 @@
-"""A campaign as entities: itself, and each of its runs."""
+"""A campaign as entities: one for the campaign, and one for each run."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ PASSED, FAILED, INTERRUPTED, RUNNING = "passed", "failed", "interrupted", "runni
 
 @dataclass(frozen=True, slots=True)
 class CampaignEntity:
-    """Key `campaign`, and `campaign/ID` in the list of all campaigns."""
+    """A campaign. Its key is `campaign`, or `campaign/ID` in the list of all campaigns."""
 
     id: str
     program: str
     shape: str
-    command: str  # repeats it
+    command: str  # the command that repeats the campaign
     state: str  # running, passed, failed, stopped, lost (its process was killed)
-    text: str  # why it has no runs, or its result so far
-    wall: float  # when it began
-    ended: float | None  # in wall time
+    text: str  # why the campaign has no runs, or its result so far
+    wall: float  # wall time of the beginning
+    ended: float | None  # wall time of the end
     clusterkit: str
     seed: int
-    asked: int  # runs, as the next three
+    asked: int  # number of runs, as in the next three fields
     passed: int
     failed: int
     running: int
     used: tuple[str, ...]  # the actions that faults are drawn from
     baseline: CampaignBaseline | None
-    tallies: tuple[Tally, ...]  # for each action, and for each action with the type of task that it hit
+    tallies: tuple[Tally, ...]  # one for each action, and one for each action on each type of task
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +49,13 @@ class CampaignBaseline:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The recoveries from an action."""
+    """How often an action was injected, and the recoveries from it."""
 
     action: str
-    type: str  # of the tasks that it hit; empty for all types
+    type: str  # type of the tasks that the action hit; empty for all types
     injected: int
     recovered: int
-    seconds: tuple[float, ...]  # of its recoveries, the shortest first
+    seconds: tuple[float, ...]  # durations of the recoveries, the shortest first
 
 
 def campaign_entities(record: CampaignRecord, kept: Collection[str] = ()) -> dict[str, Entity]:

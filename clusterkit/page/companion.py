@@ -1,4 +1,4 @@
-"""The page beside a run: its process, and what the supervisor says of it."""
+"""The dashboard of one run: its process, and the supervisor's messages about it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
 from clusterkit.words.events import Crashed, DashboardLost, DashboardReady
 
-NICENESS = 5  # training comes first, but the page has to keep up
-FAREWELL = 1.5  # seconds for which open pages show how the run ended
-LOOK_EVERY = 0.05  # seconds
-END_WITHIN = 4.0  # seconds to send open pages how the run ended
+NICENESS = 5  # lower priority than training, but high enough for the page to keep up
+FAREWELL = 1.5  # seconds that open pages have to show how the run ended
+LOOK_EVERY = 0.05  # seconds between two checks for open pages
+END_WITHIN = 4.0  # seconds that the process has to end, FAREWELL included
 Post = Callable[[DashboardReady | DashboardLost | Crashed], None]
 Say = Callable[[str], None]
 
@@ -29,7 +29,7 @@ Say = Callable[[str], None]
 class DashboardProcess(ServerProcess):
     """The dashboard of a run. Posts DashboardReady, or DashboardLost if it fails or ends by itself.
 
-    The address with the token goes to `say` only on a terminal, and to a file of the run, which no other user can read.
+    The address with its token is written to a private file of the run, and passed to `say` only on a terminal.
     """
 
     def __init__(self, run: RunDirectory, post: Post, say: Say | None, control: bool, env: Mapping[str, str]) -> None:
@@ -66,7 +66,7 @@ def _said(address: str, run_id: str, terminal: bool) -> str:
 
 
 def serve(run: RunDirectory, channel: socket.socket, *control: str) -> None:
-    """Serve until the run has ended; then let open pages show for a moment how it ended."""
+    """Serve until the run has ended and open pages have had a moment to show how it ended."""
     from clusterkit.page.serve import PageServer
 
     server = PageServer(RunStore(run.path.parent.parent), bool(control))

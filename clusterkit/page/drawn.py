@@ -1,4 +1,4 @@
-"""What is drawn of a curve: its points, and gaps where nothing was reported."""
+"""A curve as the page draws it: its points, with gaps where nothing was reported."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from clusterkit.ledger.attempts import Attempt
 from clusterkit.page.board import Points
 
-SOON = 1.0  # seconds between two points that are joined in any case, if nothing interrupted the task
-RARELY = 4.0  # usual intervals between two points that are not joined any more
+SOON = 1.0  # seconds; points within this time are always joined unless the task was interrupted
+RARELY = 4.0  # usual intervals; points that are farther apart are not joined
 Drawn = dict[str, list[float | None]]
 
 
 def drawn(points: Points, attempts: Iterable[Attempt], now: float, works: bool = True, usual: float = 0.0) -> Drawn:
-    """The points with a gap, None, after each that is not joined with the next one.
+    """Return the points, with a gap (None) after each point that is not joined to the next point.
 
-    `again` is 1 for what was computed again later. A pause and a stall are gaps of what a program reports (`works`),
-    not of what its processes use. `usual` are seconds between two points of the whole curve.
+    `again` is 1 for points that were computed again later. Pauses and stalls are gaps in curves of reported values
+    (`works`), not in curves of resource usage. `usual` is the usual interval of the curve, in seconds.
     """
     known = list(attempts)
     times, found = points["t"], Drawn(t=[], v=[], low=[], high=[], again=[])
@@ -43,7 +43,7 @@ def _interrupts(one: Attempt, begin: float, end: float, works: bool, last: bool)
     """Whether the attempt began or ended between two points, or was paused or stalled in between."""
     if begin < one.begin <= end and not last:
         return True
-    if one.end is not None and begin <= one.end < end + last:  # the last point of all may be that of the end
+    if one.end is not None and begin <= one.end < end + last:  # the last point may be at the end itself
         return True
     ends = [(stop.begin, end if stop.end is None else stop.end) for stop in one.stops]
     return works and any(max(begin, a) < min(end, b) for a, b in ends)

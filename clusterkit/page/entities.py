@@ -30,12 +30,16 @@ class Run:
     state: str = ""  # of the result: succeeded, failed, interrupted, lost …; empty while it runs
     now: str = ""  # a live run's situation in a word: starting, training, stalled, paused, recovering …
     text: str = ""  # the same as a sentence, or the final one
+    why: str = ""
+    todo: str = ""  # what to do about it
+    commands: tuple[str, ...] = ()  # for that, as they can be typed
     error: tuple[str, ...] = ()  # what the task printed that failed
     wall: float = 0.0  # when it began
     ended: float | None = None
     step: int | None = None
     total: int | None = None
     speed: float | None = None  # steps/s
+    metric: str | None = None  # the main one that its tasks report
     restarts: int = 0
     exit_code: int | None = None
     network: str = "host"  # host, virtual
@@ -43,6 +47,15 @@ class Run:
     tensorboard: str | None = None
     resume: str | None = None  # the command that resumes it
     directory: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignVerdict:
+    """Key `verdict`: what the campaign of the run found wrong with it, if anything."""
+
+    campaign: str
+    violations: tuple[str, ...]
+    replay: str  # the command
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +237,8 @@ class RunRow:
     step: int | None = None
     restarts: int = 0
     text: str = ""
+    part_of: str = ""  # `campaign/NAME` or `exam/NAME`
+    metric: tuple[str, float | None] | None = None  # the main one and its last value
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Reads a journal of any length for the dashboard: in blocks, and of very many reports of progress only some."""
+"""Reads a journal of any length for the dashboard, in blocks; samples the reports of progress if there are many."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import LATEST, JournalLine, parse_line, read_from
 from clusterkit.words.events import Event
 
-BLOCK = 1 << 22  # bytes that are read at a time
-LONGEST = 1 << 26  # bytes of a line; a longer one is skipped
-MANY = 400  # reports of an attempt in a block of which all are read
-EDGE = 4  # of more, so many at the beginning and at the end
-FEWEST = 8  # and so many between those, at least
-BESIDE = 3  # and so many after anything else that happens
-MOST_BETWEEN = 8000  # reports of a whole journal that are between others, about
-MOST_LOOKS = 50_000  # for what is beside what in a block; where it would take more, all is read
-# Within a JSON string, a quote has a backslash before it, so that this is the key of an event alone.
+BLOCK = 1 << 22  # bytes per read
+LONGEST = 1 << 26  # bytes of a line; longer lines are skipped
+MANY = 400  # reports of an attempt in a block; if there are more, only a sample is read
+EDGE = 4  # sampled reports at the beginning and at the end of the block
+FEWEST = 8  # sampled reports between beginning and end, at least
+BESIDE = 3  # sampled reports after each event of another kind
+MOST_BETWEEN = 8000  # sampled reports between beginnings and ends in a whole journal, approximately
+MOST_LOOKS = 50_000  # comparisons to find neighbors of other events in a block; beyond that, all is read
+# Quotes within JSON strings are escaped, so this pattern matches only keys of events.
 _KIND = re.compile(rb'"event": "(?:Progressed", "task": "([a-z]+:\d+", "attempt": \d+)|)')
 
 
@@ -35,24 +35,24 @@ class Happening(NamedTuple):
 
 
 class JournalBlocks:
-    """Reads each line once, a block at a time."""
+    """Reads each line of the journal once, a block at a time."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._path = run.journal
-        self.offset = 0  # where the next line begins
-        self._skipping = False  # a line that is too long
-        self._blocks = 1.0  # that there were at the first look
+        self.offset = 0  # offset of the next line
+        self._skipping = False  # True within a line that is too long
+        self._blocks = 1.0  # size of the journal at the first read, in blocks
 
     def has_new(self) -> bool:
-        """Whether the file has grown. Cheap enough to be asked many times a second."""
+        """Return whether the file has grown. This is cheap enough for many calls a second."""
         return self._size() > self.offset
 
     def is_cut(self) -> bool:
-        """Whether what was read is not there any more."""
+        """Return whether the file is shorter than the part that was read."""
         return self._size() < self.offset
 
     def next(self) -> list[Happening] | None:
-        """The events of the next block; None if there is no whole line more."""
+        """Return the events of the next block; None if there is no further complete line."""
         data = self._block()
         if data is None:
             return None
@@ -73,7 +73,7 @@ class JournalBlocks:
             return 0
 
     def _block(self) -> bytes | None:
-        """Whole lines; or the part of one that is too long."""
+        """Return complete lines, or a part of a line that is too long; None if there is no complete line."""
         size = BLOCK
         while True:
             data = read_from(self._path, self.offset, size)
@@ -98,10 +98,10 @@ def _happening(offset: int, line: bytes) -> Happening | None:
 
 
 def _chosen(data: bytes, blocks: float) -> Iterator[tuple[int, bytes]]:
-    """The lines that are read, each with the offset after it; `blocks` is how many there are.
+    """Yield the lines of a block to parse, each with the offset after it; `blocks` is the journal's size in blocks.
 
-    All but reports of progress, and of those the first and the last ones of each attempt in the block, the next to
-    anything else that happened, and some between.
+    All lines other than reports of progress are parsed. Of the reports of an attempt: the first and last in the block,
+    those next to other events, and some in between.
     """
     if data.count(b"\n") < MANY:
         yield from _all(data)

@@ -1,4 +1,4 @@
-"""A run that somebody looks at: its model, kept up to date from its files, and what its tasks use of the machine."""
+"""A run that clients watch: its model, kept up to date from its files, and the resource usage of its tasks."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from clusterkit.page.metrics import Scraped, scraped
 from clusterkit.page.model import RunModel
 from clusterkit.page.rows import NO_USAGE, Usage
 from clusterkit.page.searching import Searcher
+from clusterkit.page.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun, RunStore
-from clusterkit.system.procfs import Meter
+from clusterkit.store.usage import SLOWER, UsageReader
 from clusterkit.words.errors import CannotLook
 
-LOOK_EVERY = 0.1  # seconds between two looks at the size of the journal
-REFRESH_EVERY = 1.0  # seconds between two looks at what need not be seen at once
-SAMPLE_EVERY = 2.0  # seconds between two samples of what tasks use
-RESULT_WITHIN = 5.0  # seconds after the last sign of a run, for its result to be written
-LINGER = 20.0  # seconds for which a run is followed that nobody looks at any more
+LOOK_EVERY = 0.1  # seconds between two checks whether the journal has grown
+REFRESH_EVERY = 1.0  # seconds between two reads of resource usage and of other facts that may lag
+OLD = 15.0  # seconds; an older sample of resource usage is not shown as present usage
+RESULT_WITHIN = 5.0  # seconds after a run's last change in which its result may still be written
+LINGER = 20.0  # seconds for which a run is followed after its last viewer has left
 T = TypeVar("T")
-MOST_IDLE = 2  # open runs without viewers
+MOST_IDLE = 2  # runs without viewers that stay open
 
 
 @dataclass(frozen=True, slots=True)
 class BoardUpdate:
-    """What a client gets: the entities that changed, and the board's version by then."""
+    """An update for a client: the entities that changed, and the version of the board."""
 
     text: str  # empty if nothing changed
     version: int
-    offset: int  # all that the journal has up to there is in this message or in those before it
-    over: bool  # nothing will change any more
-    gone: bool  # the run was removed: what the client has is the last that is known
+    offset: int  # this update and earlier ones cover the journal up to this offset
+    over: bool  # True if nothing will change any more
+    gone: bool  # True if the run was removed; there are no newer entities
 
 
 class LiveRun:
-    """Reads what a run writes. Its methods read files and take their time: call them in a thread, one at a time."""
+    """Reads the files of a run into its model. Its methods may be slow: call them in a thread, one at a time."""
 
-    def __init__(self, run: RunDirectory, here: bool = True) -> None:
+    def __init__(self, run: RunDirectory) -> None:
         self.run = run
-        self._here = here  # whether the processes of the tasks can be looked at
-        self._refreshed = self._sampled = float("-inf")
+        self._refreshed = float("-inf")
         self._begin()
 
     def update(self) -> bool:
-        """Read what is new; return whether anything changed."""
+        """Read what the run has written since the last call; return whether clients need an update."""
         self.gone = not self.run.path.is_dir()
         if self.gone:
             return True
@@ -67,18 +67,19 @@ class LiveRun:
         elif not self._journal.has_new():
             return False
         if self._journal.is_cut() or (self.model.info is None and self.run.info() is not None):
-            self._begin()  # of a run of the same name, or one that had only just begun to exist
+            self._begin()  # a new run of the same name, or a run whose job file is new
         before, read = self.model.board.version, self._read()
-        if read and self.model.is_over:  # the supervisor lives a little longer
+        if read and self.model.is_over:  # the supervisor exits a little later
             self._live, due = False, True
         if not (due or read):
             return False
-        if due and self._live and self._here and now - self._sampled >= SAMPLE_EVERY:
-            self._sampled, self._usage = now, self._sample()
-            self.model.sample(time.time(), self._usage)
+        if due:
+            self._read_usage()
         self.model.end(None if self._live else self.model.written or self.run.result())
         self.model.refresh(time.time(), self._live, self._usage if self._live else NO_USAGE, due or not self._live)
         self._refreshed = now if due else self._refreshed
+        if not self._live:
+            self.model.board.put("verdict", self._verdict.read(), self.model.offset, always=True)
         self.over = not self._live and not self._journal.has_new() and self._is_settled()
         return self.model.board.version != before or self.over
 
@@ -92,7 +93,7 @@ class LiveRun:
         return scraped(self.model.board.entities(), now, journal, self.model.ledger)
 
     def message(self, version: int | None, offset: int = -1) -> BoardUpdate:
-        """What changed since a version of this board; None: since an offset of the journal, on whatever board."""
+        """Return the changes since a version of this board or, if `version` is None, since an offset of the journal."""
         board = self.model.board
         if version is not None:
             entries = board.since_version(version)
@@ -105,14 +106,20 @@ class LiveRun:
         return BoardUpdate(text, board.version, self.model.settled, self.over, self.gone)
 
     def _is_settled(self) -> bool:
-        """Whether it is known how the run ended, and why, which somebody may be about to write."""
+        """Return whether result and verdict of an ended run are known, or are not expected any more."""
+        if self._verdict.is_due:
+            return False
         return self.model.written is not None or time.time() - self.run.changed() > RESULT_WITHIN
 
     def _begin(self) -> None:
         self.model = RunModel(self.run, self.run.info())
-        self._journal, self._meter = JournalBlocks(self.run), Meter()
-        self._refreshed = self._sampled = float("-inf")
-        self._live, self.over, self.gone, self._usage = True, False, False, NO_USAGE
+        self._journal, self._uses = JournalBlocks(self.run), UsageReader(self.run.usage)
+        info = self.model.info
+        self._verdict = VerdictReader(self.run, None if info is None else info.job.part_of)
+        self._refreshed = float("-inf")
+        self._live, self.over, self.gone = True, False, False
+        self._usage: Usage = NO_USAGE
+        self._used = 0.0  # wall time of the newest sample
 
     def _read(self) -> bool:
         read = False
@@ -128,15 +135,17 @@ class LiveRun:
         except CannotLook:
             return self._live
 
-    def _sample(self) -> Usage:
-        try:
-            return self._meter.sample(self.model.ledger.run.pids)
-        except CannotLook:
-            return NO_USAGE
+    def _read_usage(self) -> None:
+        """Read new samples of resource usage. The newest sample is shown as present usage, unless it is old."""
+        for sample in self._uses.new():
+            self.model.sample(sample)
+            self._usage, self._used = sample.tasks, sample.wall
+        if time.time() - self._used > max(OLD, 3 * self.model.seconds(self._used) / SLOWER):
+            self._usage = NO_USAGE
 
 
 class WatchedRun:
-    """A run that clients of this process look at, followed by one task while there are any."""
+    """A run that clients watch. One asyncio task follows the run while there are clients."""
 
     def __init__(self, live: LiveRun) -> None:
         self._live = live
@@ -144,14 +153,14 @@ class WatchedRun:
         self._changed = asyncio.Condition()
         self._watchers = 0
         self._follower: asyncio.Task[None] | None = None
-        self.used = time.monotonic()  # when somebody looked last
+        self.used = time.monotonic()  # monotonic time of the last use
 
     @property
     def is_idle(self) -> bool:
         return self._watchers == 0 and time.monotonic() - self.used > LINGER
 
     async def ask(self, question: Callable[[LiveRun], T]) -> T:
-        """Ask something about the run as it is now."""
+        """Update the run, and return the result of `question` about it."""
         self.used = time.monotonic()
         async with self._lock:
             await asyncio.to_thread(self._live.update)
@@ -214,7 +223,7 @@ class RunOpener:
         self._searcher = Searcher()
 
     async def open(self, run_id: str) -> OpenRun:
-        """The run with exactly that id. Raises NoSuchRun."""
+        """Return the run with exactly this id. Raises NoSuchRun."""
         async with self._lock:
             run = self._store.run(run_id)
             if not await asyncio.to_thread(run.path.is_dir):

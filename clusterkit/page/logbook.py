@@ -18,12 +18,12 @@ from clusterkit.store.journal import parse_line
 from clusterkit.words.errors import CannotLook, ClusterkitError
 from clusterkit.words.model import Task
 
-MOST_LINES = 5000  # of a page
+MOST_LINES = 5000  # lines of a page
 MOST_CHARACTERS = 4 << 20
-MOST_SEARCHED = 1 << 20  # bytes that a follower searches in a tenth of a second
-LOOK_FOR = 0.4  # seconds of a search before it returns what it has
+MOST_SEARCHED = 1 << 20  # bytes that are searched for a follower every tenth of a second
+LOOK_FOR = 0.4  # seconds after which a search returns the matches so far
 LONGEST_PATTERN = 1000  # characters
-LONGEST_MATCHED = 4096  # characters of a line that are searched
+LONGEST_MATCHED = 4096  # characters; only this much of a line is searched
 
 
 class BadQuestion(ClusterkitError):
@@ -32,7 +32,7 @@ class BadQuestion(ClusterkitError):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which log, and which of its lines."""
+    """A query: which log, and which of its lines."""
 
     task: Task | None = None
     attempt: int | None = None
@@ -77,14 +77,14 @@ class LogBook:
         self._index = ArrivalsIndex(run)
         self._lock = threading.Lock()
         self._began: float | None = None
-        self.over = False  # whether the logs were complete at the last look
+        self.over = False  # True once the logs are complete
 
     def check(self, wanted: Wanted) -> None:
         """Raise BadQuestion if the pattern is invalid."""
         wanted.matches(self._searcher)
 
     def page(self, wanted: Wanted, start: str | None, end: str | None) -> dict[str, Any]:
-        """A page from a cursor on, or up to one; `start` can be `end`, for the last lines. Raises ClusterkitError."""
+        """Return a page from a cursor on, or up to one; the last page if `start` is `end`. Raises ClusterkitError."""
         search = Search(wanted.limit, MOST_CHARACTERS, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         with self._lock:
             log = self._log(wanted)
@@ -93,7 +93,7 @@ class LogBook:
             return self._shown(log.after(start or "0", search))
 
     def page_at(self, wanted: Wanted, seconds: float) -> dict[str, Any]:
-        """A page from a moment on, in seconds since the run began. Raises ClusterkitError."""
+        """Return a page that begins at a time, in seconds since the run began. Raises ClusterkitError."""
         with self._lock:
             self._log(wanted)
             pieces = self._index.since(self._beginning() + seconds)
@@ -106,7 +106,7 @@ class LogBook:
         return self.page(wanted, start, None)
 
     def following(self, wanted: Wanted, cursor: str, most: int) -> dict[str, Any]:
-        """Return lines after a cursor, the newest ones of more than `most` characters. Raises ClusterkitError."""
+        """Return the lines after a cursor; beyond `most` characters, only the newest ones. Raises ClusterkitError."""
         search = Search(MOST_LINES, most, time.monotonic() + LOOK_FOR, wanted.matches(self._searcher))
         keep = MOST_SEARCHED if wanted.grep else most
         with self._lock:
@@ -141,7 +141,7 @@ class LogBook:
         }
 
     def _beginning(self) -> float:
-        """When the run began, in wall time."""
+        """Return the wall time at which the run began."""
         if self._began is None:
             try:
                 with self._run.journal.open("rb") as file:

@@ -1,6 +1,6 @@
-"""Logs by pages: the lines of one attempt's file, or of all tasks in the order in which they were written.
+"""Logs by pages: the lines of one attempt's log. (The merged logs of all tasks are in `page/merged.py`.)
 
-A cursor says where a page begins or ends; it is text that a client gets and gives back. No file is read as a whole.
+A cursor marks the beginning or end of a page; clients receive cursors and send them back. No file is read as a whole.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from clusterkit.text.redraws import TerminalLines
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.model import Task
 
-CHUNK = 1 << 18  # bytes that are read at a time; a line that is longer is shown as several
+CHUNK = 1 << 18  # bytes per read; a longer line is shown as several lines
 LONGEST_SHOWN = 1 << 14  # characters of a line that are shown
 _REDRAWN = re.compile(rb"[\r\x08]|\x1b\[[02]?K")
 LONGEST_CURSOR = 18  # digits
@@ -35,11 +35,11 @@ class BadCursor(ClusterkitError):
 
 @dataclass(slots=True)
 class Search:
-    """How much of a log is wanted: `lines` with at most `characters` in all. A search for matches ends at `until`."""
+    """The limits of a page: `lines` with at most `characters` in total. A search for matches ends at `until`."""
 
     lines: int
     characters: int
-    until: float  # of the monotonic clock
+    until: float  # monotonic time
     matches: Matches | None = None
     _looked: int = 0
 
@@ -59,7 +59,7 @@ class Search:
 
 
 class LineSpan(NamedTuple):
-    """A line of an attempt's log: where it begins, where the next one does, and its text."""
+    """A line of an attempt's log: its offset, the offset of the next line, and its text."""
 
     start: int
     end: int
@@ -68,7 +68,7 @@ class LineSpan(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """A line as a client gets it. `t` in seconds since 1970, None if it is not known; `cursor` is where it begins."""
+    """A line for a client. `t` is its wall time, None if unknown; `cursor` marks its beginning."""
 
     t: float | None
     task: str
@@ -89,10 +89,10 @@ class Page:
 
 
 def shown(raw: bytes) -> str:
-    """A line as text with colors, as a terminal shows it after all redraws."""
+    """Return a line as text with colors, as a terminal would show it after all redraws."""
     most = 4 * LONGEST_SHOWN
     left_out = max(0, len(raw) - most)
-    if left_out:  # of a line that is redrawn, the end counts
+    if left_out:  # keep the end of a line that is redrawn, or the beginning of any other line
         raw = raw[-most:] if b"\r" in raw else raw[:most]
     if _REDRAWN.search(raw):
         terminal = TerminalLines()
@@ -106,9 +106,9 @@ def shown(raw: bytes) -> str:
 
 @contextmanager
 def opened(run: RunDirectory, task: Task, attempt: int) -> Iterator[int | None]:
-    """The descriptor of an attempt's log; None if it can't be opened."""
+    """Yield the descriptor of an attempt's log; None if the log can't be opened."""
     try:
-        # Not blocking: a task can write to the directory, and put a pipe there.
+        # O_NONBLOCK, since a task can replace its log with a pipe.
         file = os.open(run.log(task, attempt), os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         yield None
@@ -120,7 +120,7 @@ def opened(run: RunDirectory, task: Task, attempt: int) -> Iterator[int | None]:
 
 
 def read(file: int, start: int, end: int) -> bytes:
-    """The bytes from `start` to `end`, or fewer."""
+    """Return the bytes from `start` to `end`, or fewer if there are not as many."""
     try:
         return os.pread(file, max(0, end - start), start)
     except OSError:
@@ -128,7 +128,7 @@ def read(file: int, start: int, end: int) -> bytes:
 
 
 def whole_lines(data: bytes, start: int) -> tuple[list[LineSpan], int]:
-    """The lines that end within `data`, which begins at `start`, and the place after the last one."""
+    """Return the lines that end within `data`, which begins at offset `start`, and the offset after the last line."""
     found, at = [], start
     for raw in data.split(b"\n")[:-1]:
         found.append(LineSpan(at, at + len(raw) + 1, shown(raw)))
@@ -137,7 +137,7 @@ def whole_lines(data: bytes, start: int) -> tuple[list[LineSpan], int]:
 
 
 def lines_after(file: int, start: int, end: int, final: bool) -> list[LineSpan]:
-    """The lines from `start` that end before `end`, of CHUNK bytes at most; `final`: the last needs no newline."""
+    """Return the lines between `start` and `end`, at most CHUNK bytes; if `final`, the last line needs no newline."""
     data = read(file, start, min(end, start + CHUNK))
     if not data:
         return []
@@ -152,14 +152,14 @@ def lines_after(file: int, start: int, end: int, final: bool) -> list[LineSpan]:
 
 
 def lines_before(file: int, end: int) -> list[LineSpan]:
-    """The lines that end at or before `end`, of CHUNK bytes at most; `end` is taken as the end of a line."""
+    """Return the lines before `end`, at most CHUNK bytes. `end` is treated as the end of a line."""
     begin = max(0, end - CHUNK)
     data = read(file, begin, end)
     if not data:
         return []
     if begin > 0:
         first = data.find(b"\n", 0, len(data) - 1) + 1
-        if not first:  # a part of a longer line
+        if not first:  # part of a line longer than CHUNK
             return [LineSpan(begin, begin + len(data), shown(data.removesuffix(b"\n")))]
         begin, data = begin + first, data[first:]
     found, at = whole_lines(data, begin)
@@ -168,7 +168,7 @@ def lines_before(file: int, end: int) -> list[LineSpan]:
 
 
 def line_start(file: int, place: int) -> int:
-    """The beginning of the line that contains a place; not farther back than CHUNK."""
+    """Return the beginning of the line that contains an offset, at most CHUNK bytes before the offset."""
     begin = max(0, place - CHUNK)
     data = read(file, begin, place)
     newline = data.rfind(b"\n")
@@ -182,8 +182,8 @@ class AttemptLog:
     run: RunDirectory
     task: Task
     attempt: int
-    final: bool  # the attempt writes no more
-    when: Callable[[Task, int, int], float | None]  # wall time at which the byte before a place was written
+    final: bool  # True if the attempt writes no more
+    when: Callable[[Task, int, int], float | None]  # the wall time at which the byte before an offset was written
 
     def after(self, cursor: str, search: Search) -> Page:
         with opened(self.run, self.task, self.attempt) as file:
@@ -202,7 +202,7 @@ class AttemptLog:
             return Page(tuple(found), str(at), str(first), done=not lines_after(file, at, end, self.final))
 
     def before(self, cursor: str | None, search: Search) -> Page:
-        """The lines up to a cursor; None: up to the end."""
+        """Return the page before a cursor; None stands for the end of the log."""
         with opened(self.run, self.task, self.attempt) as file:
             if file is None:
                 return Page(next="0", previous="0")
@@ -235,7 +235,7 @@ class AttemptLog:
 
 
 def _place(cursor: str) -> int:
-    """Raises BadCursor."""
+    """Parse a cursor into an offset. Raises BadCursor."""
     if not cursor.isascii() or not cursor.isdigit() or len(cursor) > LONGEST_CURSOR:
         raise BadCursor
     return int(cursor)

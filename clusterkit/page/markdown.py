@@ -22,14 +22,14 @@ from clusterkit.words.outcome import Failure, RunResult, RunState
 
 LONGEST_LINE = 400  # characters
 _TICKS = re.compile("`+")
-MOST_ROWS = 60  # of a table; an issue takes 65,536 characters
+MOST_ROWS = 60  # rows of a table; a GitHub issue is limited to 65,536 characters
 MOST_FAILING = 8  # failed runs of a campaign that are described in full
 LONGEST_COMMAND = 2000  # characters
 LONGEST_CELL = 160
 
 
 def code(text: str, longest: int = LONGEST_LINE) -> str:
-    """A code span, delimited by more backticks than the text has in a row."""
+    """Return a code span, delimited by more backticks than the text has in a row."""
     line = _cut(" ".join(text.split("\n")), longest)
     if not line.strip():
         return ""
@@ -39,20 +39,20 @@ def code(text: str, longest: int = LONGEST_LINE) -> str:
 
 
 def block(lines: Iterable[str], language: str = "text") -> str:
-    """A code block, whose fence is longer than any in its lines."""
+    """Return a code block with a fence that is longer than any in its lines."""
     body = [_cut(line) for text in lines for line in text.split("\n")]
     fence = "`" * max(3, max(map(_longest_run, body), default=0) + 1)
     return "\n".join([f"{fence}{language}", *body, fence])
 
 
 def table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table, whose cells are Markdown."""
+    """Return a table; its cells are Markdown."""
     lines = [titles, ["---"] * len(titles), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
 def few(rows: Sequence[Sequence[str]], most: int) -> tuple[Sequence[Sequence[str]], str]:
-    """The first rows, and a sentence that counts the others."""
+    """Return the first rows, and a sentence with the number of the rows left out."""
     left = len(rows) - most
     return rows[:most], f"\n\n{left} more rows are left out." if left > 0 else ""
 
@@ -176,7 +176,7 @@ def _cause(result: RunResult, cause: Failure) -> Iterator[str]:
 
 
 def _explained(result: RunResult) -> Iterator[str]:
-    """The explanations; what they quote of a log is hostile, and so is result.json."""
+    """Yield the explanations as code, since they are read from result.json and quote logs, which may be hostile."""
     for one in result.explanations:
         lines = [f"Why: {code(one.means)}", f"Fix: {code(one.advice)}", *(code(address(at)) for at in one.reported)]
         yield "\\\n".join(lines)

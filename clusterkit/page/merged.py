@@ -1,4 +1,4 @@
-"""The logs of all tasks as one, in the order in which the lines were complete, by an index of their arrivals."""
+"""The merged logs of all tasks, in the order in which the lines were completed, from an index of arrivals."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import read_from
 from clusterkit.words.model import Task
 
-APART = 1 << 16  # bytes of the file between two places in the index, at first
-MOST_ENDS = 200_000  # in all places together; above that, every second place is forgotten
-STEP = 1 << 20  # bytes that are read at a time
-NEAR = 1 << 12  # bytes of the file in which a time is looked for line by line
-LONGEST = 100  # bytes of a line
+APART = 1 << 16  # bytes of the arrivals file between two places in the index, initially
+MOST_ENDS = 200_000  # ends stored in all places together; beyond that, every second place is dropped
+STEP = 1 << 20  # bytes per read
+NEAR = 1 << 12  # bytes of the file; within this range, a time is searched for line by line
+LONGEST = 100  # bytes of a line in the file, at most
 _LINE = re.compile(rb"(\d{1,12}\.\d{1,9}) ([a-z]{1,12}:\d{1,6}) (\d{1,9}) (\d{1,15})\n")
 Key = tuple[bytes, int]  # task, attempt
 MOST_OPEN = 64  # logs that are open at a time
 
 
 class IndexedPiece(NamedTuple):
-    """A part of an attempt's log, and when it was written. `offset` is that of its line in the file."""
+    """A part of an attempt's log, and when it was written. `offset` is the offset of its line in the arrivals file."""
 
     offset: int
     at: float
@@ -38,14 +38,14 @@ class IndexedPiece(NamedTuple):
 
 
 class ArrivalsIndex:
-    """Pieces by their offsets, in both directions. `update` before each use; then all that was there is known."""
+    """Iterates over pieces from an offset, in both directions. Call `update` before each use to read new arrivals."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._path = run.arrivals
-        self.ends: dict[Key, int] = {}  # of every attempt's log, as far as it is noted
-        self.size = 0  # of the file, as far as it is read
+        self.ends: dict[Key, int] = {}  # recorded length of each attempt's log
+        self.size = 0  # bytes of the file that were read
         self._places: list[int] = [0]  # offsets in the file
-        self._known: list[dict[Key, int]] = [{}]  # the ends by then
+        self._known: list[dict[Key, int]] = [{}]  # the value of `ends` at each place
         self._apart = APART
 
     def update(self) -> None:
@@ -64,17 +64,17 @@ class ArrivalsIndex:
             at += len(data)
 
     def before(self, offset: int) -> Iterator[IndexedPiece]:
-        """The pieces that are noted before an offset, the last one first."""
+        """Yield the pieces recorded before an offset, the last piece first."""
         place = bisect_left(self._places, min(offset, self.size)) - 1
         end = min(offset, self.size)
         while place >= 0:
             begin, ends = self._places[place], dict(self._known[place])
-            data = self._read(begin, end - begin + LONGEST)  # the last piece's line may end behind the offset
+            data = self._read(begin, end - begin + LONGEST)  # the last piece's line may end after the offset
             yield from reversed([piece for piece in _pieces(data, begin, ends) if piece.offset < end])
             place, end = place - 1, begin
 
     def since(self, at: float) -> Iterator[IndexedPiece]:
-        """The pieces from the first one that was written at a wall time or later."""
+        """Return the pieces that were written at a wall time or later."""
         low, high = 0, self.size
         while high - low > NEAR:
             middle = (low + high) // 2
@@ -83,7 +83,7 @@ class ArrivalsIndex:
         return (piece for piece in self.after(low) if piece.at >= at)
 
     def when(self, key: Key, place: int) -> float | None:
-        """When the byte before a place in an attempt's log was written."""
+        """Return the wall time at which the byte before an offset in an attempt's log was written."""
         number = bisect_left(self._known, place, key=lambda known: known.get(key, 0))
         number = max(0, number - 1)
         for piece in self.after(self._places[number]):
@@ -92,7 +92,7 @@ class ArrivalsIndex:
         return None
 
     def _take(self, data: bytes, begin: int, end: int) -> None:
-        # A line that lies across the limit between two parts is read with the second one.
+        # A line that spans two parts is read with the second part.
         start = 0 if begin == 0 else data.rfind(b"\n", 0, begin) + 1
         stop = len(data) if end == len(data) else data.rfind(b"\n", 0, end) + 1
         if self.size + start - self._places[-1] >= self._apart:
@@ -104,10 +104,10 @@ class ArrivalsIndex:
             self.ends[match[2], int(match[3])] = int(match[4])
 
     def _read(self, offset: int, size: int) -> bytes:
-        """Whole lines, as many as there are in so many bytes."""
+        """Return the complete lines within `size` bytes."""
         data = read_from(self._path, offset, size)
         end = data.rfind(b"\n") + 1
-        return data[:end] if end or len(data) < size else data  # a line that long is none
+        return data[:end] if end or len(data) < size else data  # over-long lines are ignored later
 
 
 def _pieces(data: bytes, begin: int, ends: dict[Key, int]) -> Iterator[IndexedPiece]:
@@ -137,7 +137,7 @@ class Position:
 
     @classmethod
     def parse(cls, text: str) -> Position:
-        """Read a cursor. Raises BadCursor."""
+        """Parse a cursor. Raises BadCursor."""
         offset, dot, within = text.partition(".")
         parts = (offset, within if dot else "0")
         if not all(part.isascii() and part.isdigit() and len(part) <= logs.LONGEST_CURSOR for part in parts):
@@ -147,10 +147,10 @@ class Position:
 
 @dataclass(slots=True)
 class MergedLog:
-    """All logs of a run by pages. `over`: nobody writes to them any more.
+    """All logs of a run by pages. `over` is True if nothing writes to the logs any more.
 
-    A line belongs to the piece in which it ends. A line without a newline belongs to the first piece of the task's next
-    attempt; those of the last attempts follow after all pieces.
+    A line belongs to the piece in which it ends. An unfinished last line of an attempt belongs to the first piece of
+    the task's next attempt; the unfinished lines of last attempts follow all pieces.
     """
 
     run: RunDirectory
@@ -179,7 +179,7 @@ class MergedLog:
             return Page(tuple(found), str(place), str(first), done=True)
 
     def before(self, cursor: str | None, search: Search) -> Page:
-        """The lines up to a cursor; None: up to the end."""
+        """Return the page before a cursor; None stands for the end of the logs."""
         with self._files:
             last = None if cursor is None else Position.parse(cursor)
             place, found = last, list[LogEntry]()
@@ -222,7 +222,7 @@ class MergedLog:
         return filter(self._is_wanted, chain(self.index.after(offset), rest))
 
     def _pieces_before(self, last: Position | None) -> Iterator[IndexedPiece]:
-        """The pieces before a position, and the one that contains it."""
+        """Return the pieces before a position, and the piece that contains the position."""
         rest = [piece for piece in self._rest() if last is None or piece.offset <= last.offset]
         end = self.index.size if last is None else last.offset + 1
         return filter(self._is_wanted, chain(reversed(rest), self.index.before(end)))
@@ -232,7 +232,7 @@ class MergedLog:
         return task is not None and self.wanted(task)
 
     def _rest(self) -> list[IndexedPiece]:
-        """What the logs of a finished run contain beyond the recorded pieces, or beyond the last newline."""
+        """Return pieces for the ends of a finished run's logs: unrecorded bytes, and last lines without a newline."""
         if not self.over:
             return []
         found = list[tuple[float, Key, int, int]]()
@@ -249,7 +249,7 @@ class MergedLog:
         return [IndexedPiece(after + n, at, key, start, end) for n, (at, key, start, end) in enumerate(sorted(found))]
 
     def _lines(self, piece: IndexedPiece) -> list[LineSpan]:
-        """The lines of a piece, of which the first may have begun before it."""
+        """Return the lines that end in a piece. The first line may begin in an earlier piece."""
         before = self._unfinished(piece.key, piece.start) if piece.start == 0 and piece.key[1] > 1 else []
         file = self._file(piece.key)
         if file is None:
@@ -264,7 +264,7 @@ class MergedLog:
         return found
 
     def _unfinished(self, key: Key, start: int) -> list[LineSpan]:
-        """The last line of the previous attempt, if it lacks a newline; it sorts before the lines of this attempt."""
+        """Return the previous attempt's last line if it lacks a newline; it sorts before the lines of this attempt."""
         older = (key[0], key[1] - 1)
         end, file = self.index.ends.get(older, 0), self._file(older)
         rest = b"" if file is None or not end else logs.read(file, logs.line_start(file, end), end)

@@ -1,4 +1,4 @@
-"""Runs as metrics in OpenMetrics' text format, for Prometheus and whatever else reads that. Labels are bounded."""
+"""Metrics of runs in the OpenMetrics text format, as read by Prometheus. Number and length of labels are bounded."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from clusterkit.words.faults import FaultAction
 from clusterkit.words.model import Task
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
-MOST_TASKS = 200  # of a run; further tasks have no metrics
-MOST_REPORTED = 20  # metrics that a task reports itself
+MOST_TASKS = 200  # tasks of a run; further tasks have no metrics
+MOST_REPORTED = 20  # metrics of a task's own that are exported
 LONGEST_LABEL = 100  # characters
-BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds of a recovery
+BUCKETS = (1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0)  # seconds; bounds in the histogram of recoveries
 CAUSES = ("failed", "fault", "collateral", "asked", "lost")  # what ended the attempt before a restart
 OTHER = "other"
 STATES = (
@@ -41,10 +41,10 @@ E = TypeVar("E")
 
 @dataclass(frozen=True, slots=True)
 class Scraped:
-    """A run as it is now: its entities, the seconds since it began, the bytes of its journal, and what was counted.
+    """The present state of a run: its entities, the seconds since it began, the bytes of its journal, and its counters.
 
-    Entities are views, of which there are so many at most: nothing may be counted by them. `restarts` are by task and
-    by how the attempt before ended, `faults` by action; `saved` is when the newest checkpoint was complete.
+    The number of entities is limited, so counters must not be computed from entities. `restarts` are by task and by the
+    end of the previous attempt, `faults` by action. `saved` is the time at which the newest checkpoint was complete.
     """
 
     entities: Mapping[str, Entity]
@@ -68,7 +68,7 @@ class Scraped:
 
 
 def scraped(entities: Mapping[str, Entity], now: float, journal: int, ledger: Ledger) -> Scraped:
-    """A run with copies of what its ledger counts, since that changes in another thread."""
+    """Return the state of a run, with copies of its ledger's counters, which change in another thread."""
     faults = Counter(one.event.action for one in ledger.faults.known.values() if one.took_hold)
     ended = tuple(ledger.incidents.ended)
     return Scraped(entities, now, journal, dict(ledger.attempts.restarts), faults, ledger.run.saved, ended)
@@ -83,13 +83,13 @@ class _Collector(Collector):
 
 
 def exposition(runs: Sequence[Scraped]) -> bytes:
-    """The body of an answer to a scrape; its type is CONTENT_TYPE."""
+    """Return the body of the answer to a scrape; its content type is CONTENT_TYPE."""
     text: bytes = generate_latest(_Collector(runs))  # type: ignore[no-untyped-call]
     return text
 
 
 def families(runs: Sequence[Scraped]) -> Iterator[Metric]:
-    known = [one for one in runs if "run" in one.entities]  # those whose first event was read
+    known = [one for one in runs if "run" in one.entities]  # runs whose first event was read
     for make in (_of_run, _of_tasks, _of_failures, _of_time):
         yield from make(known)
 
@@ -197,7 +197,7 @@ def _restarts(one: Scraped) -> Counter[tuple[str, str]]:
 
 
 def _first(metrics: Mapping[str, float | str | None]) -> Iterable[tuple[str, float]]:
-    """The first numeric metrics. Names that are equal once they are cut to a label count as one."""
+    """Return the first numeric metrics. Of names that are equal when cut to labels, only the first is kept."""
     found: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, int | float) and not isinstance(value, bool) and len(found) < MOST_REPORTED:
@@ -217,5 +217,5 @@ def _add(family: GaugeMetricFamily, labels: Sequence[str], value: float | None) 
 
 
 def _label(text: str) -> str:
-    """A value of a label: short, on one line, and valid as UTF-8."""
+    """Return a text as the value of a label: short, on one line, and valid UTF-8."""
     return printable(text[:LONGEST_LABEL])

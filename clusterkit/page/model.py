@@ -14,15 +14,17 @@ from clusterkit.page.stories import stories
 from clusterkit.page.timeline import Marks, bar, goodput_entity, links, startup_entities
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
+from clusterkit.store.usage import UsageSample
 from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
-OWN = {"step", "cpu", "memory"}  # names of curves that are clusterkit's
-USED = ("cpu", "memory")  # what is sampled, not reported
+USED = ("cpu", "memory", "gpu", "gpu memory")  # what is sampled, not reported
+OWN = {"step", *USED}  # names of curves that are clusterkit's
 ALWAYS = (float("-inf"), float("inf"))
-UNITS = {"cpu": "%", "memory": "bytes", "step": "steps"}
+UNITS = {"cpu": "%", "memory": "bytes", "gpu": "%", "gpu memory": "bytes", "step": "steps"}
 MOST_VERDICTS = 200
+SILENT = 2.0  # seconds without an event after which the account of time is continued to the present
 RUN, JOB = "run", "job"
 
 
@@ -52,7 +54,7 @@ class RunModel:
         self._tasks: dict[Task, int] = {}  # what is to be refreshed, with the offset of its last change
         self._bars: dict[Key, int] = {}
         self._series: dict[tuple[str, str], int] = {}
-        self._names: dict[tuple[str, Task], tuple[str, str]] = {}  # of curves, as they are shown
+        self._names: dict[tuple[str, Task | str], tuple[str, str]] = {}  # of curves, as they are shown
         self._incidents: int | None = None
         if info is not None:
             self.board.put(JOB, resolved_entity(info, info.endpoints), 0)
@@ -87,10 +89,14 @@ class RunModel:
         if written is not self.written:
             self.written, self._incidents = written, self.offset
 
-    def sample(self, wall: float, usage: Usage) -> None:
-        for task, (cpu, memory) in usage.items():
-            for name, value in (("cpu", cpu), ("memory", float(memory))):
-                self._add(name, task, self.seconds(wall), value, self.offset)
+    def sample(self, sample: UsageSample) -> None:
+        at = self.seconds(sample.wall)
+        of_tasks = {task: use for task, use in sample.tasks.items() if task in self.ledger.run.tasks}
+        of_gpus = {f"gpu:{number}": use for number, use in sample.gpus.items()}
+        for names, used in ((USED[:2], of_tasks), (USED[2:], of_gpus)):
+            for of, values in used.items():
+                for name, value in zip(names, values, strict=True):
+                    self._add(name, of, at, value, self.offset)
 
     def refresh(self, wall: float, live: bool, usage: Usage = NO_USAGE, everything: bool = True) -> None:
         """Bring the board up to date; `everything`: also what only needs to be once a second."""
@@ -136,7 +142,7 @@ class RunModel:
             if isinstance(value, int | float):
                 self._add(f"{name} (reported)" if name in OWN else name, event.task, at, value, offset)
 
-    def _add(self, name: str, task: Task, at: float, value: float, offset: int) -> None:
+    def _add(self, name: str, task: Task | str, at: float, value: float, offset: int) -> None:
         key = (name, task)
         if (shown := self._names.get(key)) is None:
             if len(self._names) >= MOST_CURVES:
@@ -209,7 +215,10 @@ class RunModel:
     def _refresh_account(self) -> None:
         if self.info is None:
             return
-        self.board.put("goodput", goodput_entity(self.ledger.time.report()), self.offset)
+        # While nothing happens, as in a stall, the time goes on.
+        silent = self._live and self._looked - self.ledger.now >= SILENT
+        spent = self.ledger.time.report(self._looked if silent else None)
+        self.board.put("goodput", goodput_entity(spent), self.offset, always=silent)
         for key, start in startup_entities(self.ledger.startup.report()):
             self.board.put(key, start, self.offset)
 

@@ -1,9 +1,10 @@
-"""The lists of all runs and of all campaigns, which the page polls: what does not change is read once."""
+"""The lists of all runs and of all campaigns, which the page polls. Unchanged files are read only once."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -15,17 +16,18 @@ from clusterkit.page.rows import clean
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.store import RUN_ID, NoSuchRun, RunStore
 from clusterkit.views.listing import run_state
+from clusterkit.views.naming import main_metric
 from clusterkit.views.situations import reason_of, told
 from clusterkit.words.errors import CannotLook, ClusterkitError
 
-MOST_RUNS = 5000  # in the list, the newest
+MOST_RUNS = 5000  # runs in the list: the newest ones
 Times = tuple[int, ...]
-MOST = 1000  # campaigns in the list, the newest
+MOST = 1000  # campaigns in the list: the newest ones
 
 
 @dataclass(slots=True)
 class _Known:
-    """What was read of a run, and the times of its files by then. `journal` is read on while the run is not over."""
+    """A run as last read, and the times of its files then. `journal` continues to be read until the run is over."""
 
     times: Times
     row: RunRow
@@ -87,14 +89,21 @@ class Overview:
             step=status.step if result is None else result.last_step,
             restarts=status.restarts if result is None else result.restarts,
             text=clean(text),
+            metric=_metric(status.metrics if result is None else result.metrics),
         )
+
+
+def _metric(metrics: Mapping[str, float | None]) -> tuple[str, float | None] | None:
+    name = main_metric(metrics)
+    return None if name is None else (clean(name), metrics[name])
 
 
 def _new(run: RunDirectory) -> _Known:
     info = run.info()
     job = None if info is None else info.job
     program, shape = ("", "") if job is None else (clean(str(job.program)), job.shape_text)
-    row = RunRow(run.run_id, program, shape, "", run.created())
+    part_of = "" if job is None else clean(job.part_of or "")
+    row = RunRow(run.run_id, program, shape, "", run.created(), part_of=part_of)
     return _Known((), row, False, info, JournalBlocks(run), Ledger(job))
 
 
@@ -117,7 +126,7 @@ class CampaignList:
         self._lock = threading.Lock()
 
     def rows(self) -> dict[str, CampaignEntity]:
-        """Every campaign by its key. Campaigns with damaged records are left out."""
+        """Return all campaigns by their keys, except those with damaged records."""
         with self._lock:
             known, self._known = self._known, {}
             for file in sorted(self._store.campaigns(), key=lambda file: file.changed())[-MOST:]:
@@ -129,7 +138,7 @@ class CampaignList:
             return {f"campaign/{name}": entity for name, (_, entity) in self._known.items()}
 
     def entities(self, campaign_id: str) -> dict[str, Entity]:
-        """Everything about the campaign with exactly that id. Raises NoSuchRun and RunDirectoryError."""
+        """Return all entities of the campaign with exactly this id. Raises NoSuchRun and RunDirectoryError."""
         if not RUN_ID.fullmatch(campaign_id) or not (file := self._store.campaign(campaign_id)).path.is_file():
             raise NoSuchRun("There is no such campaign. It may have been removed.")
         record = file.record()

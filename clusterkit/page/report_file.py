@@ -1,4 +1,4 @@
-"""Reports to keep: a run or a campaign as one HTML file or as Markdown, made from its files."""
+"""Reports: a run or a campaign as one HTML file or as Markdown, made from the files of the run or campaign."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ from clusterkit.text.printable import printable_lines
 from clusterkit.words.errors import ClusterkitError
 
 STATIC = Path(__file__).parent / "static"
-MOST_POINTS, FEWEST_POINTS = 800, 50  # of a curve
-POINTS = 100_000  # of all curves
-MOST_KEPT = 10  # failing runs of a campaign whose entities are in its report
-LEAST_LOGS = 1 << 18  # characters for each of those
-LONGEST_STACKS = 1 << 18  # bytes of a file
+MOST_POINTS, FEWEST_POINTS = 800, 50  # limits for the points of a curve: with few curves, and with many
+POINTS = 100_000  # points of all curves together
+MOST_KEPT = 10  # failed or interrupted runs whose entities are in the report of a campaign
+LEAST_LOGS = 1 << 18  # characters of logs for each of those runs, at least
+LONGEST_STACKS = 1 << 18  # bytes of a file with stacks
 Subject = RunDirectory | CampaignFile
-MOST = 5 << 20  # characters of JSON
-BEFORE, AFTER = 5.0, 10.0  # seconds around an incident
-LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes
-FARTHEST_BACK = 1 << 12  # bytes to the beginning of a line
-PART = 1 << 16  # bytes that are read at a time
-_FOR_TAILS = 0.6  # of what there is room for
+MOST = 5 << 20  # characters of JSON for the logs
+BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident for which logs are kept
+LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes that are kept at the end of each log
+FARTHEST_BACK = 1 << 12  # bytes; the distance in which the beginning of a line is searched for
+PART = 1 << 16  # bytes per read
+_FOR_TAILS = 0.6  # share of the room for logs that the ends of logs get
 
 
 class Format(enum.StrEnum):
-    """What a report is written as."""
+    """The format of a report."""
 
     HTML = "html"
     MARKDOWN = "md"
@@ -63,7 +63,7 @@ def report(subject: Subject, kind: Format, store: RunStore) -> str:
 
 
 def _of_run(run: RunDirectory, kind: Format) -> str:
-    live = LiveRun(run, here=False)
+    live = LiveRun(run)
     live.update()
     if live.model.board.get("run") is None or not run.path.is_dir():
         raise NoReport(f"The run {run.run_id} can't be read.")
@@ -82,7 +82,7 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
     room = max(LEAST_LOGS, MOST // max(1, len(kept)))
     runs = []
     for run in kept:
-        live = LiveRun(run, here=False)
+        live = LiveRun(run)
         live.update()
         runs.append(f"{json.dumps(run.run_id)}:{_run_data(run, live, room)}")
     entities = json_text(campaign_entities(record, {run.run_id for run in kept}))
@@ -125,7 +125,7 @@ def _series(live: LiveRun) -> Iterator[tuple[str, Drawn]]:
 
 
 def _stacks(run: RunDirectory, live: LiveRun) -> Iterator[tuple[str, str]]:
-    """The stacks that the page links to."""
+    """Yield the name and text of each file of stacks that the page links to."""
     for one in live.model.board.entities().values():
         if isinstance(one, StallVerdict) and one.report is not None and "/" not in one.report:
             with suppress(OSError), (run.all_stacks / one.report).open("rb") as file:
@@ -148,7 +148,7 @@ def _facts(run: RunDirectory, live: LiveRun) -> RunFacts:
 
 
 def page_files() -> dict[str, str]:
-    """The page's files, without those that only a server needs."""
+    """Return the page's files, without those that only a server needs."""
     kinds = (MODULES, ".css", ".svg", ".html")
     return {
         str(path.relative_to(STATIC)): path.read_text()
@@ -158,7 +158,7 @@ def page_files() -> dict[str, str]:
 
 
 def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: int = MOST) -> Extract:
-    """The lines, in the order in which they were written. `began` in wall time, `incidents` in seconds since then."""
+    """Return lines in the order in which they were written. `began` is wall time, `incidents` in seconds since then."""
     index = ArrivalsIndex(run)
     index.update()
     room = most
@@ -166,11 +166,11 @@ def extract(run: RunDirectory, began: float, incidents: Sequence[float], most: i
         found = Extract(run, index, began, incidents, room)
         if room < LEAST_TAIL or sum(len(json.dumps(line)) for line in found.lines) <= most:
             return found
-        room //= 2  # what looks short in bytes may be long as JSON
+        room //= 2  # the lines may be longer as JSON than in the logs
 
 
 class Extract:
-    """Lines as the page shows them, some of which stand for bytes that are left out; `total`: the bytes of all logs."""
+    """Lines for the page; those with `skipped` stand for bytes that are left out. `total` is the bytes of all logs."""
 
     def __init__(
         self, run: RunDirectory, index: ArrivalsIndex, began: float, incidents: Sequence[float], most: int
@@ -183,7 +183,7 @@ class Extract:
         self._tails = {key: 0 if whole else max(0, size - tail) for key, size in self._sizes.items()}
         share = int(most * (1 - _FOR_TAILS)) // max(1, len(incidents))
         self._windows = [[began + at - BEFORE, began + at + AFTER, share] for at in incidents]
-        self._read: dict[Key, int] = {}  # up to where each log was read
+        self._read: dict[Key, int] = {}  # offset up to which each log was read
         self.left_out = 0
         self.lines = list(self._lines())
 
@@ -191,13 +191,13 @@ class Extract:
         for piece in self._index.after(0):
             if piece.key in self._sizes and (start := self._wanted(piece)) is not None:
                 yield from self._of(piece.key, start, min(piece.end, self._sizes[piece.key]), piece.at, final=False)
-        for key, size in self._sizes.items():  # the last line may have no end, and the last pieces may not be noted
+        for key, size in self._sizes.items():  # ends that were not recorded, or lack a newline
             if self._read.get(key, 0) < size:
                 start = max(self._read.get(key, 0), self._tails[key])
                 yield from self._of(key, start, size, None, final=True)
 
     def _wanted(self, piece: IndexedPiece) -> int | None:
-        """From where on a piece is wanted; None if it is not."""
+        """Return the offset from which a piece is kept; None if no part of the piece is kept."""
         for window in self._windows:
             if window[0] <= piece.at <= window[1] and window[2] > 0:
                 window[2] -= piece.end - piece.start
@@ -206,7 +206,7 @@ class Extract:
         return max(piece.start, tail) if piece.end > tail else None
 
     def _of(self, key: Key, start: int, end: int, at: float | None, final: bool) -> Iterator[dict[str, Any]]:
-        """The lines that end between `start` and `end`, after a note of how many bytes before them are left out."""
+        """Yield the lines that end between `start` and `end`, after a line that stands for any bytes left out."""
         task, done = task_of(key), self._read.get(key, 0)
         if task is None:
             return

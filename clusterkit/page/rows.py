@@ -8,15 +8,17 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from clusterkit.job.jobfile import job_text
-from clusterkit.job.options import command_of, options_of
+from clusterkit.job.options import command_of, options_of, resume_command
 from clusterkit.job.plan import cluster_json, tf_config
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.ledger.status import RunPhase, RunStatus, TaskStatus
+from clusterkit.ledger.status import RunPhase, TaskStatus
 from clusterkit.page.entities import NetworkCell, Resolved, Run, TaskRow
 from clusterkit.store.directory import RunInfo
 from clusterkit.store.paths import RunPaths
-from clusterkit.text.printable import printable, printable_lines
+from clusterkit.text.printable import printable_lines
+from clusterkit.views.guidance import end_guidance, guidance
 from clusterkit.views.listing import run_state, straggler_note
+from clusterkit.views.naming import main_metric
 from clusterkit.views.situations import ending, told
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.errors import BadJob
@@ -25,7 +27,7 @@ from clusterkit.words.faults import ON_NETWORK, FaultAction
 from clusterkit.words.grammar import parse_fault
 from clusterkit.words.job import JobSpec, Network
 from clusterkit.words.model import Shape, Task
-from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.outcome import SIGKILL, Failure, RunResult
 from clusterkit.words.secrets import without_secrets
 
 STRATEGIES = {
@@ -77,24 +79,40 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
     phase = RunPhase.OVER if not now.live else status.phase
     starting = phase is RunPhase.RUNNING and not ledger.time.conditions.seen and status.restarts == 0
     doing, text, speed = told(ledger, now.wall, now.wall - now.began) if now.live else ("", "", None)
+    if now.live:
+        resume, advice = None, guidance(ledger, run.id)
+    else:
+        resume = resume_command(run.id, ledger.job, result, status.checkpoint is not None)
+        advice = end_guidance(result, ledger.incidents.report(), run.id, resume)
     failure = ledger.pace.failure if now.live else None if result is None else result.cause
     return replace(
         run,
         phase="starting" if starting else phase.value,
         state="" if now.live else run_state(False, phase, result),
         now=doing,
-        text=clean(text if now.live else " ".join(filter(None, [ending(result), _why(now.result)]))),
-        error=() if failure is None else tuple(clean(line) for line in cause_lines(failure.tail, ERROR_COLUMNS)),
+        text=clean(text if now.live else ending(result)),
+        why=clean(advice.why),
+        todo=clean(advice.todo),
+        commands=tuple(map(clean, advice.commands)),
+        error=_error(failure),
         wall=now.began,
         ended=now.ended,
         step=status.step,
         total=status.total,
         speed=speed,
+        metric=None if (main := main_metric(status.metrics)) is None else clean(main),
         restarts=status.restarts,
         exit_code=None if result is None else result.exit_code,
         tensorboard=now.tensorboard if now.live else None,
-        resume=_resume(run, ledger.job, result, now, status),
+        resume=None if resume is None else clean(resume),
     )
+
+
+def _error(failure: Failure | None) -> tuple[str, ...]:
+    """What a task printed that failed; the last lines of one that was ended or killed say nothing about the cause."""
+    if failure is None or failure.exit.asked is not None or failure.exit.signal == SIGKILL:
+        return ()
+    return tuple(clean(line) for line in cause_lines(failure.tail, ERROR_COLUMNS))
 
 
 def task_entity(of: TaskStatus, number: int, now: Now) -> TaskRow:
@@ -138,25 +156,6 @@ def resolved_entity(info: RunInfo, endpoints: Mapping[Task, str]) -> Resolved:
 def clean(text: str) -> str:
     """A text that a task or a user wrote, as a page can show it."""
     return printable_lines(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…")
-
-
-def _why(result: RunResult | None) -> str:
-    """What explains a failure, and what to do; the result in the journal is older than the explanation."""
-    return printable(result.finding or "") if result else ""
-
-
-def _resume(run: Run, job: JobSpec, result: RunResult | None, now: Now, status: RunStatus) -> str | None:
-    """The command that resumes the run, as it can be typed."""
-    if now.live:
-        return None
-    if result is None or result.lost or result.state is RunState.SUSPENDED:
-        words = f"--run-id {run.id} --continue"
-    elif result.state is not RunState.SUCCEEDED and (result.checkpoint or status.checkpoint) is not None:
-        words = f"--resume {run.id}"
-    else:
-        return None
-    command = command_of(replace(job, resume=None)) if run.command else "clusterkit up"
-    return clean(command.replace("clusterkit up", f"clusterkit up {words}", 1))
 
 
 def cells(job: JobSpec | None, faults: Iterable[FaultInjected]) -> Iterator[NetworkCell]:

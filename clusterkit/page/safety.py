@@ -2,8 +2,8 @@
 
 Any web page can make a browser send requests to 127.0.0.1, and a hostile name server can make that page's own name mean
 127.0.0.1 (DNS rebinding). So each request has to name this server as its host, must not come from another page, and
-has to have the token in a header. The page itself contains no secret and is served to everybody: it finds the token in
-the fragment of its address. Why not a cookie: browsers send it to all ports of 127.0.0.1, whoever listens there.
+has to carry the token in a header. The page itself contains no secret and is served to everybody; its script reads the
+token from the fragment of the address. A cookie would be less safe: browsers send it to every port of 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from clusterkit.system.files import end_of, write_whole
 
-VALID = 30.0  # seconds
+VALID = 30.0  # seconds for which a ticket is valid
 NO_STORE = {"cache-control": "no-store"}
 _FILE = re.compile(r"/api/run/[^/]+/file/[^/]+/[^/]+")
 _TICKET = re.compile(r"(\d{1,12})\.([0-9a-f]{64})", re.ASCII)
 
 
 class Tickets:
-    """Issues and checks signed tickets. A ticket contains all that is needed to check it, so none is stored."""
+    """Issues and checks signed tickets. A ticket contains everything needed to check it, so no ticket is stored."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._key = secrets.token_bytes(32)
         self._clock = clock
 
     def issue(self, path: str) -> str:
-        """A ticket for the path of a file; for any other path, an empty text."""
+        """Return a ticket for the path of a file; an empty text for any other path."""
         until = int(self._clock() + VALID)
         return f"{until}.{self._seal(until, path)}" if _FILE.fullmatch(path) else ""
 
@@ -54,10 +54,10 @@ class Tickets:
 
 
 LOOKING = frozenset({"GET", "HEAD"})
-POST_PATH = "/act"  # ends the paths of requests that change something
+POST_PATH = "/act"  # suffix of the paths of requests that change something
 LONGEST_BODY = 1 << 16  # bytes of a request
 LONGEST_ADDRESS = 1 << 13
-TICKETS = "/api/ticket"  # ?path=PATH: a ticket for a file, with which the browser can open it
+TICKETS = "/api/ticket"  # with ?path=PATH, returns a ticket with which a browser can open the file
 POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -76,23 +76,23 @@ NO_TOKEN = (
     "dashboard was started. Programs send its token in the header Authorization: Bearer TOKEN."
 )
 _TOKEN = re.compile(r"[\w-]{32}", re.ASCII)
-_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/compare/[^/]*|/static/.*")  # the page, whatever it will show
+_OPEN = re.compile(r"/|/run/[^/]*|/campaign/[^/]*|/compare/[^/]*|/static/.*")  # the page, which needs no token
 
 
 def new_token() -> str:
-    """A token that nobody can guess: 192 bits."""
+    """Return a random token of 192 bits."""
     return secrets.token_urlsafe(24)
 
 
 def kept_token(path: Path) -> str:
-    """The token in a private file, so that pages go on with the next server; or a new one, which is kept there."""
+    """Return the token in a private file, so that open pages also work with the next server; create it if needed."""
     with suppress(OSError, ValueError):
         seen = path.lstat()
         token = end_of(path, 100).decode()
         if seen.st_uid == os.getuid() and not seen.st_mode & 0o077 and _TOKEN.fullmatch(token):
             return token
     token = new_token()
-    with suppress(OSError):  # then the next server has another one
+    with suppress(OSError):  # without the file, the next server has another token
         write_whole(path, token.encode(), 0o600)
     return token
 
@@ -142,7 +142,7 @@ class Safety:
             await self._app(scope, _replay(body, receive), send_safely)
 
     def _check(self, scope: Scope) -> None:
-        """Raises RequestRefused."""
+        """Raise HttpRefused if the request is not allowed."""
         method, headers = scope["method"], Headers(scope=scope)
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
@@ -181,7 +181,7 @@ class Safety:
 
 
 def _is_navigation(headers: Headers) -> bool:
-    """Whether a browser opens this address as a page of its own, after a click on a link."""
+    """Return whether a browser opens this address as a page, such as after a click on a link."""
     return headers.getlist("sec-fetch-mode") == ["navigate"] and headers.getlist("sec-fetch-dest") == ["document"]
 
 
@@ -193,7 +193,7 @@ def _pairs(query: bytes) -> list[tuple[str, str]]:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes:
-    """Raises RequestRefused."""
+    """Return the body of a request. Raises HttpRefused if the body is incomplete or too long."""
     body = b""
     while True:
         message = await receive()

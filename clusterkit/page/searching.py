@@ -1,6 +1,6 @@
-"""Searches lines for regular expressions in a process of its own, since a search can't be interrupted.
+"""Searches lines for regular expressions in a separate process, since a search can't be interrupted.
 
-In a thread, an endless search would block all other threads of the server. The kernel ends the process instead.
+In a thread, an endless search would block all other threads of the server. A kernel timer ends the process instead.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ class TooSlow(ClusterkitError):
 
 
 class Searcher:
-    """Searches lines of text; from any thread. Its process begins with the first search, and ends with `close`."""
+    """Searches lines of text, from any thread. The first search starts its process, and `close` ends it."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
     def finds(self, pattern: str, text: str) -> bool:
-        """Whether the pattern, which has to be valid, is found in the text. Raises TooSlow and ClusterkitError."""
+        """Return whether a valid pattern matches anywhere in the text. Raises TooSlow and ClusterkitError."""
         with self._lock:
             if self._process is None:
                 self._process = _started()
@@ -58,7 +58,7 @@ def _started() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-I", "-S", "-c", code_of("clusterkit.page.searching")]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     try:
-        # Unbuffered, and in a session of its own, since Ctrl-C is for the server.
+        # Unbuffered, and in a new session, since Ctrl-C is meant for the server.
         return subprocess.Popen(
             command, bufsize=0, stdin=pipe, stdout=pipe, stderr=nothing, cwd="/", start_new_session=True
         )
@@ -67,7 +67,7 @@ def _started() -> subprocess.Popen[bytes]:
 
 
 def _ask(process: subprocess.Popen[bytes], question: bytes) -> bytes:
-    """The answer; empty if the process has ended."""
+    """Send a question and return the answer, which is empty if the process has ended."""
     assert process.stdin is not None
     assert process.stdout is not None
     rest = memoryview(question)

@@ -19,18 +19,18 @@ from clusterkit.words.errors import ClusterkitError
 HOST = "127.0.0.1"
 MOST_CONNECTIONS = 256
 MOST_OF_ANOTHER, MOST_OF_OTHERS = 16, 64  # connections of one other user of this machine, and of all of them
-BEGIN_WITHIN = 10.0  # seconds for a client to send a request
+BEGIN_WITHIN = 10.0  # seconds that a client has to send a request
 NOBODY = -1  # stands for the user of a client that has hung up
 LONGEST_HEAD = 1 << 14  # bytes of a request's headers
 
 
 class Protocol(H11Protocol):
-    """HTTP for one client. Disconnects a client that sends no request in time; lets streams disconnect it, too.
+    """HTTP for one client. Disconnects a client that sends no request in time, and lets streams disconnect the client.
 
     uvicorn itself waits for a request without limit. Other users get few connections, so that some are always free.
     """
 
-    uid: int | None = None  # of the client; None for root and this user
+    uid: int | None = None  # user id of the client; None for root and this user
 
     def connection_made(self, transport: Any) -> None:
         """Limit the connections of other users, and the time for a request."""
@@ -60,7 +60,7 @@ class Protocol(H11Protocol):
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn with an event at the beginning of its end: it waits for the streams, which wait for the event."""
+    """A uvicorn server that sets `ending` before it shuts down, since the shutdown waits for streams to end."""
 
     def __init__(self, ending: asyncio.Event, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -102,20 +102,20 @@ class PageServer:
         return self._dashboard.places.taken
 
     def address(self, path: str = "/") -> str:
-        """The address to open. The token is in its fragment, which browsers send to no server."""
+        """Return the address to open. The token is in its fragment, which browsers do not send to servers."""
         return f"http://{HOST}:{self.port}{path}#token={self.token}"
 
     def run(self) -> None:
-        """Serve until `end`, or a signal."""
+        """Serve until `end` is called or a signal arrives."""
         asyncio.run(self._server.serve(sockets=[self._socket]))
 
     def end(self) -> None:
-        """End soon; from any thread."""
+        """Make `run` return soon. May be called from any thread."""
         self._server.should_exit = True
 
 
 def _bound(port: int) -> socket.socket:
-    """A socket on a loopback port, 0 for a free one. Raises ClusterkitError if the port is taken."""
+    """Return a socket on a loopback port, 0 for a free one. Raises ClusterkitError if the port is taken."""
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -10,13 +10,13 @@ from clusterkit.page.entities import Story, StoryLine
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
+from clusterkit.views.naming import died
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task, number_of
 
 MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
 MOST_STORIES = 1000  # the newest
-LONGEST = 300  # characters of an exception's line
 
 
 def stories(report: RecoveryReport, explanations: Sequence[Explanation] = ()) -> list[Story]:
@@ -61,7 +61,7 @@ def _of_recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], why: Seq
 
 def _title(recovery: Recovery) -> str:
     if recovery.cause is not None:
-        return _failed(recovery.cause)
+        return died(recovery.cause)
     tasks = tasks_named([one.task for one in recovery.returns])
     if recovery.host is not None:
         return printable(f"The host {recovery.host} left")
@@ -94,14 +94,9 @@ def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
             yield StoryLine(rest[0].at, f"{number_of('more task', len(rest))} failed{why}", kind)
 
 
-def _failed(death: Death) -> str:
-    how = str(death.exit) if death.exception is None else f"failed: {death.exception}"
-    return f"{death.task} {printable(how)[:LONGEST]}"
-
-
 def _death(death: Death, kind: str, why: str) -> StoryLine:
     number = "" if death.fault is None else f", by fault {death.fault}"
-    return StoryLine(death.at, f"{_failed(death)}{number}{why}", kind, str(death.task))
+    return StoryLine(death.at, f"{died(death)}{number}{why}", kind, str(death.task))
 
 
 def _return(recovery: Recovery) -> Iterator[StoryLine]:

@@ -18,11 +18,11 @@ from clusterkit.page.searching import TooSlow
 
 MOST = 64  # streams at a time
 FAREWELL = 0.5  # seconds to send the end of a stream when the server ends
-STUCK = 15.0  # seconds that a client may take to read what it is sent
+STUCK = 15.0  # seconds that a client may take to read a message
 HEARTBEAT = 10.0  # seconds without a message after which a comment is sent
 APART = 0.25  # seconds between two messages, at least
-LOOK_EVERY = 0.1  # seconds between two looks at logs
-MOST_PER_LOOK = 20_000  # characters of logs; ten times that a second
+LOOK_EVERY = 0.1  # seconds between two checks for new log lines
+MOST_PER_LOOK = 20_000  # characters of logs per check
 Ended = Callable[[], None]
 
 
@@ -35,10 +35,10 @@ class Places:
 
     def __init__(self) -> None:
         self.taken = 0
-        self.ending = asyncio.Event()  # set when the server ends, and all streams with it
+        self.ending = asyncio.Event()  # set when the server ends, to end all streams
 
     def take(self) -> None:
-        """Raises TooMany."""
+        """Take a place for a stream. Raises TooMany."""
         if self.taken >= MOST:
             raise TooMany
         self.taken += 1
@@ -48,7 +48,7 @@ class Places:
 
 
 class EventStream:
-    """A response that sends messages as they come, and ends with them, with the client or with the server."""
+    """A response that sends messages until there are no more, the client disconnects, or the server ends."""
 
     def __init__(self, messages: AsyncIterator[str], places: Places) -> None:
         self._messages = messages
@@ -79,7 +79,7 @@ class EventStream:
     async def _send(self, scope: Scope, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream; charset=utf-8"), (b"cache-control", b"no-store")]
         pack = None
-        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):  # what changes repeats much of what was
+        if "gzip" in Headers(scope=scope).get("accept-encoding", ""):  # messages repeat much of earlier messages
             pack = zlib.compressobj(wbits=31)
             headers.append((b"content-encoding", b"gzip"))
         await send({"type": "http.response.start", "status": 200, "headers": headers})
@@ -100,18 +100,18 @@ class EventStream:
 
 
 def message(data: str, offset: object = None, event: str = "") -> str:
-    """A message with JSON in one line; the browser sends `offset` back as Last-Event-ID."""
+    """Format a message with JSON in one line; the browser sends `offset` back as Last-Event-ID."""
     head = f"event: {event}\n" * bool(event) + (f"id: {offset}\n" if offset is not None else "")
     return f"{head}data: {data}\n\n"
 
 
 async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
-    """The changes of a run after an offset of its journal, -1 for everything, until the run is over."""
+    """Yield the changes of a run after an offset of its journal, -1 for all entities, until the run is over."""
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     version: int | None = None
     async with watched.watching():
-        await watched.ask(lambda live: None)  # so that the first message has everything
+        await watched.ask(lambda live: None)  # update the run, so that the first message is complete
         while True:
             new = await watched.message(version, offset)
             sent, version = clock(), new.version
@@ -129,7 +129,7 @@ async def run_messages(watched: WatchedRun, offset: int) -> AsyncIterator[str]:
 
 
 async def log_messages(logs: LogBook, wanted: Wanted, cursor: str) -> AsyncIterator[str]:
-    """The lines after a cursor as they come, of a flood the newest, until all are sent or a search is too slow."""
+    """Yield new lines after a cursor, only the newest of a flood, until all are sent or a search is too slow."""
     yield "retry: 1000\n\n"
     clock = asyncio.get_running_loop().time
     quiet_since = clock()

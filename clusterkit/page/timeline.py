@@ -97,7 +97,7 @@ def goodput_entity(told: words.Goodput) -> Goodput | None:
     if not told.duration:
         return None
     parts = tuple(TimeShare(NAMES[name], round(seconds, 6)) for name, seconds in told.parts.items() if seconds > 0)
-    most = f"Cost most: {printable(told.most)}." if told.most else ""
+    most = f"Largest cost: {printable(told.most)}." if told.most else ""
     return Goodput(round(told.duration, 6), told.share, parts, most)
 
 

@@ -19,7 +19,7 @@ FLIPPED = 64  # the number of bytes to invert, in the middle half of a file
 MOST_ENTRIES = 100_000  # the maximum number of directory entries to examine
 LONGEST_SCAN = 5.0  # seconds; the maximum duration of a scan
 _ENDINGS = (".index", ".keras", ".weights.h5", ".h5", ".ckpt")
-_TRIES = 3  # a program may remove a checkpoint between the scan and the open
+_TRIES = 3  # the number of attempts, since a program may remove a checkpoint between the scan and the open
 
 
 def newest_checkpoint(

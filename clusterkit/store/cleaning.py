@@ -56,9 +56,9 @@ class Leaks:
 def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, list[int]]:
     """Return the pids of this user's processes whose run has no live supervisor, by run id.
 
-    Only runs in this state directory count, unless `everywhere`. Runs whose directory was removed are skipped, since
-    without a lock file it is unknown whether they are live. Processes in `spared` and ancestors of this process do not
-    count. `own` is a run whose lock this process has taken over, so that all its processes are strays.
+    Only runs in this state directory are searched, unless `everywhere`. Runs whose directory was removed are skipped,
+    since without a lock file it is unknown whether they are live. Processes in `spared` and ancestors of this process
+    are skipped, too. `own` is a run whose lock this process has taken over, so that all its processes are strays.
     """
     store, found = RunStore(), defaultdict[str, list[int]](list)
     for pid, run, _ in _processes(spared):
@@ -70,7 +70,7 @@ def find_strays(everywhere: bool = False, spared: Collection[int] = (), own: str
 
 
 def reap_strays(everywhere: bool = False, spared: Collection[int] = (), own: str = "") -> dict[str, int]:
-    """Kill strays until none is left; return their number by run id. Raises WillNotDie."""
+    """Kill strays until none is left; return their number by run id. Raises ProcessesSurvived."""
     counts = {run_id: len(pids) for run_id, pids in find_strays(everywhere, spared, own).items()}
     if counts:
         kill_until_gone(lambda: [pid for pids in find_strays(everywhere, spared, own).values() for pid in pids])
@@ -86,7 +86,7 @@ def find_leaks(store: RunStore, run_id: str = "") -> Leaks:
 
 
 def end_leaks(store: RunStore) -> None:
-    """Kill all supervisors, so that guardians end the tasks, then all processes that remain. Raises WillNotDie."""
+    """Kill all supervisors, so that guardians end the tasks, then all other processes. Raises ProcessesSurvived."""
     for run in store.all():
         if run.is_live() and (info := run.info()) is not None and info.pid > 0:
             with suppress(OSError):

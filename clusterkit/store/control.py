@@ -53,9 +53,9 @@ def listen(run: RunDirectory) -> tuple[socket.socket, Callable[[], None]]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """Return a listening socket. Its path appears only once it listens, so that clients can connect. Raises OSError."""
+    """Return a listening socket whose path appears once clients can connect. Raises OSError."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-    new = path.with_name(f".{path.name[1:]}")  # as long as the final name
+    new = path.with_name(f".{path.name[1:]}")  # this name is as long as the final name
     try:
         if os.path.lexists(path):
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
@@ -237,5 +237,5 @@ def _guardian_of(run: RunDirectory) -> int | None:
     guardian = procfs.parent(info.pid)
     if guardian is None or guardian <= 1:
         return None
-    argv = procfs.argv_of(guardian)  # a forked supervisor has the same argv; a warm server's has not
+    argv = procfs.argv_of(guardian)  # equal to a forked supervisor's argv; a warm server's guardian differs
     return guardian if argv == procfs.argv_of(info.pid) or "guardian" in argv else None

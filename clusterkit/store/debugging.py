@@ -41,7 +41,7 @@ class DebuggerConnection:
         except queue.Empty:
             return None
         if message is None:
-            self._messages.put(None)  # for the next call
+            self._messages.put(None)  # so that the next call of `next` returns None too
         return message
 
     def send(self, **message: object) -> None:

@@ -30,7 +30,7 @@ import json
 
 from clusterkit.system.files import write_whole
 
-CLIENTS_LOOK = 0.5  # seconds to wait for clients, whose `is_live` holds the lock for a moment
+CLIENTS_LOOK = 0.5  # seconds; how long to retry, since a client's `is_live` may hold the lock for a moment
 TRY_AGAIN = 0.05  # seconds between two attempts to lock a run
 STARTING = 60.0  # seconds; a younger directory without a lock file may belong to a run that is just starting
 T = TypeVar("T")

@@ -16,7 +16,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.words import wire
 from clusterkit.words.events import Event
 
-KEPT = 40  # progress reports kept for each task if only the current state matters
+KEPT = 40  # the number of progress reports kept for each task if only the current state matters
 LATEST = 1e11  # seconds since 1970; later times may be out of the range of `datetime`
 _PROGRESS = re.compile(rb'"event": "Progressed", "task": "([a-z]+:\d+)"')
 
@@ -60,7 +60,7 @@ class JournalReader:
         return events_of(self.new(), clock)
 
     def newest(self) -> list[JournalLine]:
-        """As `new`, but without outdated progress reports, since a day may have 100,000 of them."""
+        """Return the same as `new`, but without outdated progress reports, since a day may have 100,000 of them."""
         return list(_entries(_thinned(self._lines())))
 
     def skip(self) -> None:
@@ -97,7 +97,7 @@ def _entries(lines: Iterable[tuple[int, bytes]]) -> Iterator[JournalLine]:
 
 def parse_line(line: bytes) -> dict[str, Any] | None:
     try:
-        # Programs may report NaN, which is not part of JSON, but which Python writes.
+        # Programs may report NaN. Python writes NaN although it is not part of JSON.
         message = json.loads(line, parse_constant=lambda _: None)
     except (ValueError, RecursionError):
         return None
@@ -119,7 +119,7 @@ def _thinned(lines: list[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
 class RunEndWaiter:
     """Waits in a thread for the end of a run, by waiting until the supervisor's lock is released.
 
-    Then `continues` is called, which returns True once another supervisor continues the run, and False if none will.
+    Then `continues` is called. It returns True once another supervisor continues the run, or False if none will.
     """
 
     def __init__(self, run: RunDirectory, continues: Callable[[], bool] = lambda: False) -> None:

@@ -20,7 +20,7 @@ class Paths(Generic[P_co]):
         self.submitted = path.parent.parent / "submitted" / path.name  # files submitted to an engine's queue
         self.job_file = path / "job.json"  # the job, with the run's seed and endpoints
         self.result_file = path / "result.json"  # how the run ended
-        self.reserve = path / "reserve"  # is deleted to make room for result.json if the disk is full
+        self.reserve = path / "reserve"  # a file that is deleted to make room for result.json if the disk is full
         self.journal = path / "journal.jsonl"  # everything that happened and was decided, one event per line
         self.lock_file = path / "lock"  # held by the supervisor as long as the run is live
         self.console = path / "console.log"  # the output of a run in the background
@@ -33,7 +33,8 @@ class Paths(Generic[P_co]):
         self.all_stacks = path / "stacks"  # stack dumps, and reports about tasks that hang
         self.recorded = path / "recorded"  # values computed by the tasks, recorded for an exam
         self.all_tasks = path / "tasks"
-        self.arrivals = self.all_tasks / "arrivals"  # which part of which log was written when
+        self.usage = path / "usage.jsonl"  # samples of the CPU, memory and GPUs that the tasks use
+        self.arrivals = self.all_tasks / "arrivals"  # the times at which parts of the logs were written
 
     def of_task(self, task: Task) -> P_co:
         return self.all_tasks / str(task)

@@ -144,13 +144,14 @@ class RunStore:
         """
         if prefix is not None:
             return self.find(prefix)
-        runs = self.all()
-        live = [run for run in runs if run.is_live()]
-        if live or (finished and runs):
-            return newest_first(live or runs)[0]
-        if finished:
-            raise NoSuchRun(f"There is no run in {self.path}.")
-        raise NoSuchRun("No run is live. Name one, or see `clusterkit ls`.")
+        runs = newest_first(self.all())
+        found = next((run for run in runs if run.is_live()), runs[0] if runs and finished else None)
+        if found is not None:
+            return found
+        if runs:
+            raise NoSuchRun(f"No run is live. The newest, {runs[0].run_id}, is over: see `clusterkit show`.")
+        none = f"There is no run in {self.path}" if finished else "No run is live"
+        raise NoSuchRun(f"{none}. Start one: clusterkit up PROGRAM")
 
 
 def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:

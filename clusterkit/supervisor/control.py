@@ -23,7 +23,7 @@ from clusterkit.words.protocol import INVALID_PARAMS, Call, RpcError
 LONGEST_PROFILE = 3600.0  # seconds; the longest profile that a client may request
 LONGEST_NAME = 40  # characters; the limit for a task's name (`evaluator:4095` has 14)
 MOST = 1 << 63  # the number of steps in a request must be lower than this
-CHUNK = 1 << 16  # bytes; the most that is read from a client at once
+CHUNK = 1 << 16  # bytes; the maximum amount to read from a client at once
 REST = 1.0  # seconds; the pause after a client could not be accepted
 Post = Callable[[Requested | Impaired | Crashed], None]
 
@@ -90,7 +90,7 @@ class ControlServer:
         self._poller.start()
 
     def answer(self, answer: Answer) -> None:
-        """Send the machine's answer to the client that made the request. To be called by the loop's thread."""
+        """Send the state machine's answer to the client that made the request. To be called by the loop's thread."""
         self._poller.do(partial(self._answer, answer))
 
     def stop(self) -> None:

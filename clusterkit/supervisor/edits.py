@@ -14,12 +14,12 @@ from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Impaired, ProgramChanged
 from clusterkit.words.job import JobSpec
 
-STEP = 50  # milliseconds; changes are reported once this long has passed without another change
-BURST = 300  # milliseconds; changes are reported after this long even if more are arriving
+STEP = 50  # milliseconds; changes are reported once this time has passed without another change
+BURST = 300  # milliseconds; changes are reported after this time even if further changes are arriving
 LOOK_EVERY = 1.0  # seconds between two checks of the known files, since NFS, for example, does not report all changes
 POLL_EVERY = 0.25  # seconds between two checks if the system reports no changes at all
 EMPTY_FOR = 0.3  # seconds to wait for an editor to fill a file that it has emptied or created
-LONGEST_AGO = 5.0  # seconds; if a file is older, it was renamed rather than saved, or the file server's clock differs
+LONGEST_AGO = 5.0  # seconds; an older modification time is not that of the edit: the file was renamed, or clocks differ
 Post = Callable[[ProgramChanged | Impaired | Crashed], None]
 Marks = dict[Path, tuple[int, int, int] | None]
 
@@ -65,9 +65,9 @@ class EditWatcher:
                     self._look(False)
 
     def _look(self, something: bool) -> None:
-        """Read the files again if `something` changed in their directories, a file changed, or a problem was reported.
+        """Read the files again if `something` in their directories or a file changed, or a problem was reported.
 
-        If a file was emptied, give its editor the time to fill the file first.
+        If a file is empty, wait first: an editor may still be writing the file.
         """
         marks = _marks(self._seen)
         if not (something or self._problem or marks != self._marks):
@@ -76,7 +76,7 @@ class EditWatcher:
         if self._is_emptied(now):
             self._wait_for_text()
             marks, now = _marks(self._seen), own_files(self._job)
-        # Known files keep their marks from before the reading, so that a save during the reading is noticed later.
+        # Known files keep the marks that were read before their texts, so that a save in between is noticed later.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
         saved.update(now.changed(self._seen))
@@ -86,7 +86,7 @@ class EditWatcher:
             self._tell(now, saved)
 
     def _is_emptied(self, now: OwnFiles) -> bool:
-        """Whether a file became empty since the last check, or since the last valid program if it was missing then."""
+        """Whether a file is empty now, but was not at the last check or, if missing then, in the last valid program."""
         seen, good = self._seen.texts, self._good.texts
         return any(not text and seen.get(path, good.get(path)) for path, text in now.texts.items())
 

@@ -21,8 +21,8 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import signal_name
 
 Supervise = Callable[[int], int]  # takes the lifeline to the guardian, returns the exit code
-# Takes how the supervisor was killed, as a clause, and how many processes it left behind.
-# Returns the exit code; None means 1.
+# Called with a clause that says how the supervisor was killed, and the number of processes that it left behind.
+# Returns the exit code; None stands for 1.
 Lost = Callable[[str, int], int | None]
 Signals = Sequence[signal.Signals]
 
@@ -31,7 +31,7 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
     """Run `supervise` in a child process and return its exit code; call `lost` if the child was killed.
 
     `heeded` signals are passed on to the child; the `watchdog` ends it if it does not react. Raises OutOfResources.
-    Call this before any thread is started: the child is forked, which takes a hundredth of an interpreter's start.
+    Call this before any thread is started: the child is forked, which takes a hundredth of an interpreter's start time.
     The child leads its own process group, so that it receives a Ctrl-C once: from this process, not from the terminal.
     """
     become_subreaper()
@@ -56,7 +56,7 @@ def guard(supervise: Supervise, lost: Lost, heeded: Signals = ENDING, watchdog: 
 
 
 def _fork() -> tuple[int, int, int]:
-    """Fork, and return the pid and the ends of the lifeline: an unused pipe that closes when the guardian ends."""
+    """Fork, and return the pid and the ends of the lifeline: a pipe without data that closes when the guardian ends."""
     lifeline, held = os.pipe2(os.O_CLOEXEC)
     try:
         return os.fork(), lifeline, held
@@ -177,7 +177,7 @@ def detach(work: Callable[[], int], console: Path, kept: int | None = None) -> i
 
 
 def _let_go(console: Path, kept: int | None) -> None:
-    """Leave the terminal, and close inherited pipes and locks, since other processes may be waiting for their end."""
+    """Leave the terminal, and close inherited pipes and locks, since other processes may wait until they are closed."""
     os.setsid()
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     output = os.open(console, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

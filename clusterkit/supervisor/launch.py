@@ -20,12 +20,14 @@ from clusterkit.machine.core import Machine
 from clusterkit.store.checkpoints import continue_from
 from clusterkit.store.cleaning import reap_strays
 from clusterkit.store.directory import RunDirectory, RunInfo
+from clusterkit.store.usage import UsageLog
 from clusterkit.supervisor.control import ControlServer
 from clusterkit.supervisor.loop import Loop
 from clusterkit.supervisor.observer import Observer
 from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HEEDED, SignalInterpreter, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NONE, PastRun, take_over
+from clusterkit.supervisor.usage import UsageSampler
 from clusterkit.system.barrier import saying_what_is_used_up
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
@@ -126,11 +128,13 @@ def _backend(
 def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past: PastRun) -> RunResult:
     job, directory = run.prepared.job, observer.directory
     greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
-    with ExitStack() as stack:  # stops each of the following, even if stopping another fails
+    with ExitStack() as stack:  # stops every component below, even if stopping another component fails
         stack.callback(observer.close)
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
+        if not job.hosts.count:  # on several hosts, the tasks' processes are not visible here
+            stack.callback(UsageSampler(UsageLog(directory.usage), observer.pids, inbox.put).stop)
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)
         machine = Machine(job, seed, past.before)
@@ -166,7 +170,7 @@ def _start_companions(
 
 
 def _fill(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past: PastRun | None) -> Sequence[str]:
-    """Write the files that tasks need, and kill strays; return warnings. On an error, discard a new directory."""
+    """Write the files that tasks need, and kill strays; return warnings. On an error, remove a directory just made."""
     prepared = run.prepared
     if past is not None:
         warnings = _reap(run, run.run_id)

@@ -1,4 +1,4 @@
-"""The loop: passes events to the machine one by one, the machine's actions to the backend, and both to observers."""
+"""The loop: passes events to the state machine, the resulting actions to the backend, and both to observers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterkit.words.events import Began, Continued, Crashed, Event, Happened, 
 from clusterkit.words.outcome import RunResult
 
 Answering = Callable[[Answer], None]
-Observer = Callable[[Event, float], None]  # takes an event and the time of the run's clock at which it was handled
+Observer = Callable[[Event, float], None]  # takes an event, and the time of the run's clock when it was handled
 
 
 class Loop(NamedTuple):
@@ -30,7 +30,7 @@ class Loop(NamedTuple):
     clock: Callable[[], float] = time.monotonic  # the run's clock, in seconds
 
     def run(self) -> RunResult:
-        """Run a job to its end in this thread. Between events, sleep until the machine's next deadline at most.
+        """Run a job to its end in this thread. Between events, sleep until the state machine's next deadline at most.
 
         An exception becomes a Crashed event. Raises only if handling the Crashed event fails, too.
         """

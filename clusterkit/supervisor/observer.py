@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -16,10 +16,11 @@ from clusterkit.supervisor.prepare import PendingRun
 from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.inbox import Inbox
 from clusterkit.views.console import Console
-from clusterkit.views.narrate import Level, is_bad, sentence
+from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import marks
 from clusterkit.words.account import Account
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
 if TYPE_CHECKING:
@@ -67,9 +68,7 @@ class Observer:
             self._console.say(keep_crash(self.directory, event), bad=True)
         if isinstance(event, Placed):
             self._move(event)
-        told = sentence(event)
-        if told is not None and told[0] >= self._level:
-            self._console.say(told[1], bad=is_bad(event))
+        self._console.tell(event, self._level)
 
     @property
     def announce(self) -> Callable[[str], None] | None:
@@ -84,6 +83,11 @@ class Observer:
 
     def account(self) -> Account:
         return self._ledger.account()
+
+    def pids(self) -> Mapping[Task, int]:
+        """The pid of each task that has a process. May be called from any thread."""
+        with self._status_line:
+            return self._ledger.run.pids
 
     def close(self) -> None:
         self._journal.close()

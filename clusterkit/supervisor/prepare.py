@@ -69,7 +69,7 @@ def prepare(given: GivenOptions, only: Collection[str] = (), must_parse: bool = 
         refuse_unparsable(job)
     if resume is not None:
         info = resume.info()
-        # The seed shuffles data for which the program sets none.
+        # The seed shuffles data for which the program sets no seed.
         seed = resume.run_id if info is None else seed_of(info.job, resume.run_id)
         job = replace(job, resume=resume.run_id, began_as=seed)
     if "TF_CONFIG" in os.environ:
@@ -97,7 +97,7 @@ def gather(flags: GivenOptions) -> GivenOptions:
     flags = flags._replace(options=options)
     try:
         given = without_interpreter(flags if file is None else merged(_read(str(file)), flags))
-    except BadJob as error:  # without the file, which options are missing is unknown
+    except BadJob as error:  # without the file, missing options can't be determined
         return GivenOptions(options, [*flags.problems, *error.problems], flags.wrong | SHAPING)
     if "engine" not in given.options:
         return given

@@ -23,13 +23,13 @@ if TYPE_CHECKING:  # only runs on hosts need this import
 
 WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG does not end a process without a handler
 HEEDED = (*ENDING, *WARNINGS)
-GRACE = 60.0  # seconds; the time that tasks get if a signal, but not the engine, announces the allocation's end
+GRACE = 60.0  # seconds; the time that tasks get if only a signal, and not the engine, announces the allocation's end
 
 
 def listen(post: Callable[[Interrupted], None], heeded: Sequence[signal.Signals] = ENDING) -> None:
     """Post an event for each `heeded` signal that arrives. To be called by the main thread.
 
-    Signals that are ignored already stay ignored, as `nohup` intends. `post` must be safe to call in a signal handler.
+    A signal that is already ignored stays ignored, as `nohup` intends. `post` must be safe to call in a signal handler.
     """
 
     def handle(number: int, _: FrameType | None) -> None:
@@ -50,13 +50,13 @@ def end_with(code: int, heeded: Sequence[signal.Signals] = ENDING) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SignalInterpreter:
-    """Queries the engine, in a thread, whether a signal announces the end of the allocation, and posts the answer."""
+    """Finds out from the engine, in a thread, whether a signal announces the allocation's end; posts the answer."""
 
     allocation: Allocation | None
     inbox: Inbox
 
     def handle(self, event: Interrupted) -> None:
-        """Post the signal, or have its meaning queried first. To be called by the signal handler."""
+        """Post the signal, if necessary after a query about its meaning. To be called by the signal handler."""
         if event.signal in (signal.SIGTERM, *WARNINGS):
             self.inbox.put(partial(self._ask, event))
         else:

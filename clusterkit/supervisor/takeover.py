@@ -24,7 +24,7 @@ class PastRun:
     """The history of a run. `ahead` is the run's clock minus the monotonic clock of this host, in seconds."""
 
     before: RunHistory
-    events: Sequence[Stamped] = ()  # stamped with the run's clock
+    events: Sequence[Stamped] = ()  # the earlier events, stamped with the run's clock
     info: RunInfo | None = None
     ahead: float = 0.0
 

@@ -18,7 +18,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.job import Limits
 
 REACTS_WITHIN = 5.0  # seconds; the time that a supervisor has to record a signal in its journal
-DYING = 10.0  # seconds; extra time for a supervisor that has reacted, since tasks may take this long to die of SIGKILL
+DYING = 10.0  # seconds; extra time for a supervisor that reacted to a signal: tasks may take as long to die of SIGKILL
 SIGINT = 2
 
 
@@ -32,7 +32,7 @@ class WatchdogAction(enum.Enum):
 
 @dataclass(slots=True)
 class HangDetector:
-    """Decides whether the supervisor hangs by whether the run's journal grows. All times are monotonic seconds.
+    """Decides whether the supervisor hangs: a working supervisor's journal grows. All times are monotonic seconds.
 
     If the journal does not grow for REACTS_WITHIN seconds, the tasks get SIGTERM; after `grace` more seconds, the
     supervisor is killed. A supervisor that hangs after a reaction gets DYING more seconds. A second Ctrl-C skips the
@@ -40,11 +40,11 @@ class HangDetector:
     """
 
     grace: float
-    asked: float  # when the first signal arrived
+    asked: float  # the time at which the first signal arrived
     size: int  # bytes; the size of the journal before the first signal, then at the last check
-    hurried: float | None = None  # when the second Ctrl-C arrived
-    moved: float | None = None  # when the journal last grew
-    told: bool = False  # True once TERM was returned
+    hurried: float | None = None  # the time at which the second Ctrl-C arrived
+    moved: float | None = None  # the time at which the journal last grew
+    told: bool = False  # True once `look` has returned TERM
 
     def heard(self, number: int, now: float) -> None:
         """Note that another signal was forwarded to the supervisor."""
@@ -73,7 +73,7 @@ LOOK_EVERY = 0.25  # seconds between two checks of the journal
 
 
 class Watchdog:
-    """Checks the run's journal after the first signal. `killed` says why it killed the supervisor, as a clause."""
+    """Checks the run's journal after the first signal. `killed` is a clause that says why it killed the supervisor."""
 
     def __init__(self, run: RunDirectory) -> None:
         self._run = run

@@ -80,7 +80,7 @@ class Inbox:
 
     @property
     def interrupted_by(self) -> int | None:
-        """The signal of the first Interrupted that `work_until` has kept, or None."""
+        """Return the signal of the first Interrupted that `work_until` has kept, or None."""
         return next((event.signal for event in self._kept if isinstance(event, Interrupted)), None)
 
     @property

@@ -39,7 +39,7 @@ def claim() -> socket.socket:
 
 
 def port_here(endpoint: str) -> int | None:
-    """Return the port of an endpoint on this machine's loopback address; None for one on a virtual network."""
+    """Return the port of an endpoint on this machine's loopback address; None for an endpoint on a virtual network."""
     host, _, port = endpoint.rpartition(":")
     return int(port) if host in (HOST, "localhost") and port.isdecimal() else None
 

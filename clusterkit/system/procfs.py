@@ -24,7 +24,7 @@ STARTS_WITHIN, LOOK_AGAIN = 1.0, 0.001  # seconds; the longest wait for an envir
 OF_KERNEL, EXITING = 0x00200000, 0x00000004  # process flags in /proc/PID/stat: PF_KTHREAD, PF_EXITING
 # Indexes of fields in /proc/PID/stat, counted from the state.
 ENV_START, ENV_END = 47, 48  # both are 0 while a program is being started
-UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # in clock ticks, clock ticks, clock ticks since boot, pages
+UTIME, STIME, STARTTIME, RSS = 11, 12, 19, 21  # units: clock ticks, clock ticks, clock ticks since boot, pages
 LISTENS, ESTABLISHED = "0A", "01"  # states of a TCP socket
 
 

@@ -35,8 +35,8 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
     """Kill the processes that `find` returns, until it returns no new processes; return how many were killed.
 
     A zombie counts as new once, since its children get another parent before the next call of `find`. After that, the
-    zombie is ignored, since a debugger may keep it. Tries again while no descriptor is free. Raises WillNotDie after
-    `within` seconds, by default PATIENCE.
+    zombie is ignored, since a debugger may keep it. Tries again while no descriptor is free. After `within` seconds, by
+    default PATIENCE, raises ProcessesSurvived.
     """
     seen, killed = set[int](), set[int]()
     within = PATIENCE if within is None else within
@@ -58,7 +58,7 @@ def kill_until_gone(find: Callable[[], Collection[int]], within: float | None = 
 
 
 def end_descendants(parent: int, within: float | None = None) -> int:
-    """Kill and reap all descendants of `parent`, which has to be this process. Raises WillNotDie."""
+    """Kill and reap all descendants of `parent`, which has to be this process. Raises ProcessesSurvived."""
 
     def find() -> list[int]:
         reap_zombies(procfs.children(parent))
@@ -68,7 +68,7 @@ def end_descendants(parent: int, within: float | None = None) -> int:
 
 
 def kill_and_wait(pids: Collection[int], until: float, within: float = PATIENCE) -> None:
-    """Kill processes, and wait for each. Raises WillNotDie at `until` (monotonic), CannotLook without descriptors."""
+    """Kill processes, and wait for each. Raises ProcessesSurvived at `until` (monotonic), or CannotLook."""
     with contextlib.ExitStack() as stack:
         waiting = dict(_pidfds(pids, stack))  # perhaps not for all processes; the caller tries the others again
         poll = select.poll()

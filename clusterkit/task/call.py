@@ -1,4 +1,4 @@
-"""Calls a pickled function: the program of every task of `Cluster(function)`.
+"""Calls a pickled function, which is the program of every task of `Cluster(function)`.
 
 Run by path, so that neither PYTHONPATH nor the working directory matters:
 
@@ -23,7 +23,7 @@ NO_FILE = "<dynamic-code>"  # cloudpickle 3.1.3 replaces the file name of each c
 
 def call(path: str) -> Any:
     with Path(path).open("rb") as file:
-        # Before unpickling: `sys.path` starts with this file's directory, whose modules would shadow the program's.
+        # Set before the function is unpickled; otherwise modules next to this file would shadow the program's modules.
         sys.path[:] = pickle.load(file)
         function, args, kwargs = pickle.load(file)
     return function(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""The debugger's connection to its client during one stop: lines of JSON over a Unix socket.
+"""The connection from a task's debugger to `clusterkit debug` during one stop: lines of JSON over a Unix socket.
 
 Loaded by path: standard library only. The session sends `{"out": text}`, `{"prompt": text}`, `{"matches": [...]}`, and
 `{"left": why}` at the end; an interrupt may cut a line short. The client sends `{"line": text}`,
@@ -27,9 +27,9 @@ INTERRUPT = {"interrupt": True}  # compared by identity, so that a message from 
 
 
 class DebugSession:
-    """Serves one client, whose messages a thread reads, until the client hangs up or `close` is called.
+    """Serves one client until the client hangs up or `close` is called.
 
-    If the client hangs up, the thread calls `deserted`. The program may be running at that time.
+    A thread reads the client's messages. It calls `deserted` if the client hangs up, even while the program runs.
     """
 
     def __init__(self, path: str, deserted: Callable[[], None]) -> None:
@@ -38,15 +38,15 @@ class DebugSession:
         self.deserted = deserted
         self.listener = listen(path)
         self.client: socket.socket | None = None
-        # Messages, each with the number of interrupts before it. The queue is in C, so no interrupt can corrupt it.
+        # Pairs of the number of interrupts before a message, and the message. No interrupt can corrupt this queue of C.
         self.lines = queue.SimpleQueue[tuple[int, dict[str, Any] | None]]()
         self.connected = threading.Event()
         self.closing = False
         self.interruptible = False  # True if the debugger runs in the main thread and handles SIGINT
         self.interrupts = 0  # the number of interrupts that the client has sent
         self.raised = 0  # the number of the last interrupt that the debugger's thread has handled
-        self.in_flight = False  # True from sending SIGINT to the debugger's thread until its handler runs
-        self.taking = False  # True while that thread takes a message, which would be lost if its handler raised
+        self.in_flight = False  # True from sending SIGINT to the debugger's thread until the handler of SIGINT runs
+        self.taking = False  # True while that thread takes a message; an exception would now lose the message
         self.torn = False  # True if an interrupt may have cut off the last message that was sent
         self.lock = threading.Lock()
         self.wake, self.woken = socket.socketpair()
@@ -55,7 +55,7 @@ class DebugSession:
         self.thread.start()
 
     def send(self, **message: object) -> None:
-        """Wait until a client has connected and send it a message; do nothing if it has disconnected."""
+        """Send the client a message, once a client has connected; do nothing if the client has disconnected."""
         self.connected.wait()
         if (client := self.client) is not None:
             line = b"\n" * self.torn + json.dumps(message).encode() + b"\n"
@@ -71,7 +71,7 @@ class DebugSession:
             number, message = self.lines.get()
             self.taking = False
             if message is None:
-                self.lines.put((number, None))  # for the next call
+                self.lines.put((number, None))  # so that the next call of `next` returns None too
                 return None
             if message is INTERRUPT:
                 if self.raised < number:
@@ -92,15 +92,15 @@ class DebugSession:
         with self.lock:
             self.closing = True
         until = time.monotonic() + 1.0
-        while self.in_flight and time.monotonic() < until:  # the main thread (perhaps this one) handles SIGINT soon
+        while self.in_flight and time.monotonic() < until:  # the main thread, perhaps this one, will handle SIGINT soon
             time.sleep(0.001)
-        with suppress(OSError):  # before the message, after which the client may connect to the next stop's socket
+        with suppress(OSError):  # before `left` is sent: the client may then connect to the next stop's socket
             os.unlink(self.path)
         self.wake.close()
         self.thread.join(2.0)
         self.woken.close()
         if self.client is not None:
-            self.client.settimeout(1.0)  # the client's process may be stopped
+            self.client.settimeout(1.0)  # a stopped client process must not block the task
             self.send(left=why)
             self.client.close()
 
@@ -129,7 +129,7 @@ class DebugSession:
         finally:
             self.listener.close()
             if self.client is not None and not self.closing:
-                with suppress(OSError):  # disconnects a client that has sent too much
+                with suppress(OSError):  # the client has sent too much: disconnect
                     self.client.shutdown(socket.SHUT_RDWR)
             self.lines.put((self.interrupts, None))
             self.connected.set()
@@ -180,7 +180,7 @@ def listen(path: str) -> socket.socket:
         directory = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
         with suppress(FileNotFoundError):
             os.unlink(path)
-        # Through a descriptor of the directory, since the address of a Unix socket has at most 107 bytes.
+        # Use the directory's descriptor in the path, since the address of a Unix socket has at most 107 bytes.
         listener.bind(f"/proc/self/fd/{directory}/{os.path.basename(path)}")
         os.chmod(path, 0o600)
         listener.listen(8)

@@ -16,7 +16,7 @@ from types import FrameType, TracebackType
 from typing import Any
 
 SEND_WITHIN = 2.0  # seconds; the longest wait for room in the supervisor's pipe
-LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters; they keep a report within one atomic write
+LONGEST_PATH, LONGEST_NAME, LONGEST_ERROR = 500, 100, 200  # characters; a report must fit into one atomic write
 muted: list[bool] = []  # not empty once the user has quit the debugger, after which breakpoints have no effect
 printed: set[str] = set()
 
@@ -54,7 +54,7 @@ def examine(load: Any, error: BaseException | None, traceback: TracebackType) ->
 
 
 def free_debugger(load: Any) -> Any:
-    """Return this thread's debugger; None if the user has quit, or if code run from its prompt reached a breakpoint."""
+    """Return this thread's debugger; None if the user has quit, or if code from its prompt has reached a breakpoint."""
     debugger = None if muted else load("task/debugger_pdb").own_debugger(load)
     return None if debugger is None or debugger.prompting else debugger
 

@@ -15,11 +15,11 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
-OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of clusterkit's code on a task's stack
+OURS = os.path.dirname(os.path.realpath(__file__)) + os.sep  # the directory of the clusterkit code that runs in a task
 MOST_MATCHES = 200
 LONGEST_PIECE = 1 << 16  # characters; the longest output in one message
 turns = threading.Lock()  # locked while a thread is in the debugger
-own = threading.local()  # has each thread's debugger as `debugger`
+own = threading.local()  # `own.debugger` is the current thread's debugger
 
 
 def own_debugger(load: Any) -> Debugger:
@@ -95,12 +95,12 @@ class Debugger(pdb.Pdb):
             sys.settrace(traced)
 
     def reset(self) -> None:
-        """Reset pdb with tracing off; with breakpoints set, pdb would otherwise stop in its own code."""
+        """Reset pdb with tracing off. Otherwise, if breakpoints are set, pdb would stop in pdb's own code."""
         sys.settrace(None)
         super().reset()
 
     def interaction(self, frame: FrameType | None, traceback: Any) -> None:
-        """Hold the task, if it is not held yet, and execute commands until one lets the program run."""
+        """Hold the task, if it is not held yet, and execute commands until a command lets the program run."""
         self.prompting = True
         try:
             if self.session is None and not self._begin_session(frame, traceback):
@@ -157,7 +157,7 @@ class Debugger(pdb.Pdb):
             return
         self.hold.end()
         self.ending.close(self.leaves or "ends")
-        # The program may have set another handler in the meantime, which stays.
+        # If the program has set another handler in the meantime, keep that handler.
         if self.handler is not None and signal.getsignal(signal.SIGINT) == self._interrupted:
             signal.signal(signal.SIGINT, self.handler)
         self.handler = None
@@ -273,7 +273,7 @@ class Debugger(pdb.Pdb):
         return stack[below:], max(0, index - below)
 
     def matches(self, asked: list[Any]) -> list[str]:
-        """Return the completions of a word; `asked` is the line with the word's begin and end."""
+        """Return the completions of a word; `asked` contains the line, and the word's start and end in the line."""
         try:
             line, begin, end = asked
             word = line[begin:end]

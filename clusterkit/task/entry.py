@@ -1,7 +1,7 @@
 """The entry point of every task: ties the process to the supervisor, installs stack dumps, and runs the program.
 
-The program then runs as if `python` had started it. This file is run by path, with the task's interpreter, in which
-clusterkit need not be installed: standard library only.
+The program then runs as if `python` had started it. The task's interpreter runs this file by path. The file imports
+only the standard library, since clusterkit need not be installed for that interpreter.
 
     python entry.py PARENT STACKS_FD[,NAMESPACE_FD...] script|module|command TARGET [ARGS...]
     python entry.py PARENT SOCKET_FD serve|share OPTIONS
@@ -28,7 +28,7 @@ ENTRY = os.path.realpath(__file__)
 OURS = tuple(os.path.join(os.path.dirname(path), "") for path in (__file__, ENTRY))  # directories of clusterkit's code
 LOADED: dict[str, ModuleType] = {}
 PR_SET_PDEATHSIG = 1
-IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # the signals that Python ignores
+IGNORED = (signal.SIGPIPE, signal.SIGXFSZ)  # the signals that Python ignores from its start
 STACKS_SIGNAL = signal.SIGRTMIN + 9  # a signal without conventional use, sent only to processes that handle it
 
 
@@ -40,7 +40,7 @@ def die_with_parent(parent: int) -> None:
 
 
 def reset_signals(kept: Collection[int] = IGNORED) -> None:
-    """Unblock all signals, and reset those that are ignored, except `kept`, to their default actions.
+    """Unblock all signals. Reset ignored signals, except those in `kept`, to their default actions.
 
     Until the program starts, SIGINT ends the task instead of raising KeyboardInterrupt in clusterkit's code.
     """
@@ -57,7 +57,7 @@ def restore_interrupts() -> None:
 
 
 def install_stack_dumps(fd: int) -> None:
-    """On STACKS_SIGNAL, write all threads' stacks to `fd`, even during C code; on a crash, write one to stderr."""
+    """On STACKS_SIGNAL, dump all threads' stacks to `fd`, even during C code; on a crash, dump one stack to stderr."""
     try:
         high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 100)  # keeps the low numbers free for the program
         os.close(fd)
@@ -158,7 +158,7 @@ def run_module(name: str, place: str, shown: str = "-m") -> None:
 
 
 def set_first_path(directory: str) -> None:
-    """Replace this file's directory in `sys.path` by the program's. With -P, `sys.path` contains neither."""
+    """Replace this file's directory in `sys.path` by the program's directory. With -P, `sys.path` contains neither."""
     if not getattr(sys.flags, "safe_path", False):
         sys.path[0] = directory
 

@@ -1,7 +1,7 @@
 """Joins the namespaces of a task's virtual network and full disk, and changes nothing else about the process.
 
-entry.py and the fork server load this file by path: standard library only, and no module that entry.py has not
-imported. It calls setns(2) through ctypes, since os.setns is new in Python 3.12.
+entry.py and the fork server load this file by path. It imports only standard modules that entry.py has already
+imported, and calls setns(2) through ctypes, since os.setns is new in Python 3.12.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 NS_GET_NSTYPE = 0xB703  # man 2 ioctl_ns
 CLONE_NEWNS = 0x00020000
 PR_SET_DUMPABLE, PR_CAPBSET_READ, PR_CAPBSET_DROP = 4, 23, 24
-CAPABILITY_VERSION_3 = 0x20080522  # man 2 capget; data of this version has three integers for each 32 capabilities
+CAPABILITY_VERSION_3 = 0x20080522  # man 2 capget; version 3 has three integers for every 32 capabilities
 
 
 def join_or_end(namespaces: Sequence[int]) -> None:
@@ -43,8 +43,8 @@ def join(namespaces: Sequence[int]) -> None:
         for number in bounding_set() - bounds:
             checked("prctl", PR_CAPBSET_DROP, number, 0, 0, 0)
         capset(capabilities)
-    # A change of credentials has hidden the process's /proc files from its user's other processes, such as the
-    # supervisor.
+    # The change of credentials has made this process's /proc files inaccessible to its user's other processes, such
+    # as the supervisor.
     checked("prctl", PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
@@ -53,9 +53,9 @@ def enter(descriptor: int) -> None:
 
 
 def enter_mounts(descriptor: int) -> None:
-    """Enter a mount namespace, and then return to the same working directory, since the kernel changes it to the root.
+    """Enter a mount namespace without changing the working directory, which the kernel resets to the root.
 
-    Returns there by path, because a descriptor would refer to a directory outside the namespace.
+    Returns to the directory by path, because a descriptor would refer to a directory outside the namespace.
     """
     place, root = os.getcwd(), os.stat("/")
     enter(descriptor)

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 
 TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
-LOOKS = 3  # reads of a table; the kernel can skip a line if the table changes during a read
+LOOKS = 3  # number of reads of a table, since the kernel can skip a line if the table changes during a read
 MAPPED = bytes(10) + b"\xff\xff"  # the prefix of an IPv4-mapped IPv6 address
 
 
@@ -27,7 +27,7 @@ def uid_of(connection: socket.socket) -> int | None:
         ends = set(table_entries(connection.getpeername(), connection.getsockname()))
         for _ in range(LOOKS):
             if (uid := owner_of(ends)) is not None:
-                connection.getpeername()  # fails if the connection is closed; the uid may then be another's
+                connection.getpeername()  # raises if the connection is closed: the uid may then be wrong
                 return uid
     except (OSError, ValueError):
         pass
@@ -35,7 +35,7 @@ def uid_of(connection: socket.socket) -> int | None:
 
 
 def owner_of(ends: set[tuple[str, ...]]) -> int | None:
-    """Return the user id of the socket's owner; `ends` has the possible table entries. Raises OSError, ValueError."""
+    """Return the user id of the socket's owner; `ends` are its possible table entries. Raises OSError, ValueError."""
     for path in TABLES:
         try:
             with open(path) as table:
@@ -50,7 +50,7 @@ def owner_of(ends: set[tuple[str, ...]]) -> int | None:
 
 
 def table_entries(*addresses: tuple[str, int]) -> Iterator[tuple[str, ...]]:
-    """Yield the addresses in the format of the kernel's tables, for IPv4 in that of both tables. Raises OSError."""
+    """Yield the addresses in the formats of the kernel's tables: IPv6, and also IPv4 if possible. Raises OSError."""
     raw = [(packed(host), port) for host, port, *_ in addresses]
     for begin in (12, 0) if all(host.startswith(MAPPED) for host, _ in raw) else (0,):
         yield tuple(f"{words(host[begin:])}:{port:04X}" for host, port in raw)

@@ -1,4 +1,4 @@
-"""The owner of the code in a stack frame or a line of a traceback."""
+"""Finds the package that owns the code in a stack frame or a line of a traceback."""
 
 from __future__ import annotations
 

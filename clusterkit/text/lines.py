@@ -25,7 +25,7 @@ class LineSplitter:
 
     @property
     def rest(self) -> str:
-        r"""The beginning of an incomplete line, without a final `\r`, which may be half of a `\r\n`."""
+        r"""Return the beginning of an incomplete line, without a final `\r`, which may be half of a `\r\n`."""
         return self._rest.removesuffix("\r")
 
     def feed(self, chunk: bytes) -> list[tuple[str, bool]]:
@@ -95,13 +95,13 @@ _MOST_OF_C = 60  # the highest number of lines of a C++ stack before Python's st
 def last_traceback(lines: Sequence[str]) -> int | None:
     """Return the index of the line that begins the last Python traceback in a log, maybe that of an exception group.
 
-    The traceback may begin after a progress bar, whose line an exception leaves without an end.
+    The traceback may follow a progress bar in the same line, since an exception leaves the bar's line unfinished.
     """
     return next((number for number in range(len(lines) - 1, -1, -1) if _begins(lines, number)), None)
 
 
 def chained_traceback(lines: Sequence[str]) -> int | None:
-    """Return the index of the line that begins the last traceback, or the first traceback of the chain that it ends.
+    """Return the index of the line that begins the last traceback or, if it ends a chain, the chain's first traceback.
 
     The lines may lack the beginning of that first traceback.
     """

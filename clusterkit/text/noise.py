@@ -42,8 +42,8 @@ _OPTIONS = "SessionOptions: "  # followed by a protobuf in text form, over many 
 _PROTO = re.compile(r"\s*(?:\w+ \{|\}|\w+: .*|)")
 
 
-# Each line of noise contains one of these clues, and each clue its letter: a search for a letter is ten times as fast
-# as a search for a word.
+# Each line of noise contains one of these clues, and each clue contains the letter before it: a search for a letter is
+# ten times as fast as a search for a word.
 _CLUES = (
     (b"I", (b": I ", b"cuInit", b"::InitializeLog", b"Input of Gen", b"Ignoring an error")),
     (b"D", (b"oneDNN", b"Device filters can")),
@@ -57,7 +57,7 @@ _CLUES = (
     (b"L", (b"Local rendezvous",)),
     (b"y", (b"computation placer already",)),
 )
-_INFO_CLUE = re.compile(rb"\nI[01]")  # one search is faster than two
+_INFO_CLUE = re.compile(rb"\nI[01]")  # a single search is faster than two
 
 
 def is_info(line: str) -> bool:
@@ -82,7 +82,7 @@ class NoiseFilter:
         return self._in_noise
 
     def may_hide(self, whole: bytes) -> bool:
-        """Whether lines, each between two newlines, may contain noise.
+        """Whether there may be noise in `whole`, in which each line has a newline before and after it.
 
         If not, `is_noise` need not be called for these lines.
         """

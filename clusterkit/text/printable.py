@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-COLOR = r"\x1b\[[0-9;:]*m"  # colors and other styles; they do not change text that is already on the screen
+COLOR = r"\x1b\[[0-9;:]*m"  # matches colors and other styles, which leave the text on the screen as it is
 NO_STYLE = "\x1b[0m"
 
 _COLOR = re.compile(f"({COLOR})")

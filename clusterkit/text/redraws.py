@@ -40,7 +40,7 @@ class OverwrittenLine:
             elif part[-1] == "m":
                 self._style = style_after(self._style, part)
             else:
-                if "2" in part:  # all is erased; programs then return to column 0, and keeping the column costs more
+                if "2" in part:  # the whole line is erased; programs then return to column 0, so the column is not kept
                     self._at = 0
                 del self._characters[self._at :], self._styles[self._at :]
 
@@ -80,7 +80,7 @@ class TerminalLines:
 
     @property
     def due_at(self) -> float | None:
-        """When to show the state of the line that is being redrawn; None if the state is unchanged."""
+        """Return when to show the state of the line that is being redrawn; None if the state is unchanged."""
         return None if self._since is None else self._since + SHOW_EVERY
 
     def feed(self, chunk: bytes, now: float) -> list[str]:
@@ -137,7 +137,7 @@ class TerminalLines:
 
 
 def style_after(style: str, by: str) -> str:
-    """Return the style after one more sequence. If the combined style is too long, only the last sequence counts."""
+    """Return the style after one more sequence. If the combined style is too long, keep only the last sequence."""
     style = "" if _RESET.match(by) else style
     by = "" if _RESET.fullmatch(by) or len(by) > _LONGEST_STYLE else by
     return style + by if len(style) + len(by) <= _LONGEST_STYLE else by

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # a local variable even in a strategy's scope
+from tensorflow.python.ops.resource_variable_ops import ResourceVariable  # always local, even in a strategy's scope
 
 from clusterkit.training import preemption as preempting
 from clusterkit.training import resumption, this_task
@@ -79,7 +79,7 @@ class Backup(ReportProgress):
         self._logs: Mapping[str, Any] = {}  # the logs of the last batch
         self._order: resumption.DataOrder
         self._saved_position: Any  # a TensorFlow variable, so that it is saved with the model
-        self._saved_results: Any  # also a variable
+        self._saved_results: Any  # a TensorFlow variable, for the same reason
 
     @property
     def step(self) -> int:
@@ -106,14 +106,14 @@ class Backup(ReportProgress):
         self._position = FitProgress(0, 0, 0)
         self._order = resumption.DataOrder()
         self._order.begin()
-        self._unsaved = self._skipped = 0  # numbers of batches
+        self._unsaved = self._skipped = 0  # batches since the last checkpoint; batches to skip
         self._trained = False
         self._saved_position = ResourceVariable(self._position, dtype=tf.int64, trainable=False)
         self._saved_results = ResourceVariable("", dtype=tf.string, trainable=False)
         named = {"model": self.model, "optimizer": self.model.optimizer, "position": self._saved_position}
         named |= {resumption.RESULTS: self._saved_results, **resumption.own_optimizers(self.model)}
         self._checkpointer = Checkpointer(self._directory, keep=self._keep, background=self._in_background, **named)
-        # Partial, since Keras creates a model's metrics only in its first step (and resets them in each epoch anyway).
+        # `partial`, since Keras creates the metrics only in the first step (and resets them in each epoch anyway).
         self._checkpointer.restore(partial=True)
         if (restored := self._checkpointer.restored) is not None:
             self._done = restored.step

@@ -90,7 +90,7 @@ class CheckpointStore:
         final = self.path_of(step)
         replaced = self.directory / f".replaced-{final.name}"
         if os.path.lexists(final):
-            # Why not exchange the two names in one step: network file systems do not support that. Between the two
+            # The names are not exchanged in one step, since network file systems can't do that. Between the two
             # renames, `found` returns the old checkpoint under its hidden name.
             remove(replaced)
             final.rename(replaced)
@@ -117,8 +117,8 @@ class CheckpointStore:
     def found(self) -> list[Checkpoint]:
         """Return all checkpoints, newest first, without checking whether they are damaged."""
         steps: dict[int, str] = {}
-        # Complete names are listed twice, before and after the hidden names, since `publish` may be replacing a
-        # checkpoint at the same time: its name is first the final one, then hidden, then the final one again.
+        # Final names are listed twice, before and after the hidden names. If `publish` replaces a checkpoint at the
+        # same time, the checkpoint first has its final name, then a hidden name, and then the final name again.
         for pattern in (_COMPLETE, _REPLACED, _COMPLETE):
             for name in self._names():
                 if match := pattern.fullmatch(name):
@@ -126,9 +126,9 @@ class CheckpointStore:
         return [Checkpoint(step, steps[step]) for step in sorted(steps, reverse=True)]
 
     def has(self, path: str, within: float) -> bool:
-        """Wait up to `within` seconds for a checkpoint that another host has saved, or a later one; return success.
+        """Wait up to `within` seconds for this or a later checkpoint of another host; return whether one was found.
 
-        A network file system may show new files late: after half a minute on NFS.
+        A network file system may show new files late: NFS, for example, after half a minute.
         """
         if Path(path).parent != self.directory or (named := _COMPLETE.fullmatch(Path(path).name)) is None:
             return True  # `path` is not a checkpoint in this directory
@@ -163,7 +163,7 @@ class CheckpointStore:
                 remove(path.rename(self._unused()))
 
     def _unused(self) -> Path:
-        # Why not the pid instead of a random name: in a container a restarted task may have the same pid.
+        # The name is random. A pid would not be unique: in a container, a restarted task may have the same pid.
         return self.directory / f"{self._prefix}{secrets.token_hex(6)}"
 
     def _names(self) -> list[str]:
@@ -276,10 +276,10 @@ def follow_chief(key: str, choose: Callable[[], Checkpoint | None], is_chief: bo
 
     The chief publishes its choice through TensorFlow's coordination service, where the other workers wait for it;
     TensorFlow raises an error in them if the chief dies. Before a strategy is created, the service does not exist, and
-    each worker chooses independently. The choices agree, since all workers read the same directory and none writes to
-    it before all have restored.
+    each worker chooses independently. The choices agree, since all workers read the same directory, and no worker
+    writes to this directory before all workers have restored.
 
-    Why not a collective operation: it would need the strategy and a replica context.
+    A collective operation is not used, since it would need the strategy and a replica context.
 
     Args:
         key: the name of this choice in the coordination service; the same in all workers, and new for each choice.

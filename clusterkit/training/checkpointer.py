@@ -49,7 +49,7 @@ class Checkpointer:
                     checkpointer.save(step)
 
     `save` copies the values, and a thread writes them while training continues. One checkpoint is written at a time.
-    The end of the block, or of the program, waits for the last one.
+    The end of the block, or of the program, waits for the last checkpoint.
 
     Args:
         given: positional arguments: the directory, a model, an optimizer, or a tf.train.Checkpoint, which stands for
@@ -203,8 +203,8 @@ class Checkpointer:
 
     def _begin(self, step: int, wait: bool) -> None:
         """Copy the values, or write them now if they can't be copied; the background thread does the rest."""
-        # If workers in step wait for a checkpoint, all of them write it. Otherwise the others would return before the
-        # chief and, after a preemption, exit, which would leave the chief only the grace period.
+        # If workers in step wait for a checkpoint, all of them write it. Otherwise the other workers would return
+        # first and, after a preemption, exit. The chief would then have only the grace period for its checkpoint.
         snapshot = self._snapshots.take() if self._in_background and not (wait and this_task.is_in_step()) else None
         if snapshot is not None:
             if this_task.is_chief():

@@ -119,7 +119,7 @@ class _SingleTask(Preemption):
         self._exit_if_preempted()
 
     def _on_sigterm(self, signum: int, frame: FrameType | None) -> None:
-        # Why not save here: the signal may have arrived during a save.
+        # Do not save here, since the signal may have arrived during a save.
         self._is_preempted = True
 
     def _exit_if_preempted(self) -> None:

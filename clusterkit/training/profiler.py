@@ -43,7 +43,7 @@ class Profile:
 
     def begin(self) -> None:
         """Start profiling now or, with `steps`, at the next report."""
-        atexit.register(self.end)  # writes the profile even if the program ends during it
+        atexit.register(self.end)  # writes the profile even if the program ends before the profile does
         with self._lock:
             if self._steps is None:
                 self._start()
@@ -108,7 +108,7 @@ def _first_line(error: Exception) -> str:
 
 
 def listen(progress: str) -> None:
-    """Start a thread that reads requests from the FIFO `requests` next to the FIFO `progress`, if it exists."""
+    """Start a thread that reads requests from the FIFO `requests` (if it exists) next to the FIFO `progress`."""
     try:
         # Opened for writing too, so that reads never return end of file.
         pipe = os.open(Path(progress).with_name("requests"), os.O_RDWR | os.O_CLOEXEC)

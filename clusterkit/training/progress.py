@@ -94,7 +94,7 @@ reported = False  # True once the program itself has reported a step; task/patch
 
 
 def channel() -> ProgressChannel:
-    """Return this process's channel, which the first call opens; a forked child continues to use its parent's."""
+    """Return this process's channel, which the first call opens. A forked child uses the channel of its parent."""
     global _channel
     if _channel is None:
         _channel = _open()

@@ -24,10 +24,10 @@ OWN = "own_"  # the prefix of the names under which Backup saves a model's own o
 
 
 def own_optimizers(model: Any) -> dict[str, Any]:
-    """Return a Keras 3 model's optimizers other than that of `compile`, such as a GAN's, by their names for Backup.
+    """Return a Keras 3 model's optimizers, except the optimizer of `compile`, by their names for Backup.
 
     TensorFlow's checkpoints include optimizers that are attributes, but none in lists. An optimizer without variables
-    is restored when it creates them.
+    is restored when it creates its variables.
     """
     found: dict[str, Any] = {}
     # TensorFlow stores its own attributes under names with `_self_`.
@@ -69,7 +69,7 @@ def skip_batches(model: Any, batches: int, restore: Callable[[], Mapping[str, An
     """Make `fit` read the first batches without training on them. Call this in `on_train_begin`.
 
     `fit` counts the skipped batches as usual, and calls the callbacks for them. After the last skipped batch, `restore`
-    is called, which restores the metrics and returns the logs for that batch.
+    is called: it restores the metrics and returns the logs for that batch.
     """
     train: Callable[[Any], Any] = model.train_function
     left = batches

@@ -43,10 +43,10 @@ class Snapshot(NamedTuple):
 class Snapshots:
     """Takes snapshots of the objects in a `tf.train.Checkpoint`.
 
-    Why not TensorFlow's `CheckpointOptions(enable_async=True)` (2.21): with a Keras 3 model and its optimizer, the
-    second save raises ValueError, since it creates variables then. Objects that it can't copy are skipped with only a
-    warning in the log. With parameter servers it traces its saver again for each save, which takes the coordinator
-    0.1 s or more.
+    TensorFlow's `CheckpointOptions(enable_async=True)` (2.21) is not used. With a Keras 3 model and its optimizer, the
+    second save raises ValueError, since the save then creates variables. Objects that can't be copied are skipped with
+    only a warning in the log. With parameter servers, TensorFlow traces the saver again for each save, which takes the
+    coordinator 0.1 s or more.
 
     The names of the values come from a private method of the checkpoint's saver. If TensorFlow lacks the method, `take`
     returns None, and the caller saves with the public interface.

@@ -140,7 +140,7 @@ def partition(text: str) -> Any:
 
 
 def _tpu() -> Any:
-    """Connect to the TPU in TPU_NAME, or else to this machine's, and initialize it as TensorFlow's guide describes."""
+    """Connect to the TPU in TPU_NAME or this machine's TPU, and initialize it as TensorFlow's guide describes."""
     name = os.environ.get("TPU_NAME") or ("local" if Path("/dev/accel0").exists() else None)
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(name)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-DEFAULT_TYPE = "worker"  # the task type outside a cluster, where the program counts as worker:0
+DEFAULT_TYPE = "worker"  # the task type outside a cluster, where the program is treated as worker:0
 F = TypeVar("F", bound=Callable[..., object])
 
 

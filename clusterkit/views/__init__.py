@@ -1,1 +1,1 @@
-"""Views: events and results as text for terminals. They decide nothing."""
+"""Views: format events and results as text for terminals, and make no decisions about a run."""

@@ -1,4 +1,4 @@
-"""Campaigns as `ls --campaigns` lists them."""
+"""The list of campaigns that `ls --campaigns` prints."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAMPAIGNS = (
 
 
 def campaign_row(file: CampaignFile, now: float) -> dict[str, Any]:
-    """The row of a campaign; of one whose record is damaged, what is known nevertheless. `now` is wall time."""
+    """Return the row of a campaign; if its record is damaged, only with the facts still known. `now` is wall time."""
     try:
         record: CampaignRecord | None = file.record()
     except ClusterkitError:
@@ -35,7 +35,7 @@ def campaign_row(file: CampaignFile, now: float) -> dict[str, Any]:
 
 
 def campaigns_table(rows: Sequence[Mapping[str, Any]], width: int | None = None) -> str:
-    """`ls --campaigns` as a table of at most `width` columns."""
+    """Return the output of `ls --campaigns`, a table of at most `width` columns."""
     return table(CAMPAIGNS, [_cells(row) for row in rows], width)
 
 

@@ -1,4 +1,4 @@
-"""Whether colors are shown: one decision for all commands."""
+"""Decides, for all commands, whether colors are shown."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ HELP = (
 
 
 def is_notebook(environment: Mapping[str, str]) -> bool:
-    """Whether this was started in a notebook by `!`: its terminal is none, and shows no more than text.
+    """Return whether `!` in a notebook started this process: its output looks like a terminal, but only shows text.
 
-    All of this is set by ipykernel, with FORCE_COLOR, which therefore says nothing about what the user wants.
+    ipykernel sets these variables, and with them FORCE_COLOR, which therefore is not a choice of the user.
     """
     return [environment.get(name) for name in ("TERM", "PAGER", "GIT_PAGER")] == ["xterm-color", "cat", "cat"]
 
 
 def wants_color(asked: bool | None, environment: Mapping[str, str], is_terminal: bool) -> bool:
-    """The user's choice; otherwise what the environment says, as most tools read it; otherwise colors on a terminal."""
+    """Return whether to show colors: the user's choice, else the usual environment variables, else on a terminal."""
     if asked is not None:
         return asked
     if environment.get("NO_COLOR"):

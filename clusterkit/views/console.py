@@ -1,4 +1,4 @@
-"""The console: the tasks' output, with a prefix before each line, and the supervisor's own sentences, in order."""
+"""The console: prints the tasks' output, with a prefix before each line, and the supervisor's messages, in order."""
 
 from __future__ import annotations
 
@@ -12,29 +12,31 @@ from dataclasses import dataclass
 from clusterkit.ledger.status import RunStatus
 from clusterkit.system.barrier import exit_on_crash, start_thread
 from clusterkit.text.printable import printable_lines
+from clusterkit.views.gathering import Gathering, gathers
+from clusterkit.views.narrate import Level, is_bad, sentence
 from clusterkit.views.prefixed import Chunk, Prefixer, encoded
 from clusterkit.views.repeats import Repeats, ShownTraceback
 from clusterkit.views.screen import Screen
 from clusterkit.views.statusline import status_line
 from clusterkit.views.twins import Twins
-from clusterkit.words.events import Crashed
+from clusterkit.words.events import Crashed, Event, Failed, Spawned
 from clusterkit.words.model import Task, TaskType, number_of
 
-BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; lines beyond that are only in the log files
-PIECE = 1 << 19  # bytes of output that are written at a time
+BACKLOG = 32 << 20  # bytes that may wait for a slow terminal; further lines are only in the log files
+PIECE = 1 << 19  # bytes of output per write
 SELF = "clusterkit"
 _COLORS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)  # cyan first; red is for errors
 
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Which of the tasks' output is shown, and how."""
+    """Which output of tasks to show, and how."""
 
     tasks: bool = True
-    only: frozenset[str] = frozenset()  # `worker:1` or `worker`; empty: all
+    only: frozenset[str] = frozenset()  # tasks or types, such as `worker:1` or `worker`; all tasks if empty
     noise: bool = False
-    color: bool = False  # of prefixes and in what tasks write
-    group: int | None = None  # the process group of the command on a terminal: the status line is for it
+    color: bool = False  # in prefixes, and in the tasks' output
+    group: int | None = None  # the command's process group, if it has a status line
 
     def wants(self, task: Task) -> bool:
         """Whether the task's output is shown."""
@@ -42,13 +44,14 @@ class Show:
 
 
 _HIDDEN = "hidden lines are counted here"
-_Item = tuple[Task, int, bytes] | str  # what a task wrote, or text that is shown as it is
+# A chunk of a task's output, an event whose sentence may be joined with others, or text to show unchanged.
+_Item = tuple[Task, int, bytes] | Spawned | Failed | str
 
 
 class Console:
-    """Writes whole lines to the terminal, in a thread of its own. Other threads only append to its queue.
+    """Writes whole lines to the terminal in a separate thread. Other threads only append to its queue.
 
-    Why not a Poller: it ends once its queue is empty, however long the terminal takes.
+    The thread is not a Poller, since the thread has to empty the queue before it ends, however slow the terminal is.
     """
 
     def __init__(
@@ -61,10 +64,11 @@ class Console:
         self._prefixes = {task: prefix(task, self._width, show.color) for task in tasks}
         self._streams: dict[tuple[Task, int], Prefixer] = {}
         self._tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
-        # On a terminal alone: programs that read the output look for each task's lines.
+        # Only on a terminal: programs that read the output expect the lines of each task.
         is_terminal = show.group is not None and not show.noise
         self._twins = Twins(_prefix("worker:*", self._width, 0 if show.color else None)) if is_terminal else None
-        self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # those with a line whose state has to be shown
+        self._gathering = Gathering() if is_terminal else None
+        self._redrawing: dict[tuple[Task, int], Prefixer] = {}  # attempts whose current line is being redrawn
         self._queue: deque[_Item] = deque()
         self._waiting = 0
         self._flooded = False
@@ -76,7 +80,7 @@ class Console:
         self._thread = start_thread("console", self._run, post)
 
     def output(self, task: Task, attempt: int, chunk: bytes) -> None:
-        """Take a chunk of a task's output; an empty one is the end of the attempt's output. Never blocks."""
+        """Queue a chunk of a task's output; an empty chunk ends the attempt's output. Never blocks."""
         if not self._show.wants(task):
             return
         with self._awake:
@@ -92,29 +96,42 @@ class Console:
             self._awake.notify()
 
     def follow(self, status: RunStatus) -> threading.Condition:
-        """Show this in the status line. Whoever changes it has to hold the lock that is returned."""
+        """Show `status` in the status line. Hold the returned lock to change `status`."""
         self._status = status
         return self._awake
 
-    def say(self, sentence: str, bad: bool = False) -> None:
-        """Show a sentence of the supervisor, after all that was taken before."""
+    def tell(self, event: Event, level: Level) -> None:
+        """Show the sentence about an event, if it is important enough."""
+        told = sentence(event)
+        if told is None or told[0] < level:
+            return
+        if self._gathering is None or (one := gathers(event)) is None:
+            self.say(told[1], is_bad(event))
+        elif isinstance(one, Failed) or one.attempt == 1:  # a message has already announced later attempts
+            self._put(one)
+
+    def say(self, text: str, bad: bool = False) -> None:
+        """Show a message of the supervisor, after everything that was queued before."""
+        self._put(self._said(text, bad))
+
+    def _said(self, text: str, bad: bool) -> str:
         prefix = self._prefix(SELF, 31 if bad else 1)
-        self._put("".join(f"{prefix}{line}\n" for line in printable_lines(sentence).split("\n")))
+        return "".join(f"{prefix}{line}\n" for line in printable_lines(text).split("\n"))
 
     def block(self, text: str) -> None:
-        """Show lines without a prefix, such as the final report; before them, how many lines of noise were hidden."""
+        """Show lines without a prefix, such as the final report, after the number of hidden lines of noise."""
         self._put(_HIDDEN)
         text = printable_lines(text, self._show.color)
         self._put(text if text.endswith("\n") else text + "\n")
 
     def close(self) -> None:
-        """Write what is queued, for as long as the terminal accepts it, and end."""
+        """Write the queue to the terminal, however slow the terminal is, and end the thread."""
         with self._awake:
             self._tell_dropped()
             self._closed = True
             self._awake.notify()
         self._thread.join()  # without a timeout: a user who paused the terminal may resume it at any time
-        with suppress(Exception):  # something is left only if the thread has failed
+        with suppress(Exception):  # the queue is not empty only if the thread has failed
             self._screen.end(
                 [
                     text.encode("utf-8", "replace")
@@ -123,14 +140,14 @@ class Console:
                 ]
             )
 
-    def _put(self, text: str) -> None:
+    def _put(self, item: _Item) -> None:
         with self._awake:
             self._tell_dropped()
-            self._queue.append(text)
+            self._queue.append(item)
             self._awake.notify()
 
     def _fitting(self, stream: tuple[Task, int], chunk: bytes) -> bytes:
-        """The part of a chunk that is shown. While too much waits, whole lines are dropped and counted."""
+        """Return the part of a chunk to show. While too much output waits, whole lines are dropped and counted."""
         if stream not in self._cut:
             if not self._flooded:
                 return chunk
@@ -167,32 +184,55 @@ class Console:
             self._screen.write([*(text for item in taken for text in self._shown(item)), *self._redrawn()])
             with self._awake:
                 self._waiting -= size
-        self._screen.end(encoded(self._twins.drain()) if self._twins else ())
+        self._screen.end(self._settled())
 
     def _status_line(self, width: int) -> str:
         with self._awake:
             return "" if self._status is None else status_line(self._status, time.time(), width, self._show.color)
 
     def _take(self) -> tuple[list[_Item], int]:
-        """The oldest items, about PIECE bytes of them, and the bytes of output in them."""
+        """Take the oldest items, with about PIECE bytes; return them and their number of bytes of output."""
         taken: list[_Item] = []
         size = 0
         while self._queue and size < PIECE:
             taken.append(self._queue.popleft())
-            size += 0 if isinstance(taken[-1], str) else len(taken[-1][2])
+            size += len(taken[-1][2]) if isinstance(taken[-1], tuple) else 0
         return taken, size
 
     def _shown(self, item: _Item) -> Sequence[Chunk]:
-        if item is _HIDDEN:
-            hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
-            self._hidden -= hidden
-            where = "are hidden; --all-output shows them, and the logs have them."
-            if hidden == 1:
-                where = "is hidden; --all-output shows it, and the log has it."
-            item = f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
+        if isinstance(item, Spawned | Failed):
+            return self._gathered(item)
         if isinstance(item, str):
-            return encoded([*(self._twins.drain() if self._twins else ()), item])
-        task, attempt, chunk = item
+            return [*self._settled(), *encoded([self._hidden_lines() if item is _HIDDEN else item])]
+        return self._after_starts(self._of_task(*item))
+
+    def _after_starts(self, shown: list[Chunk]) -> list[Chunk]:
+        """Return the tasks' output, preceded by any held sentence about their start."""
+        if shown and self._gathering is not None and self._gathering.has_starts:
+            return [*encoded([self._said(*one) for one in self._gathering.drain()]), *shown]
+        return shown
+
+    def _gathered(self, event: Spawned | Failed) -> list[Chunk]:
+        assert self._gathering is not None
+        before = [] if self._gathering.is_like(event) else self._settled()
+        self._gathering.take(event, time.monotonic())
+        return before
+
+    def _settled(self) -> list[Chunk]:
+        """Return the held lines of tasks, and then the held sentences about tasks."""
+        lines = self._twins.drain() if self._twins else []
+        told = self._gathering.drain() if self._gathering else []
+        return encoded([*lines, *(self._said(*one) for one in told)])
+
+    def _hidden_lines(self) -> str:
+        hidden = self._hidden + sum(stream.hidden for stream in self._streams.values())
+        self._hidden -= hidden
+        are, them, logs = ("is", "it", "log has") if hidden == 1 else ("are", "them", "logs have")
+        files = "" if self._gathering else f", and the {logs} {them}"  # too long for a terminal of 80 columns
+        where = f"{are} hidden; --all-output shows {them}{files}."
+        return f"{self._prefix(SELF, 1)}{number_of('line', hidden)} of TensorFlow's own {where}\n" if hidden else ""
+
+    def _of_task(self, task: Task, attempt: int, chunk: bytes) -> list[Chunk]:
         if chunk:
             stream = self._streams.get((task, attempt))
             if stream is None:
@@ -213,19 +253,20 @@ class Console:
         return shown
 
     def _patience(self) -> float | None:
-        """Seconds until a line that is being redrawn, or the status line, has to be shown; None if none is."""
+        """Return the seconds until a held or redrawn line or the status line has to be shown; None without any."""
         now = time.monotonic()
         due = [stream.due_at - now for stream in self._redrawing.values() if stream.due_at is not None]
-        if self._twins is not None and self._twins.due_at is not None:
-            due.append(self._twins.due_at - now)
+        due += [one.due_at - now for one in (self._twins, self._gathering) if one and one.due_at is not None]
         patience = [*due, *(() if self._screen.patience is None else (self._screen.patience,))]
         return max(0.0, min(patience)) if patience else None
 
     def _redrawn(self) -> Iterator[Chunk]:
-        """The states of such lines, if their time has come."""
+        """Yield the output that is due: held lines, and the states of lines that are being redrawn."""
         now = time.monotonic()
+        if self._gathering is not None and self._gathering.due_at is not None and now >= self._gathering.due_at:
+            yield from self._settled()
         if self._twins is not None:
-            yield from encoded(self._twins.settle(now))
+            yield from self._after_starts(encoded(self._twins.settle(now)))
         for key, stream in list(self._redrawing.items()):
             yield from stream.due(now)
             if stream.due_at is None:
@@ -233,13 +274,13 @@ class Console:
 
 
 def prefix(task: Task, width: int, color: bool) -> str:
-    """The prefix of a task's lines: its name, `width` columns wide, in the task's color."""
+    """Return the prefix of a task's lines: the task's name, `width` columns wide, in the task's color."""
     return _prefix(str(task), width, _color(task) if color else None)
 
 
 def _prefix(name: str, width: int, color: int | None) -> str:
     text = f"{name.ljust(width)} │ "
-    return text if color is None else f"\x1b[0;{color}m{text}\x1b[0m"  # 0 resets what a task has left on
+    return text if color is None else f"\x1b[0;{color}m{text}\x1b[0m"  # 0 resets colors that a task has left on
 
 
 def _color(task: Task) -> int:

@@ -1,4 +1,4 @@
-"""Details: sentences for the events that only `clusterkit events` shows."""
+"""Details: sentences about the events that only `clusterkit events` shows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from clusterkit.words.outcome import RoleKind, signal_name
 
 
 def detail(event: ev.Event) -> str | None:
-    """The sentence about an event that the console does not show; None for those without one, such as Ticked."""
+    """Return the sentence about an event that the console does not show; None if it has none, such as Ticked."""
     match event:
         case ev.Began():
             return "The run begins."
@@ -99,7 +99,7 @@ def _of_training(event: ev.TrainsWith) -> str:
 
 
 def _of_times(workers: Mapping[Task, ev.StepTimes]) -> str:
-    """`worker:0 took 0.8 s for 12 steps, worker:1 took 1.5 s for 3 steps`."""
+    """Format times such as `worker:0 took 0.8 s for 12 steps, worker:1 took 1.5 s for 3 steps`."""
     told = [f"{task} took {shown(of.seconds)} for {number_of('step', of.count)}" for task, of in workers.items()]
     return ", ".join(told) or "none"
 

@@ -1,4 +1,4 @@
-"""Changes of the program, as sentences."""
+"""Sentences about changes of the program."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from clusterkit.text.spelling import listed
 from clusterkit.words import events as ev
 
-MOST_FILES = 3  # of more, a sentence names so many
+MOST_FILES = 3  # files that a sentence names
 
 
 def of_change(event: ev.ProgramChanged) -> str:
-    """What was saved, and why nothing comes of it where that is so."""
+    """Return which files were saved, and why nothing restarts if the change has a problem or changes nothing."""
     if event.problem:
         return f"{event.problem}. Nothing restarts until that is corrected."
     if event.same:
@@ -20,24 +20,24 @@ def of_change(event: ev.ProgramChanged) -> str:
 
 
 def of_restart(event: ev.RestartPlanned) -> str:
-    """`train.py changed: restarting all tasks from the checkpoint of step 300`."""
+    """Return a sentence such as `train.py changed: restarting all tasks from the checkpoint of step 300.`"""
     origin = "" if event.step is None else f" from the checkpoint of step {event.step}" if event.step else ""
     origin = " from the start" if event.step == 0 else origin
     return f"{files(event.files)} changed: restarting {_all(event)}{origin}."
 
 
 def of_training(event: ev.EditTrains) -> str:
-    """How long the edit took."""
+    """Return how long after the save the changed program trains."""
     return f"The changed program trains: step {event.step}, {event.seconds:.1f} s after the save."
 
 
 def of_waiting(event: ev.WaitsForChange) -> str:
-    """Why nothing runs, and what to do."""
+    """Return why no task runs, and what the user can do."""
     return f"The job failed: {event.reason}. Waiting for a change to {event.program}; Ctrl-C ends the run."
 
 
 def files(names: Sequence[str]) -> str:
-    """`train.py, model.py and 4 more files`."""
+    """Return a list such as `train.py, model.py and 4 more files`."""
     if len(names) > MOST_FILES:
         return f"{', '.join(names[: MOST_FILES - 1])} and {len(names) - MOST_FILES + 1} more files"
     return listed(names) or "The program"

@@ -13,9 +13,9 @@ NARROWEST = 40  # columns
 
 
 def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> list[str]:
-    """The explanations of a run's failure, set apart by an empty line above and below; empty without any.
+    """Return the explanations of a run's failure between two empty lines; nothing without explanations.
 
-    What the report says anyway, that tasks trained alone, is left out.
+    The explanation that tasks trained alone is left out, because the report contains that fact anyway.
     """
     alone = result.undistributed
     shown = [explanation for explanation in result.explanations if explanation.means != str(alone)]
@@ -25,7 +25,7 @@ def explanation_lines(result: RunResult, width: int, indent: str = "    ") -> li
 
 
 def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") -> list[str]:
-    """Each explanation, with an empty line in between."""
+    """Return the lines of all explanations, with an empty line between two explanations."""
     lines: list[str] = []
     for explanation in explanations:
         parts = [("Why: ", explanation.means), ("Fix: ", explanation.advice)]
@@ -39,6 +39,6 @@ def lines_of(explanations: Iterable[Explanation], width: int, indent: str = "") 
 
 
 def address(thread: str) -> str:
-    """The address of a public thread that is written as `owner/repository#number`."""
+    """Return the address of a GitHub thread that is written as `owner/repository#number`."""
     repository, _, number = thread.partition("#")
     return f"https://github.com/{repository}/issues/{number}"

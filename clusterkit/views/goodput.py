@@ -1,4 +1,4 @@
-"""Goodput and start-up as text: a line of shares with the sentence about what cost most, and a table of stages."""
+"""Goodput and start-up as text: a line of shares with the largest cost, and a table of the stages of the start."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = {
     "checkpointing": "checkpoints", "evaluating": "evaluation", "recovering": "recovery", "stalled": "stalls",
     "stopped": "pauses", "ending": "end", "unseen": "no steps seen",
 }  # fmt: skip
-USUAL = 80  # columns
+USUAL = 80  # columns, if the width is unknown
 _INDENT = "  "
 _STAGES = {
     Stage.BEGUN: "start", Stage.SPAWNED: "process", Stage.IMPORTED: "import", Stage.SERVING: "port",
@@ -26,21 +26,21 @@ _COLUMNS = (Column("task"), *(Column(title, _DROPPED.get(of, 0), right=True) for
 
 
 def goodput_lines(goodput: Goodput, width: int | None = None) -> list[str]:
-    """A line with goodput and the shares of the other parts, and what cost most; empty if no time has passed."""
+    """Return goodput, the shares of the other parts, and the largest cost as lines; none if no time has passed."""
     if not goodput.duration:
         return []
     width = width or USUAL
     head = "goodput unknown: no task reported a step" if goodput.share is None else f"goodput {_percent(goodput)}"
     lines = [_shares(_INDENT + head, goodput, width)]
     if goodput.most:
-        hint = " (clusterkit show --startup splits it up)" if goodput.costliest == "startup" else ""
-        most = printable(f"{_INDENT}cost most: {goodput.most}{hint}.")
+        hint = " (details: clusterkit show --startup)" if goodput.costliest == "startup" else ""
+        most = printable(f"{_INDENT}largest cost: {goodput.most}{hint}")
         lines += wrap(most, width, subsequent_indent=2 * _INDENT)
     return lines
 
 
 def percentages(goodput: Goodput) -> list[tuple[str, int]]:
-    """Each part that took any time with its percentage, the largest first. They sum to 100."""
+    """Return the parts that took any time with their percentages, the largest first. The percentages sum to 100."""
     parts = [(name, 100 * seconds / goodput.duration) for name, seconds in goodput.parts.items() if seconds > 0]
     whole = {name: int(share) for name, share in parts}
     by_rest = sorted(parts, key=lambda part: int(part[1]) - part[1])
@@ -54,7 +54,7 @@ def _percent(goodput: Goodput) -> str:
 
 
 def _shares(head: str, goodput: Goodput, width: int) -> str:
-    """The shares of what was no training that counted; the smallest ones are left out if they do not fit."""
+    """Return `head` and the shares of all parts but training, without the smallest shares if they do not fit."""
     texts = [f"{NAMES[name]} {share}%" for name, share in percentages(goodput) if share and name != "training"]
     while texts and columns(line := " · ".join([head, *texts])) > width:
         texts.pop()
@@ -62,7 +62,7 @@ def _shares(head: str, goodput: Goodput, width: int) -> str:
 
 
 def startup_lines(startup: Startup, width: int | None = None) -> list[str]:
-    """The table of stages, and the critical chain to the first step. All times since the run began."""
+    """Return the table of stages, in seconds since the run began, and the critical chain to the first step."""
     width = width or USUAL
     lines = table_lines(_COLUMNS, [_row(start) for start in startup.tasks], width, gap=2)
     if startup.seconds is None:

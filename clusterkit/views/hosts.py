@@ -1,4 +1,4 @@
-"""The sentences about hosts."""
+"""Sentences about hosts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from clusterkit.words.model import Task
 
 
 def of_host(event: ev.OfHost | ev.HostAvoided) -> str:
-    """What happened to a host, or that tasks were placed."""
+    """Return the sentence about an event of a host, or about the placement of tasks."""
     match event:
         case ev.Placed(hosts):
             return f"{_placed(hosts)}."
@@ -31,7 +31,7 @@ def of_host(event: ev.OfHost | ev.HostAvoided) -> str:
 
 
 def _placed(hosts: Mapping[Task, str]) -> str:
-    """`n1: chief:0, worker:0, ps:0; n2: worker:1`."""
+    """Return the tasks by host, such as `n1: chief:0, worker:0, ps:0; n2: worker:1`."""
     places: dict[str, list[str]] = {}
     for task, host in sorted(hosts.items()):
         places.setdefault(host, []).append(str(task))

@@ -1,4 +1,4 @@
-"""Log lines: chunks of the tasks' output, put together to lines, and shown."""
+"""Log lines: joins chunks of the tasks' output into lines, and formats the lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from clusterkit.words.model import Task
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of a task's output, with the wall time at which it was complete."""
+    """A line of a task's output, with the wall time at which the line was complete."""
 
     at: float
     task: Task
@@ -30,14 +30,14 @@ class _Stream:
 
 
 class LineMaker:
-    """Makes lines out of chunks, in the order in which they end. Of a progress bar only its last state is left."""
+    """Joins chunks into lines, in the order in which the lines end. Of a progress bar, only the last state is kept."""
 
     def __init__(self) -> None:
         self._streams: dict[tuple[Task, int], _Stream] = {}
 
     def feed(self, at: float, task: Task, attempt: int, chunk: bytes) -> Iterator[LogLine]:
-        """The lines that end in this chunk."""
-        if (task, attempt) not in self._streams:  # an older attempt has no more output: end its last line
+        """Take a chunk; yield the lines that end in it."""
+        if (task, attempt) not in self._streams:  # older attempts write no more: end their last lines
             for key in [key for key in self._streams if key[0] == task]:
                 yield from self.end(*key)
             self._streams[task, attempt] = _Stream()
@@ -47,25 +47,25 @@ class LineMaker:
             yield LogLine(at, task, attempt, text)
 
     def due(self, now: float) -> Iterator[LogLine]:
-        """Of lines that are being redrawn, the states whose time has come; `now` is wall time."""
+        """Yield the states of lines that are being redrawn and are due to be shown; `now` is wall time."""
         for (task, attempt), stream in self._streams.items():
             if (state := stream.lines.due(now)) is not None:
                 yield LogLine(stream.at, task, attempt, state)
 
     def end(self, task: Task, attempt: int) -> Iterator[LogLine]:
-        """The rest of an attempt's output, which has ended."""
+        """Yield the rest of an attempt's output, which has ended."""
         if stream := self._streams.pop((task, attempt), None):
             for text in stream.lines.flush():
                 yield LogLine(stream.at, task, attempt, text)
 
     def end_all(self) -> Iterator[LogLine]:
-        """The rest of every attempt's output."""
+        """Yield the rest of every attempt's output."""
         for key, _ in sorted(self._streams.items(), key=lambda item: item[1].at):
             yield from self.end(*key)
 
 
 class LogText:
-    """Formats lines: with the task before each and, if asked for, the time; or as JSON."""
+    """Formats lines with a prefix for the task and an optional time, or as JSON."""
 
     def __init__(self, tasks: Collection[Task], color: bool, timestamps: bool, as_json: bool) -> None:
         self._width = max([len(str(task)) for task in tasks], default=0)
@@ -74,7 +74,7 @@ class LogText:
         self._as_json = as_json
 
     def text(self, line: LogLine) -> str:
-        """The formatted line, with its line break."""
+        """Return the formatted line, with its line break."""
         if self._as_json:
             fields = {"t": line.at, "task": str(line.task), "attempt": line.attempt, "line": line.text}
             return json.dumps(fields) + "\n"
@@ -83,5 +83,5 @@ class LogText:
 
 
 def moment(at: float) -> str:
-    """A wall time as text: local, with milliseconds and the offset from UTC."""
+    """Format a wall time as local time, with milliseconds and the offset from UTC."""
     return datetime.datetime.fromtimestamp(at).astimezone().isoformat(timespec="milliseconds")

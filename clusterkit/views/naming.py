@@ -1,4 +1,4 @@
-"""Names in a sentence: of many tasks or hosts it has the first ones, and how many more there are; failures, metrics."""
+"""Phrases for sentences: shortened lists of tasks or hosts, failures, and metrics."""
 
 from __future__ import annotations
 
@@ -6,23 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
+from clusterkit.words.account import Death
 from clusterkit.words.outcome import Failure
 
-MOST, SHOWN = 32, 8  # of more names than that, so many are shown
+MOST, SHOWN = 32, 8  # of more than MOST names, only SHOWN are shown
+LONGEST = 300  # characters of a description of a death, at most
 
 
 def named(items: Sequence[object]) -> str:
-    """`a, b and c`; of many the first ones."""
+    """Return `a, b and c`; of many items, the first ones and the number of the others."""
     return listed(few(list(map(str, items))))
 
 
 def few(names: list[str], what: str = "") -> list[str]:
-    """The names; of many the first ones, and how many more there are."""
+    """Return the names; of many names, the first ones and the number of the others."""
     return names if len(names) <= MOST else [*names[:SHOWN], f"{len(names) - SHOWN} more {what}".strip()]
 
 
 def measured(metrics: Mapping[str, float | None], most: int = SHOWN) -> str:
-    """The first metrics, the loss before others: `loss 0.3125, accuracy 0.9`; empty if there are none."""
+    """Return the first metrics, beginning with the loss: `loss 0.3125, accuracy 0.9`; empty if there are none."""
     ordered = sorted(metrics, key=lambda name: name != "loss")[:most]
     return printable(", ".join(f"{name} {number(metrics[name])}" for name in ordered))
 
@@ -34,17 +36,23 @@ def main_metric(names: Iterable[str]) -> str | None:
 
 
 def number(value: float | None) -> str:
-    """`0.3125`."""
+    """Format the value of a metric, such as `0.3125`."""
     return "not a number" if value is None else f"{value:.4g}"
 
 
 def failed(failure: Failure) -> str:
-    """`worker:1 was killed by SIGKILL (attempt 2)`."""
+    """Describe a failure, such as `worker:1 was killed by SIGKILL (attempt 2)`."""
     return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
 
 
+def died(death: Death) -> str:
+    """Describe a death: `worker:1 was killed by SIGKILL` or, with an exception, `worker:1 failed: ValueError: bad`."""
+    how = str(death.exit) if death.exception is None else f"failed: {death.exception}"
+    return f"{death.task} {printable(how)[:LONGEST]}"
+
+
 def all_failed(failures: Sequence[Failure]) -> list[str]:
-    """The same of many, with one line for those that ended alike: `worker:1 and worker:2 each … (attempt 2)`."""
+    """Describe failures, with one line for all alike: `worker:1 and worker:2 each … (attempt 2)`."""
     alike: dict[str, list[Failure]] = {}
     for failure in failures:
         alike.setdefault(f"{failure.exit} (attempt {failure.attempt})", []).append(failure)

@@ -1,4 +1,4 @@
-"""Events as sentences."""
+"""Sentences about events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from clusterkit.words.outcome import signal_name
 
 
 class Level(enum.IntEnum):
-    """How important a sentence is; the user chooses from which level on they are shown."""
+    """How important a sentence is. The user chooses the lowest level that is shown."""
 
     DEBUG = 10
     INFO = 20
@@ -25,16 +25,16 @@ class Level(enum.IntEnum):
 
 
 def sentence(event: ev.Event) -> tuple[Level, str] | None:
-    """The sentence about an event, with its level; None for an event that the console never shows."""
+    """Return the level and the sentence of an event; None for an event that the console never shows."""
     told = _told(event)
     if told is None:
         return None
     level, text = told
-    # Only warnings have line breaks of their own. Elsewhere they come from a task or a file, and are made visible.
+    # Only warnings contain intended line breaks. Others come from a task or a file, and are made visible.
     return level, printable_lines(text) if isinstance(event, ev.Warned | ev.TrainAlone) else printable(text)
 
 
-# What the console never says: it has consequences, which are events of their own, or other readers.
+# Events that the console never shows: their consequences are separate events, or other readers show the events.
 _Silent = (
     ev.Began | ev.Ticked | ev.AllocationEnding | ev.Interrupted | ev.LifelineLost | ev.Impaired | ev.Crashed
     | ev.StorageFailed | ev.Inspected | ev.TensorBoardLost | ev.DashboardLost | ev.CheckpointFound | ev.SpawnFailed
@@ -50,7 +50,7 @@ _Rare = (
 
 
 def _told(event: ev.Event) -> tuple[Level, str] | None:
-    """A new event is a type error here, until it has a sentence or is one of the silent ones."""
+    """Return the level and sentence of an event. A new event without a sentence, not in `_Silent`, is a type error."""
     if isinstance(event, _Silent):
         return None
     if isinstance(event, _OfAttempt):
@@ -125,10 +125,10 @@ _ADVICE = {
 
 
 def _of_others(event: _Rare) -> tuple[Level, str]:
-    """What few runs have: tasks that leave early or are given up, a program that is edited, pages, the debugger."""
+    """Return level and sentence of a rare event: an early exit, a lost worker, an edit, a page, or the debugger."""
     match event:
         case ev.LeftEarly(task, _, step):
-            wrong = task.type is TaskType.PS  # it has to serve until the job is done
+            wrong = task.type is TaskType.PS  # a ps has to serve until the job is done
             return (Level.WARNING if wrong else Level.INFO), f"{task} exited with code 0{_at_step(step)}."
         case ev.TrainAlone(found):
             said = printable(f"{found} The program needs:")
@@ -161,19 +161,19 @@ def _of_pace(event: ev.Straggling | ev.KeepsUp) -> tuple[Level, str]:
 
 
 def waiting(tasks: Sequence[object], grace: float) -> str:
-    """What the first Ctrl-C is answered with, given the tasks that have `grace` seconds to end."""
+    """Return the answer to the first Ctrl-C, given the tasks that have `grace` seconds to end."""
     return f"Waiting up to {grace:g} s for {named(tasks)}; Ctrl-C again kills."
 
 
 def _too_early(event: ev.Failed) -> str:
-    """What else there is to say of an exit with code 0 that has turned out to have been too early."""
+    """Return the end of a sentence about an exit with code 0 that was too early; empty for other exits."""
     if not event.failure.exit.ok:
         return ""
     return f"{_at_step(event.failure.step)}, {shown(event.later)} ago, and others can't continue without it"
 
 
 def is_bad(event: ev.Event) -> bool:
-    """Whether the sentence is about something that went wrong."""
+    """Return whether the event's sentence is about something that went wrong."""
     if isinstance(event, ev.FaultTook):
         return not event.done
     broken = isinstance(event, ev.ProgramChanged) and bool(event.problem)
@@ -238,7 +238,7 @@ def _of_debugger(event: ev.InDebugger | ev.LeftDebugger | ev.EditorAwaited) -> t
 
 
 def _hit(event: ev.FaultInjected) -> str:
-    """The tasks that were hit, if the text of the fault does not name them."""
+    """Return a phrase with the tasks that a fault hit, if the text of the fault does not name them."""
     names = [str(task) for task in event.tasks]
     return "" if set(names) <= set(re.split(r"[\s,]+", event.fault)) else f", into {named(names)}"
 
@@ -259,7 +259,8 @@ def _planned(event: ev.RestartPlanned) -> str:
     charge = f"restart {event.charged} of {event.budget}"
     if event.cause.exit.preempted or not event.charged:
         charge = "not charged to the restart budget"
-    why = f" because {event.cause.task} {event.cause.exit}" if event.tasks != (event.cause.task,) else ""
+    alike = {event.cause.task, *(failure.task for failure in event.same)}  # tasks whose failure was already shown
+    why = f" because {event.cause.task} {event.cause.exit}" if {*event.tasks} != alike else ""
     when = f"in {event.delay:.1f} s" if event.delay >= 0.05 else "at once"
     return f"{names} {verb} again {when}{why} ({charge})."
 

@@ -1,4 +1,4 @@
-"""A task's output as the console shows it: whole lines, each with a prefix. Plain text is handled in whole chunks."""
+"""Prepares a task's output for the console: whole lines with a prefix. Plain text is handled in whole chunks."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from clusterkit.text import lines
 from clusterkit.text.noise import NoiseFilter
 from clusterkit.text.printable import COLOR, NO_STYLE, printable
 from clusterkit.text.redraws import TerminalLines, style_after
+from clusterkit.views.epochs import Epochs
 from clusterkit.views.repeats import Repeats
 from clusterkit.views.twins import FEW, Twins
 
-BLOCK = 1 << 11  # bytes; only those blocks of a chunk that are not plain text are handled line by line
+BLOCK = 1 << 11  # bytes; a chunk is split into blocks, and only blocks that are not plain text are handled line by line
 
 Chunk = bytes | memoryview
 
 _CONTROL = bytes(code for code in [*range(32), 127] if code not in (9, 10))
-# What `printable` replaces beyond ASCII. Two expressions: each begins with a fixed byte, which is found fast.
+# The non-ASCII characters that `printable` replaces. Each expression begins with a fixed byte for a fast search.
 _HIGH_CONTROL = re.compile(rb"\xc2[\x80-\x9f]")
 _DIRECTION = re.compile(rb"\xe2(?:\x80[\xa8-\xae]|\x81[\xa6-\xa9])")
 _COLOR = re.compile(COLOR.encode())
 _STYLE = re.compile(COLOR)
-_LEFT_ON = re.compile(rb"\x1b\[(?!0?m)[0-9;:]*m[^\x1b\n]*+\n")  # at the end of a line
+_LEFT_ON = re.compile(rb"\x1b\[(?!0?m)[0-9;:]*m[^\x1b\n]*+\n")  # a color that is not reset at the end of a line
 _REDRAWN = re.compile(rb"[\r\x08]")
 
 
 class Prefixer:
-    """Turns the chunks of one attempt's output into what is shown of it.
+    """Turns the chunks of one attempt's output into lines for the console.
 
-    Line by line, that is: split, decode, drop noise, replace control characters, add the prefix. Nearly all output
-    would come out of this unchanged but for the prefix; for that, the newlines of many lines are replaced at once,
-    which takes a twenty-fifth of the time if the lines are short.
+    Handling lines one by one means: split, decode, drop noise, replace control characters, add the prefix. Nearly all
+    output only needs the prefix. For such output, the newlines of many lines are replaced at once, which takes a
+    twenty-fifth of the time if the lines are short.
     """
 
     def __init__(
@@ -44,18 +45,19 @@ class Prefixer:
         self._filter = None if noise else NoiseFilter()
         self._repeats = Repeats({}) if repeats is None else repeats
         self._twins = twins
+        self._epochs = Epochs()  # used only with twins
         self.hidden = 0  # lines of noise
         self._lines = TerminalLines()
-        self._style = ""  # the colors that earlier lines have left on: each line begins with them
-        self._rest = b""  # the beginning of a line, kept here only while those are empty
+        self._style = ""  # colors that earlier lines have left on; the next line begins with these colors
+        self._rest = b""  # the beginning of a line, kept here only while `_lines` is empty
 
     @property
     def due_at(self) -> float | None:
-        """When the state of a line that is being redrawn has to be shown; None if none is."""
+        """The time at which the state of a line that is being redrawn has to be shown; None without such a line."""
         return self._lines.due_at
 
     def feed(self, chunk: bytes, now: float) -> list[Chunk]:
-        """What to show after this chunk; `now` in seconds."""
+        """Take a chunk; return the output to show now. `now` is in seconds."""
         end = chunk.rfind(b"\n") + 1
         if not end:
             return self._hold(chunk, now)
@@ -65,36 +67,37 @@ class Prefixer:
         return shown + self._hold(chunk[end:], now) if end < len(chunk) else shown
 
     def flush(self, now: float) -> list[Chunk]:
-        """What to show of the rest, at the end of the output."""
+        """Return the rest to show, at the end of the output."""
         rest, self._rest = self._rest, b""
         shown = self._by_line([*self._lines.feed(rest, now), *self._lines.flush()], now)
         shown += self._encoded(self._repeats.flush(), now)
         if self._twins is not None:
+            shown += encoded(self._twins.feed(self, self._epochs.drain(), now))
             self._twins.end(self)
         return shown
 
     def due(self, now: float) -> list[Chunk]:
-        """What to show of a line that is being redrawn, if its time has come."""
+        """Return the state of a line that is being redrawn, if the state is due."""
         state = self._lines.due(now)
         return [] if state is None else self._encoded([state], now)
 
     def _hold(self, part: bytes, now: float) -> list[Chunk]:
-        """Keep the beginning of a line, unless it is being redrawn or too long to wait for its end."""
+        """Keep the beginning of a line, unless the line is being redrawn or is too long."""
         if self._lines.is_empty and len(self._rest) + len(part) <= lines.LONGEST and not _REDRAWN.search(part):
             self._rest += part
             return []
         part, self._rest = self._rest + part, b""
         return self._by_line(self._lines.feed(part, now), now)
 
-    # From here on `whole` is a newline and then whole lines, so that each line has a newline before it. The prefix is
-    # put after that.
+    # In the methods below, `whole` is a newline followed by whole lines, so that each line has a newline before it. The
+    # prefix is inserted after that newline.
 
     def _shown(self, whole: bytes, now: float) -> list[Chunk]:
         shown = list[Chunk]()
         if self._twins is not None:
             if len(whole) <= FEW:
                 return self._by_line(self._lines.feed(whole[1:], now), now)
-            shown += encoded(self._twins.drain())
+            shown += encoded([*self._twins.feed(self, self._epochs.drain(), now), *self._twins.drain()])
         plain = self._if_plain(whole)
         if plain is not None:
             return shown + plain
@@ -108,7 +111,7 @@ class Prefixer:
         return self._at_once(whole if self._color else bare) if self._is_plain(whole, bare) else None
 
     def _is_plain(self, whole: bytes, bare: bytes) -> bool:
-        """Whether handling it line by line would only add prefixes, and perhaps remove colors."""
+        """Return whether handling `whole` line by line would only add prefixes and perhaps remove colors."""
         return (
             self._lines.is_empty
             and len(whole) <= lines.LONGEST
@@ -128,10 +131,12 @@ class Prefixer:
         return self._encoded([line for each in own for line in self._repeats.feed(each)], now)
 
     def _encoded(self, shown: list[str], now: float) -> list[Chunk]:
-        return encoded([*map(self.line, shown)] if self._twins is None else self._twins.feed(self, shown, now))
+        if self._twins is None:
+            return encoded([*map(self.line, shown)])
+        return encoded(self._twins.feed(self, [line for each in shown for line in self._epochs.feed(each)], now))
 
     def line(self, text: str, prefix: str = "") -> str:
-        """A line as it is shown, with its own prefix or another one."""
+        """Return a line to show, with this stream's prefix or another one."""
         shown, prefix = printable(text, self._color), prefix or self._prefix
         if not self._color or not (self._style or "\x1b" in shown):
             return f"{prefix}{shown}\n"
@@ -142,33 +147,33 @@ class Prefixer:
 
 
 def encoded(lines: list[str]) -> list[Chunk]:
-    """The lines as one chunk, if there are any."""
+    """Return the lines as one chunk; an empty list if there are none."""
     return ["".join(lines).encode("utf-8", "replace")] if lines else []
 
 
 def without_colors(text: bytes) -> bytes:
-    """The text without escape sequences for colors."""
+    """Return the text without escape sequences for colors."""
     return _COLOR.sub(b"", text) if b"\x1b" in text else text
 
 
 def is_printable(whole: bytes, bare: bytes) -> bool:
-    r"""Whether whole lines are UTF-8 with no `\r` and nothing to replace. `bare` are the lines without colors.
+    r"""Return whether whole lines are UTF-8 without `\r` and control characters. `bare` are the lines without colors.
 
-    Why not one regular expression: these passes are ten times as fast as a search for a set of bytes.
+    These passes are ten times as fast as one regular expression that searches for a set of bytes.
     """
     if b"\r" in bare or len(bare.translate(None, _CONTROL)) < len(bare):
         return False
     if whole.isascii():
         return True
     try:
-        whole.decode()  # with its colors: without them, the bytes around one could form a character
+        whole.decode()  # with colors: without them, the bytes around a color could form a character
     except UnicodeDecodeError:
         return False
     return _HIGH_CONTROL.search(whole) is None and _DIRECTION.search(whole) is None
 
 
 def _blocks(whole: bytes) -> Iterator[bytes]:
-    """The lines in pieces of at most BLOCK bytes or of one line, each piece with the newline before it."""
+    """Yield the lines in pieces of at most BLOCK bytes or of one line, each with the newline before it."""
     start = 0
     while start + 1 < len(whole):
         end = whole.rfind(b"\n", start + 1, start + BLOCK)

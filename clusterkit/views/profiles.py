@@ -1,4 +1,4 @@
-"""Requested profiles: which tasks have answered, and what. A fold over the events since the request."""
+"""Requested profiles: the tasks' answers to a request, folded from the events since the request."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Answers:
     given: dict[Task, Profiled] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
-        """Take in an event. A task that exits before it answers gives no profile."""
+        """Process an event. A task that exits before it answers gives no profile."""
         if isinstance(event, Profiled) and event.request == self.request:
             self._give(event)
         elif isinstance(event, Exited) and event.task in self.waiting:
             self._give(Profiled(event.task, event.attempt, self.request, None, why="it ended before that"))
 
     def close(self, why: str) -> None:
-        """Give up waiting; tasks that have not answered gave no profile."""
+        """Stop waiting: record that each task without an answer gave no profile, with the reason `why`."""
         for task in list(self.waiting):
             self._give(Profiled(task, 0, self.request, None, why=why))
 

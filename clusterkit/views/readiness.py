@@ -1,4 +1,4 @@
-"""When a run is ready, for a command that waits for it: from the states of its tasks, and who listens."""
+"""Whether a run is ready, for a command that waits: from the states of its tasks and the ports that they opened."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from clusterkit.words.model import Shape, Task, TaskState
 
 
 class ReadinessCheck(NamedTuple):
-    """What a look at the tasks has found.
+    """The result of one inspection of the tasks.
 
-    `new` are ready since the last look, `silent` run without having opened a port or reported anything for too long;
-    `over`: nothing more is waited for.
+    `new` tasks became ready since the previous inspection. `silent` tasks have run for too long without opening a port
+    or reporting anything. `over` is True if no task is waited for any more.
     """
 
     new: tuple[Task, ...]
@@ -25,19 +25,19 @@ class ReadinessCheck(NamedTuple):
 
 @dataclass(slots=True)
 class Readiness:
-    """Waits until each task of the cluster is ready, has ended well, or was silent for `patience` seconds.
+    """Determines when each task of the cluster is ready, has ended well, or was silent for `patience` seconds.
 
-    A task is ready when it runs and has opened its port or reported anything; the task of a single process, when it
-    runs: nobody connects to it.
+    A task is ready when it runs and has opened its port or reported anything. The task of a single-process job only
+    has to run, because no other task connects to it.
     """
 
     job: JobSpec
     patience: float
     _ready: set[Task] = field(default_factory=set)
-    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # the attempt that runs, and since when
+    _since: dict[Task, tuple[int, float]] = field(default_factory=dict)  # running attempt, time of its first inspection
 
     def look(self, tasks: Mapping[Task, TaskStatus], listening: Collection[Task], now: float) -> ReadinessCheck:
-        """Take in how the tasks are `now`, in seconds of any clock."""
+        """Inspect the tasks. `now` is in seconds of any clock."""
         cluster = [tasks[task] for task in self.job.tasks if task in self.job.cluster and not tasks[task].given_up]
         ready = {of.task for of in cluster if self._is_ready(of, of.task in listening)}
         new = tuple(of.task for of in cluster if of.task in ready - self._ready)

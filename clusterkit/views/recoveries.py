@@ -1,4 +1,4 @@
-"""The recovery report as a table: what failed, how long the recovery took, and what it cost."""
+"""The recovery report as a table: each failure, how long the recovery took, and what the recovery cost."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryRep
 from clusterkit.words.model import Task, number_of
 
 TITLES = ("recoveries", "what", "detected", "restarted", "up", "new step", "lost", "from")
-DROPPED = ("detected", "up", "restarted", "from", "lost", "new step")  # in this order, in a narrow terminal
+DROPPED = ("detected", "up", "restarted", "from", "lost", "new step")  # dropped in this order in a narrow terminal
 _RIGHT = frozenset({"recoveries", "detected", "up", "new step", "lost"})
-USUAL = 100  # columns of a table whose columns have these widths
-_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # cells with more have more lines
-_NARROWEST = 14  # columns of `what`
+USUAL = 100  # columns of a terminal for a table with the widths in `_WIDEST`
+_WIDEST = {"what": 24, "restarted": 9, "from": 14}  # widths in columns; longer cells are wrapped
+_NARROWEST = 14  # the smallest width of the column `what`
 _GAP = "  "
 _NONE = "—"
-_TIED = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line; a space is printed
+KEEPS = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
+_TIED = "\N{NO-BREAK SPACE}"  # keeps a number and its unit on one line; printed as a space
 
 
 def recovery_lines(report: RecoveryReport, width: int | None = None) -> list[str]:
-    """The table with its titles, of at most `width` columns; empty if nothing went wrong."""
+    """Return the table with its titles, at most `width` columns wide; empty if nothing went wrong."""
     return _lines(report, report.recoveries, width)
 
 
 def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None = None) -> list[str]:
-    """A sentence about a run that ended without a recovery, and the table of the faults that killed no task."""
+    """Return a sentence about a run that ended without a recovery, and the table of the faults that killed no task."""
     texts = _texts(report)
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
@@ -40,12 +41,12 @@ def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None =
 
 
 def nothing_recovered(report: RecoveryReport) -> bool:
-    """Whether something failed, and nothing of it recovered."""
+    """Return whether there were failures, and no recovery from any of them."""
     return bool(report.recoveries) and not any(one.ended is not None or one.went_on for one in report.recoveries)
 
 
 def recovery_cells(report: RecoveryReport) -> list[tuple[str, ...]]:
-    """A row for each recovery, and for each fault that killed no task, in the order of time; the columns are TITLES."""
+    """Return rows for the recoveries and for the faults that killed no task, by time; the columns are TITLES."""
     return [tuple(cell.replace(_TIED, " ") for cell in row) for row in _cells(report, report.recoveries)]
 
 
@@ -69,24 +70,26 @@ def _cells(report: RecoveryReport, recoveries: Sequence[Recovery]) -> list[tuple
 
 
 def same_each_time(report: RecoveryReport) -> str | None:
-    """The death of which every recovery began, if there are several; None if they differ, or faults explain any."""
+    """Return the death with which each of several recoveries began; None if deaths differ or a fault explains one."""
     deaths = {_death(one.cause) if one.cause and not one.faults else None for one in report.recoveries}
     return deaths.pop() if len(deaths) == 1 and len(report.recoveries) > 1 else None
 
 
+def repeated_steps(report: RecoveryReport) -> int:
+    """Return how many steps were trained again because there was no checkpoint to resume from."""
+    return sum(one.lost for one in report.recoveries if one.lost and one.lost >= (one.last_step or 0))
+
+
 def repeated_steps_lines(report: RecoveryReport, width: int = USUAL) -> list[str]:
-    """How many steps were trained again since no checkpoint was resumed from, and what keeps them; empty if none."""
-    anew = [one.lost for one in report.recoveries if one.lost and one.lost >= (one.last_step or 0)]
-    if not anew:
+    """Return a sentence about the repeated steps and how to avoid them; empty if there are none."""
+    if not (count := repeated_steps(report)):
         return []
-    count = sum(anew)
     lost = f"{number_of('step', count)} {'was' if count == 1 else 'were'} trained again for want of a checkpoint"
-    keeps = "add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer"
-    return at_words(f"  {lost}: {keeps}.", width, "    ").split("\n")
+    return at_words(f"  {lost}: {KEEPS}.", width, "    ").split("\n")
 
 
 def _texts(report: RecoveryReport) -> dict[int, str]:
-    """The faults by their numbers. Of one that a damaged journal does not have, the number is all that is known."""
+    """Return the texts of faults by their numbers. A fault that is missing in a damaged journal is `fault NUMBER`."""
     numbers = (number for recovery in report.recoveries for number in recovery.faults)
     return {number: f"fault {number}" for number in numbers} | {one.number: one.fault for one in report.faults}
 
@@ -106,7 +109,7 @@ def _recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict
 
 
 def _what(recovery: Recovery, begun_by: Sequence[InjectedFault], texts: dict[int, str]) -> str:
-    """The faults with which it began; otherwise its first death, with the fault that explains it, or the request."""
+    """Return the faults that began the recovery; without any, its first death and cause, or the request."""
     if begun_by:
         return ", ".join(fault.fault for fault in begun_by)
     said = [] if recovery.cause is None else [_death(recovery.cause)]
@@ -128,7 +131,7 @@ def _death(death: Death) -> str:
 
 
 def _fault(fault: InjectedFault) -> tuple[str, ...]:
-    """The row of a fault that killed no task."""
+    """Return the row of a fault that killed no task."""
     if not fault.done:
         return (f"at {precise(fault.injected)}", fault.fault, *[_NONE] * 5, f"not done: {fault.detail}")
     return (
@@ -144,7 +147,7 @@ def _fault(fault: InjectedFault) -> tuple[str, ...]:
 
 
 def _ranges(tasks: Sequence[Task]) -> Iterator[str]:
-    """`worker:0-7` where there are many in a row."""
+    """Yield the names of tasks; `worker:0-7` for more than two in a row."""
     for kind in dict.fromkeys(task.type for task in tasks):
         indices = [task.index for task in tasks if task.type is kind]
         if len(indices) > 2 and indices == list(range(indices[0], indices[-1] + 1)):
@@ -171,12 +174,12 @@ def _heal(fault: InjectedFault) -> Iterator[str]:
 
 
 def _since(begin: float, end: float | None) -> str:
-    """How long after the beginning; a stall is known before its task is killed, with which the recovery begins."""
+    """Return the time after `begin`, at least 0: a stall is detected before its recovery begins, with the kill."""
     return _NONE if end is None else f"+{precise(max(0.0, end - begin))}"
 
 
 def _fitting(rows: Sequence[Sequence[str]], width: int) -> list[str]:
-    """The widest form of the table that fits: one line a row in a wide terminal, fewer columns in a narrow one."""
+    """Return the widest table that fits: in a wide terminal, one line per row; in a narrow one, fewer columns."""
     if width > USUAL and max(map(columns, lines := _table(TITLES, rows, {}))) <= width:
         return lines
     longest = max(columns(printable(row[TITLES.index("what")])) for row in rows)

@@ -1,6 +1,6 @@
-"""What the console shows of tracebacks and warnings: nothing twice, and of libraries only how many frames they have.
+"""Folds tracebacks and warnings on the console: shows none of them twice, and only counts the frames of libraries.
 
-The log files have all of it, and so has `--all-output`.
+The log files and `--all-output` contain the complete text.
 """
 
 from __future__ import annotations
@@ -12,46 +12,46 @@ from clusterkit.text.lines import PEER_GONE, TRACEBACK
 from clusterkit.views.tracebacks import TRANSPORT, frames_text, owner_of_frame, without_frames, without_module
 from clusterkit.words.model import number_of
 
-LONGEST = 200  # lines of a traceback; a longer one is shown
+LONGEST = 200  # lines of a traceback that are held, at most
 MOST = 64  # tracebacks and warnings that are remembered
 AFTER = 40  # lines after a traceback that may belong to it
 
 _TITLE = TRACEBACK.encode()
 _VARYING = re.compile(r"__autograph_generated_file\w+")
 _NODE = re.compile(r"\{\{function_node \S+\}\} ")
-_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # Python's own form; its code comes next
+_LIBRARY = re.compile(r"/\S*/(?:site|dist)-packages/(\S+: \w*Warning: )")  # in Python's format; code may follow
 _TRANSPORT = re.compile(rf"Additional GRPC error information |{TRANSPORT.pattern}")
 _OF_PEER = re.compile(rf'{_TRANSPORT.pattern}|  File "|Detected at node |{PEER_GONE.pattern}|Collective ops is aborted')
-_OWN = "clusterkit: "  # what the runtime of a task says in its log
+_OWN = "clusterkit: "  # begins messages that a task's runtime writes to its log
 
 
 @dataclass(slots=True)
 class ShownTraceback:
-    """A traceback that was shown: of which attempt, and the lines that came after it."""
+    """A traceback that was shown: the attempt that printed it, and the lines after it."""
 
     stream: object
     after: list[str] = field(default_factory=list)
 
 
 class Repeats:
-    """Folds the tracebacks and warnings in one attempt's output; `known` is what all attempts have shown of them."""
+    """Folds the tracebacks and warnings in one attempt's output. `known` are those that any attempt has shown."""
 
     def __init__(self, known: dict[tuple[str, ...], ShownTraceback]) -> None:
         self._known = known
-        self._held: list[str] = []  # a traceback whose end has not come
-        self._own: ShownTraceback | None = None  # the last one that was shown here
-        self._same: list[str] | None = None  # what may still come of one that was not
-        self._owners: list[str] = []  # of frames that have not been shown
-        self._gone = False  # whether what comes may belong to the error of a peer's end
-        self._warned = False  # whether the next line may be the code that a warning is about
+        self._held: list[str] = []  # the lines so far of a traceback
+        self._own: ShownTraceback | None = None  # the last traceback of this attempt that was shown
+        self._same: list[str] | None = None  # lines that may still follow a traceback that was hidden
+        self._owners: list[str] = []  # packages of frames that have not been shown
+        self._gone = False  # True while lines may belong to the error about a peer that is gone
+        self._warned = False  # True if the next line may be the code that a warning is about
 
     def may_hide(self, whole: bytes) -> bool:
-        """Whether lines have to go through `feed`."""
+        """Return whether `feed` may change or hide any of the lines."""
         is_open = self._held or self._own is not None or self._same is not None or self._gone or self._warned
         return bool(is_open) or _TITLE in whole or b"Warning: " in whole or b"\nclusterkit: " in whole
 
     def feed(self, line: str) -> list[str]:
-        """What to show now that this line came."""
+        """Take a line; return the lines to show now."""
         before, title, rest = line.partition(TRACEBACK)
         if title and not rest and (not before or before.strip(" |+-").removesuffix("Exception Group")):
             held = [*self._held, *self._counted()]
@@ -68,7 +68,7 @@ class Repeats:
         return self._after(line) if self._own is not None or self._same is not None else self._warning(line)
 
     def flush(self) -> list[str]:
-        """What to show at the end of the output."""
+        """Return the lines to show at the end of the output."""
         held, self._held = [*self._held, *self._counted()], []
         return held
 
@@ -86,7 +86,7 @@ class Repeats:
         return [*self._counted(), *self._warning(line)]
 
     def _node(self, line: str) -> list[str]:
-        """What is shown of a line after an exception, in which TensorFlow may list frames of where a node was made."""
+        """Return what to show of a line after an exception, where TensorFlow may list the frames that made a node."""
         if owner := owner_of_frame(line):
             self._owners.append(owner)
         return [] if owner or _TRANSPORT.match(line) or (self._owners and not line) else [*self._counted(), line]
@@ -124,4 +124,5 @@ class Repeats:
         if told.stream is self:
             return without_frames(held)
         self._same = [*told.after]
-        return [f"{held[-1]} … {number_of('line', len(held) - 1)} of traceback as above"]
+        name = without_module(held[-1]).partition(":")[0]
+        return [f"{name} … {number_of('line', len(held) - 1)} of traceback as above"]

@@ -31,7 +31,7 @@ _TASKS = (
     Column("resumed at", 1, right=True), Column("how the last attempt ended", least=12),
 )  # fmt: skip
 _INDENT, _MARGIN = "  ", "    │ "
-_LAST = 3  # lines
+_LAST = 3  # lines that are shown of the log of a task that was killed
 _BOLD, _DIM, _RED, _GREEN = 1, 2, 31, 32
 _Style = tuple[int, ...]  # parameters of a terminal's escape sequence for colors and weights
 _Line = list[tuple[str, _Style]]
@@ -40,7 +40,7 @@ _Line = list[tuple[str, _Style]]
 def report(
     result: RunResult, run: RunPaths, color: bool, width: int | None = None, recovered: RecoveryReport | None = None
 ) -> str:
-    """The final report. `run` are its files, `width` in columns, `recovered` what its time went into."""
+    """Return the final report. `run` has the run's paths, `width` is in columns, `recovered` has its recoveries."""
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
@@ -81,7 +81,7 @@ def _styled(text: str, style: _Style, color: bool) -> str:
     text = printable(text, color)
     if style and color:
         return f"\x1b[{';'.join(map(str, style))}m{text}{NO_STYLE}"
-    return text + NO_STYLE * ("\x1b" in text)  # a task's own color, from its log
+    return text + NO_STYLE * ("\x1b" in text)  # ends a color that a task's log began
 
 
 def _headline(result: RunResult, run_id: str, width: int) -> _Line:
@@ -99,21 +99,19 @@ def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iter
     yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
     for line in explanation_lines(result, width):
         yield [(line, (_BOLD,))]
-    # Of a task that was ended or killed, its last lines say where it was, and nothing about the cause.
+    # The last lines of a task that was ended or killed show what the task was doing, not the cause.
     silent = cause.exit.asked is not None or cause.exit.signal == SIGKILL
     for line in cause_lines(cause.tail, width - len(_MARGIN))[-_LAST if silent else 0 :]:
         yield [(f"{_MARGIN}{line}", ())]
     if cause.exit.ok:
         yield [(f"    {result.reason}.", ())]
     if cause.exit.error is None:
-        yield [(f"    its log: {run.log(cause.task, cause.attempt)}", ())]
+        path = f"    its log: {run.log(cause.task, cause.attempt)}"
+        by_command = f"    its log: clusterkit logs --run {run.run_id} {cause.task}"
+        yield [(path if len(path) <= width else by_command, ())]
     if result.repeated:
-        where, got = (
-            ("", "no step was made") if cause.step is None else (f", at step {cause.step}", "training got no further")
-        )
-        how = "in the same way" if cause.exit.ok else "with the same error"
-        alike = f"attempt {cause.attempt - 1} ended {how}, and {got} since"
-        yield [(f"    It fails the same way each time{where}: {alike}.", ())]
+        where = "before any step" if cause.step is None else f"at step {cause.step}"
+        yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]
     if result.usage_error:
         yield [("    A restart would read the same. To try anyway: --restart-budget 1", ())]
     for what, others in (("Same error", result.same), ("Collateral", result.collateral)):
@@ -130,9 +128,9 @@ def _tasks(attempts: Sequence[AttemptEnded], width: int) -> list[_Line]:
 
 
 def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> list[_Line]:
-    """The table of recoveries; or a sentence, if the run failed without one."""
+    """Return the table of recoveries, or a sentence if the run failed without a recovery."""
     if result.repeated:
-        return []  # each restart led to the same failure
+        return []  # every restart led to the same failure, which the report already shows
     if result.state is RunState.SUCCEEDED:
         rows = _titled(recovery_lines(recovered, width))
         rows += [[(line, ())] for line in repeated_steps_lines(recovered, width)]
@@ -146,7 +144,7 @@ def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> lis
 
 
 def _titled(rows: Sequence[str]) -> list[_Line]:
-    """The rows of a table; the first one has its titles, which are dimmed."""
+    """Return the rows of a table as lines. The first row has the titles, which are dimmed."""
     return [[(row, () if number else (_DIM,))] for number, row in enumerate(rows)]
 
 

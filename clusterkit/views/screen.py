@@ -1,4 +1,4 @@
-"""The screen: a descriptor that lines are written to. On a terminal, one more line can stay below them."""
+"""The screen: writes lines to a descriptor. On a terminal, one more line can stay below the lines."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from typing import TextIO
 from clusterkit.text.printable import COLOR, columns
 from clusterkit.views.colors import is_notebook
 
-REFRESH = 0.25  # seconds between two looks at what the lowest line says
-AT_ONCE = 1024  # chunks that one system call writes at most
-FREE = 4  # columns at the end of the lowest line: there the terminal writes ^C, and must not begin another line
+REFRESH = 0.25  # seconds between two updates of the lowest line
+AT_ONCE = 1024  # chunks per system call, at most
+FREE = 4  # columns that stay free at the end of the lowest line, so that the terminal's ^C begins no other line
 
-_USUAL = 80  # columns of a terminal that does not know
+_USUAL = 80  # columns, if the terminal does not report its width
 _COLOR = re.compile(COLOR)
 
 Chunk = bytes | memoryview
 CLEAR_LINE = "\r\x1b[K"
-Lowest = Callable[[int], str]  # what the lowest line says in so many columns
+Lowest = Callable[[int], str]  # returns the lowest line for a width in columns
 
 
 def is_screen(stream: TextIO | None) -> bool:
-    """Whether printed text can be overwritten there."""
+    """Return whether text that was printed to the stream can be overwritten."""
     if stream is None or not stream.isatty() or is_notebook(os.environ):
         return False
     return os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def has_terminal(descriptor: int, group: int) -> bool:
-    """Whether this process group has the terminal; True for that of another session, of which nothing is known."""
+    """Return whether the process group has the terminal; True if unknown, for a terminal of another session."""
     try:
         return os.tcgetpgrp(descriptor) == group
     except OSError:
@@ -39,10 +39,10 @@ def has_terminal(descriptor: int, group: int) -> bool:
 
 
 class Screen:
-    """Writes whole lines. The lowest line is erased before them and drawn after them, in one system call.
+    """Writes whole lines. The lowest line is erased before these lines and drawn again after them, in one system call.
 
-    It is drawn only while `group`, the process group of the command, has the terminal: it does not disturb the prompt
-    of a shell in which the command is in the background. The width is looked up each time.
+    The lowest line is drawn only while `group`, the process group of the command, has the terminal, so that a command
+    in the background does not disturb the shell's prompt. The width is looked up each time.
     """
 
     def __init__(self, descriptor: int, lowest: Lowest | None = None, group: int | None = None) -> None:
@@ -55,11 +55,11 @@ class Screen:
 
     @property
     def patience(self) -> float | None:
-        """Seconds after which `write` wants to be called again; None if it need not be."""
+        """Seconds after which `write` should be called again; None if that is not needed."""
         return None if self._lowest is None or self._broken else REFRESH
 
     def write(self, texts: Sequence[Chunk]) -> None:
-        """Write lines, none to draw the lowest line alone."""
+        """Write lines; without lines, only draw the lowest line if it is due."""
         now = time.monotonic()
         if self._lowest is None:
             self._write(texts)
@@ -68,7 +68,7 @@ class Screen:
             self._draw(texts, self._lowest)
 
     def end(self, texts: Sequence[Chunk] = ()) -> None:
-        """Write the last lines; nothing stays below them."""
+        """Write the last lines and remove the lowest line."""
         lowest, self._lowest = self._lowest, None
         if lowest is None:
             self._write(texts)
@@ -78,11 +78,11 @@ class Screen:
     def _draw(self, texts: Sequence[Chunk], lowest: Lowest) -> None:
         width = self._width()
         if width is None:
-            self._drawn = ""  # wherever it was, somebody else's text is there now
+            self._drawn = ""  # other text may have overwritten the lowest line
             self._write(texts)
             return
         line = lowest(width - FREE)
-        rows = -(-self._columns_drawn() // width)  # more than one where the terminal has become narrower
+        rows = -(-self._columns_drawn() // width)  # more than one if the terminal has become narrower
         up = f"\x1b[{rows - 1}A" if rows > 1 else ""
         erase = f"\r{up}\x1b[J" if self._drawn else ""
         if texts or up or not line:
@@ -95,7 +95,7 @@ class Screen:
         return columns(_COLOR.sub("", self._drawn))
 
     def _width(self) -> int | None:
-        """The columns of the terminal; None while the command is in the background."""
+        """Return the width of the terminal in columns; None while the command is in the background."""
         try:
             width = os.get_terminal_size(self._descriptor).columns or _USUAL
         except OSError:

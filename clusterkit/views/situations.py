@@ -9,7 +9,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
 from clusterkit.views.naming import failed, measured, named
-from clusterkit.words.model import Task, TaskState
+from clusterkit.words.model import Task, TaskState, number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
 FEW = 3  # metrics that are named
@@ -40,7 +40,8 @@ def _sentence(found: Situation, run: RunStatus, speed: float | None, silence: fl
         case RunActivity.TRAINING:
             return _training(found, run, speed, silence)
         case RunActivity.STALLED:
-            return f"No step{long}{_step(run)}. {found.verdict}"
+            stuck = f"; {tasks} {_are(found.tasks)} stuck" if tasks else ""
+            return f"No step{long}{_step(run)}{stuck}."
         case RunActivity.PAUSED:
             return f"{tasks} {_are(found.tasks)} paused{long}{_step(run)}; training waits."
         case RunActivity.RECOVERING:
@@ -119,6 +120,8 @@ def ending(result: RunResult | None) -> str:
         return "The run was lost: its supervisor ended without writing a result. What its journal says is shown."
     after = f" after {shown(result.duration)}" if result.duration else ""
     how = "was lost" if result.lost else result.state.value
+    if result.state is RunState.SUCCEEDED and result.restarts:
+        after += f", with {number_of('restart', result.restarts)}"
     without = f" It went on without {listed(result.given_up)}." if result.given_up else ""
     cause = None if result.state is RunState.SUCCEEDED else result.cause
     return f"The run {how}{after}: {reason_of(result.reason, cause)}.{without}"

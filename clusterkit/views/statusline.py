@@ -1,4 +1,4 @@
-"""The status line: the state of a live run in one line, which is drawn again below the output."""
+"""The status line: the state of a live run in one line, which stays below the output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clusterkit.views.narrate import waiting
 from clusterkit.words.model import number_of
 
 BAR = (10, 40)  # columns, at least and at most
-DROPPED = ("time", "speed", "metric", "restarts", "bar", "steps")  # in this order, where there is no room for all
+DROPPED = ("time", "speed", "metric", "restarts", "bar", "steps")  # parts that a narrow terminal drops, in this order
 
 _GAP = " · "
 _DONE, _LEFT = "━", "─"
@@ -21,7 +21,7 @@ _CYAN, _DIM, _BOLD = "\x1b[36m", "\x1b[2m", "\x1b[1m"
 
 
 def status_line(status: RunStatus, now: float, width: int, color: bool = False) -> str:
-    """The line, of at most `width` columns; empty once the run is over. `now` is wall time."""
+    """Return the line, at most `width` columns wide; empty once the run is over. `now` is wall time."""
     if status.phase is RunPhase.OVER:
         return ""
     if message := _waiting(status, width):
@@ -39,12 +39,12 @@ def status_line(status: RunStatus, now: float, width: int, color: bool = False) 
 
 
 def _room(parts: Mapping[str, str], width: int) -> int:
-    """The columns that are left beside the parts and the smallest bar."""
+    """Return the columns that remain with the parts and the smallest bar; negative if there are too few."""
     return width - columns(_GAP.join(parts.values())) - (BAR[0] if "bar" in parts else 0)
 
 
 def _waiting(status: RunStatus, width: int) -> str:
-    """What Ctrl-C is answered with, as long as it waits for tasks."""
+    """Return the answer to Ctrl-C while the run waits for tasks to end, else an empty string."""
     tasks = [task for task in status.waits_for if task in status.tasks and status.tasks[task].alive]
     if not tasks:
         return ""
@@ -53,7 +53,7 @@ def _waiting(status: RunStatus, width: int) -> str:
 
 
 def _parts(status: RunStatus, now: float) -> dict[str, str]:
-    """The parts by their names. That of the bar is what stands behind it."""
+    """Return the parts by name. The part `bar` is only the text after the bar."""
     parts = {"tasks": ", ".join(_states(status))}
     step, total, speed = status.step, status.total, status.speed(now)
     if step is not None:
@@ -78,7 +78,7 @@ def _states(status: RunStatus) -> Iterator[str]:
 
 
 def bar(done: int, total: int, width: int, color: bool) -> str:
-    """A bar of so many columns; `total` is not 0."""
+    """Return a bar of `width` columns; `total` is not 0."""
     full = width * done // total
     left = _LEFT * (width - full)
     return f"{_CYAN}{_DONE * full}{NO_STYLE}{_DIM}{left}{NO_STYLE}" if color else _DONE * full + left

@@ -1,4 +1,4 @@
-"""Stragglers in the final report and in `show`."""
+"""Lines about stragglers, for the final report and `show`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.words.account import Straggler
 
-MOST = 10
+MOST = 10  # lines about single stragglers
 
 
 def straggler_lines(stragglers: Sequence[Straggler]) -> list[str]:
-    """A line for each task that was slower than its peers; of many the first ones."""
+    """Return a line for each task that was slower than its peers; of many tasks, for the first ones."""
     lines = [printable(f"  Straggler: {_sentence(one)}") for one in stragglers[:MOST]]
     return lines + ([f"  Stragglers: {len(stragglers) - MOST} more."] if len(stragglers) > MOST else [])
 

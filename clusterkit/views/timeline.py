@@ -12,7 +12,7 @@ from clusterkit.words import events as ev
 
 
 def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = None) -> Iterator[tuple[float, str]]:
-    """The sentences about the more important events, each with the seconds since the run began."""
+    """Yield the sentences about the more important events, each with the seconds since the run began."""
     for at, event in events:
         began = at if began is None else began
         told = sentence(event)
@@ -21,12 +21,12 @@ def timeline(events: Iterable[tuple[float, ev.Event]], began: float | None = Non
 
 
 def timeline_text(lines: Iterable[tuple[float, str]], width: int | None = None) -> str:
-    """The timeline as text, in lines that end at words if a width is given."""
+    """Format the timeline as text, wrapped at words if a width is given."""
     return "".join(f"{at_words(f'  {seconds:>9.1f} s  {text}', width, ' ' * 15)}\n" for seconds, text in lines)
 
 
 def event_text(at: float, event: ev.Event, when: Callable[[float], str]) -> str | None:
-    """Any event as a line; None for those without a sentence, such as Ticked."""
+    """Format any event as a line; None for events without a sentence, such as Ticked."""
     told = sentence(event)
     if told is not None:
         return f"{when(at)} {told[1]}"

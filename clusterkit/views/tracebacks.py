@@ -1,6 +1,6 @@
-"""What a person reads of the error that ended a task: the program's own lines, then the exception; the rest is folded.
+"""Shortens the error that ended a task: keeps the program's own lines and the exception, and folds the other lines.
 
-It reads what Python, AutoGraph and TensorFlow's graphs print, in a log that may hold anything.
+Understands the output of Python, AutoGraph and TensorFlow's graphs, in a log that may contain anything.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from clusterkit.text.printable import fitted
 from clusterkit.text.spelling import listed
 from clusterkit.words.model import number_of
 
-MOST = 20  # lines in all
-_CALLS = (1, 5)  # of more calls than that in a row, the first and the last so many
-_MESSAGE = (7, 3)  # the same of a message's lines
+MOST = 20  # lines of an error that are shown, at most
+_CALLS = (1, 5)  # calls that are kept at the beginning and end of a long sequence
+_MESSAGE = (7, 3)  # lines that are kept at the beginning and end of a long message
 
 _FRAME = re.compile(r'(?P<margin>[ |+]*)File "(?P<file>[^"]*)", line (?P<line>\d+)(?:,? in (?P<name>[^*]*?) *\**)?$')
 _TITLE = re.compile(r"(?P<before>.*?)(?: ?\+ Exception Group )?Traceback \(most recent call last\):$")
 _LINK = re.compile(r"[ |]*(?:During handling of the above exception, an|The above exception was the direct cause of )")
 _REPEATED = re.compile(r"[ |]*\[Previous line repeated (\d+) more times?\]$")
-_MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # of an exception's class
+_MODULE = re.compile(r"^([ |]*)(?:[^\W\d]\w*\.)+(?=[^\W\d]\w*(?::|$))")  # the module of an exception's class
 _LOGGED = re.compile(r"[IWEF]\d{4} [\d:.]+ +\d+ \S+\] |\d{4}-\d\d-\d\d [\d:.]+: [IWEF] ")  # by TensorFlow's C++ code
 _REMOTE = re.compile(r"Additional GRPC error information from remote target /job:(\w+)/replica:\d+/task:(\d+) ")
-# What repeats the error, and advice for another way to run a program.
+# Lines that repeat the error, or advise on other ways to run a program.
 TRANSPORT = re.compile(
     r":UNKNOWN:|\t \[\[|The error could be from a previous operation\.|\*\*\* Check failure stack trace: |    @ +0x"
 )
-_MARK = re.compile(r"[ |]*[~^]+$")  # below source code; it may begin anywhere
+_PLACE = re.compile(r"(\S+:\d+)(?: in |$)")
+_SENTENCES = 2  # lines of an error's message
+_MARK = re.compile(r"[ |]*[~^]+$")  # the mark below source code, at any column
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """A line that is shown; or a frame of a package, `of` which there is no more to say."""
+    """A line to show or, if `kind` is `folded`, a frame of the package `of` that is only counted."""
 
     text: str
     kind: str = "said"  # or "call", "link", "folded"
@@ -45,9 +47,9 @@ class _Piece:
 
 
 def cause_lines(tail: Sequence[str], width: int) -> list[str]:
-    """The error at the end of a log, in at most MOST lines; without one, the log's last lines but for noise.
+    """Return the error at the end of a log, in at most MOST lines; without an error, the last lines that are not noise.
 
-    Calls are cut to `width` columns. What the error says is not, so that it can be copied and searched for.
+    Calls are cut to `width` columns. The error's message is not cut, so that users can copy it and search for it.
     """
     noise = NoiseFilter()
     own = [line for line in tail if not noise.is_noise(line)]
@@ -59,8 +61,25 @@ def cause_lines(tail: Sequence[str], width: int) -> list[str]:
     return _fewer(_once(_shown(_of_chain(list(_pieces(told))), width)), (MOST // 2, MOST // 2 - 1), "line")
 
 
+def error_place(tail: Sequence[str]) -> tuple[str, str]:
+    """Return the program's line that raised the error at the end of a log, and the message; empty texts if unknown."""
+    noise = NoiseFilter()
+    own = [line for line in tail if not noise.is_noise(line)]
+    start = traceback_start(own)
+    if start is None:
+        return "", ""
+    told = [line for line in own[start:] if line.strip() and not _LOGGED.match(line) and not TRANSPORT.match(line)]
+    pieces = list(_pieces(told))
+    calls = [number for number, piece in enumerate(pieces) if piece.kind == "call" and _PLACE.match(piece.text)]
+    if not calls:
+        return "", ""
+    place = _PLACE.match(pieces[calls[-1]].text)
+    said = islice((piece.text.strip() for piece in pieces[calls[-1] :] if piece.kind == "said"), _SENTENCES)
+    return "" if place is None else place[1], " ".join(said)
+
+
 def without_frames(traceback: Sequence[str]) -> list[str]:
-    """A traceback as Python prints it, but of packages' frames in a row only how many there are."""
+    """Return a traceback as Python prints it, with successive frames of packages replaced by their number."""
     shown, owners, number = list[str](), list[str](), 0
     while number < len(traceback):
         line, number = traceback[number], number + 1
@@ -77,18 +96,18 @@ def without_frames(traceback: Sequence[str]) -> list[str]:
 
 
 def without_module(exception: str) -> str:
-    """The last line of a traceback, without the module of the exception's class."""
+    """Return the last line of a traceback without the module of the exception's class."""
     return _MODULE.sub(r"\1", exception)
 
 
 def owner_of_frame(line: str) -> str:
-    """The package whose frame a line names; empty for the program's own, and for other lines."""
+    """Return the package of the frame in a line; empty for the program's own frames and for other lines."""
     frame = _FRAME.match(line)
     return owner_of(frame["file"]) if frame else ""
 
 
 def frames_text(owners: Sequence[str]) -> str:
-    """`… 3 frames of keras and tensorflow`."""
+    """Return a line such as `… 3 frames of keras and tensorflow`."""
     return f"… {number_of('frame', len(owners))} of {listed(dict.fromkeys(owners), 4)}"
 
 
@@ -108,7 +127,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
                 yield _Piece("", "folded", owner)
             number, follows_call = end, True
         elif title := _TITLE.match(line):
-            if number > 1 and title["before"].strip(" |+-"):  # not a progress bar's line, where it begins
+            if number > 1 and title["before"].strip(" |+-"):  # keep the line of a progress bar that the title follows
                 yield _Piece(line)
         elif _LINK.match(line):
             yield _Piece(line, "link")
@@ -122,7 +141,7 @@ def _pieces(lines: Sequence[str]) -> Iterator[_Piece]:
 
 
 def _end_of_code(lines: Sequence[str], start: int, margin: str) -> int:
-    """The number of the line after those of a frame's source code."""
+    """Return the index of the first line after a frame's source code."""
     end = start
     while end < len(lines) and not _FRAME.match(lines[end]):
         if not lines[end].startswith(margin + "  ") and not _MARK.match(lines[end]):
@@ -132,7 +151,7 @@ def _end_of_code(lines: Sequence[str], start: int, margin: str) -> int:
 
 
 def _call(frame: re.Match[str], code: Sequence[str], home: str) -> Iterator[_Piece]:
-    """A frame of the program: where it is, and what it calls. What is no Python keeps the mark below it."""
+    """Yield a frame of the program: its place and its call. Code that is not Python keeps the mark below it."""
     file, margin = frame["file"], frame["margin"][:-2]
     where = f"{margin}{file.removeprefix(f'{home}/') if home else file}:{frame['line']}"
     if frame["name"] is None:
@@ -144,7 +163,7 @@ def _call(frame: re.Match[str], code: Sequence[str], home: str) -> Iterator[_Pie
 
 
 def _of_chain(pieces: list[_Piece]) -> list[_Piece]:
-    """Of the exceptions that led to the last one, only the program's last line and what the exception said first."""
+    """Reduce each exception that led to the last one to the program's last line and the message's first line."""
     ends = [number for number, piece in enumerate(pieces) if piece.kind == "link"]
     short: list[_Piece] = []
     for start, end in zip([0, *(end + 1 for end in ends)], ends, strict=False):
@@ -167,7 +186,7 @@ def _shown(pieces: Iterable[_Piece], width: int) -> list[str]:
 
 
 def _once(lines: list[str]) -> list[str]:
-    """The lines without what TensorFlow repeats of where a node was made."""
+    """Remove TensorFlow's repeated lists of the frames that made a node."""
     made = [number for number, line in enumerate(lines) if line.startswith("Detected at node ")]
     for first, second in reversed([*pairwise(made)]):
         if lines[first:second] == lines[second : 2 * second - first]:
@@ -176,7 +195,7 @@ def _once(lines: list[str]) -> list[str]:
 
 
 def _fewer(lines: list[str], most: tuple[int, int], what: str) -> list[str]:
-    """The first and the last lines, and between them how many are left out."""
+    """Return the first and last lines, with the number of the lines left out between them."""
     first, last = most
     if (hidden := len(lines) - first - last) <= 1:
         return lines

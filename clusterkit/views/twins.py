@@ -1,4 +1,4 @@
-"""Lines that all workers print at about the same time, such as Keras' epochs: on a terminal they are shown once."""
+"""Shows lines once that all workers print at about the same time, such as Keras' epochs, on a terminal."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-WITHIN = 0.5  # seconds that a line waits for those of the other workers
-MOST = 100  # lines of a stream that are held
+WITHIN = 0.5  # seconds that a line waits for the same line of the other workers
+MOST = 100  # lines of a stream that are held, at most
 FEW = 1 << 12  # bytes; lines in larger chunks are not compared
 
 _TIMES = re.compile(r"\d+(?:\.\d+)?(?:ms|us|µs|s|m|h)\b(?:/\w+)?|\d+:\d\d(?::\d\d)?|\x1b\[[0-9;]*m")
 
 
 class LinePrefix(Protocol):
-    """One attempt's output."""
+    """A stream of one attempt's output, which adds its prefix to lines."""
 
     def line(self, text: str, prefix: str = "") -> str:
-        """What is shown of a line, with the stream's own prefix or another one."""
+        """Return a line to show, with the stream's own prefix or another one."""
 
 
 class _Held(NamedTuple):
     text: str
-    key: str  # the same in lines that differ in nothing but times
+    key: str  # equal for lines that differ only in times
     at: float
 
 
@@ -35,31 +35,31 @@ class _Queue:
 
 
 class Twins:
-    """Holds lines until all streams have the same one, or for WITHIN seconds; each stream keeps its order."""
+    """Holds lines until all streams have the same line, or for WITHIN seconds. The order within a stream is kept."""
 
     def __init__(self, prefix: str) -> None:
-        self._prefix = prefix  # of a line that all have
+        self._prefix = prefix  # the prefix of a line that all streams have
         self._queues: dict[LinePrefix, _Queue] = {}
 
     @property
     def due_at(self) -> float | None:
-        """When `settle` has to be called at the latest; None if no line is held."""
+        """The time at which `settle` has to be called at the latest; None if no line is held."""
         return min((queue.lines[0].at + WITHIN for queue in self._queues.values() if queue.lines), default=None)
 
     def feed(self, stream: LinePrefix, lines: Iterable[str], now: float) -> list[str]:
-        """Take lines of a stream; return what is to be shown now."""
+        """Take lines of a stream; return the lines to show now."""
         queue = self._queues.setdefault(stream, _Queue())
-        queue.lines.extend(_Held(line, _TIMES.sub("#", line), now) for line in lines)
+        queue.lines.extend(_Held(line, without_times(line), now) for line in lines)
         return self.settle(now)
 
     def end(self, stream: LinePrefix) -> None:
-        """Take no more lines of a stream. What it still holds is not forgotten."""
+        """Take no more lines of a stream. Its held lines are still shown."""
         if (queue := self._queues.get(stream)) is not None:
             queue.is_open = False
             self._forget()
 
     def settle(self, now: float) -> list[str]:
-        """Return what is to be shown by now."""
+        """Return the lines to show at the time `now`."""
         shown = list[str]()
         while heads := {stream: queue.lines[0] for stream, queue in self._queues.items() if queue.lines}:
             oldest = min(heads, key=lambda one: heads[one].at)
@@ -78,7 +78,7 @@ class Twins:
         return shown
 
     def drain(self) -> list[str]:
-        """Return everything that is held."""
+        """Return all held lines."""
         return self.settle(float("inf"))
 
     def _is_elsewhere(self, stream: LinePrefix, key: str) -> bool:
@@ -87,3 +87,8 @@ class Twins:
 
     def _forget(self) -> None:
         self._queues = {stream: queue for stream, queue in self._queues.items() if queue.is_open or queue.lines}
+
+
+def without_times(line: str) -> str:
+    """Return the line with its times replaced, to compare it with lines of other tasks."""
+    return _TIMES.sub("#", line)

@@ -24,7 +24,7 @@ from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSessi
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
-OTHERS_IDLE = 20.0  # seconds without a run after which a session's second and later servers exit
+OTHERS_IDLE = 20.0  # seconds; a session's servers except the first exit after this time without a run
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
 # In a pickle, a short string is preceded by its opcode and its length, each one byte long.
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
@@ -45,7 +45,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     file, root = imports.program_of(job)
     packages = imports.packages_of(job, root)
     program = [] if is_command else imports.program_files(file, root, packages)
-    warm = job.start is StartMode.WARM or serves  # clusterkit's servers import TensorFlow, whatever the program does
+    warm = job.start is StartMode.WARM or serves  # `serves`: built-in servers import TensorFlow
     tensorflow = warm or imports.imports_tensorflow(program) or _calls_tensorflow(job, file)
     if not tensorflow and not job.preload:
         return None
@@ -71,7 +71,7 @@ def _calls_tensorflow(job: JobSpec, file: Path | None) -> bool:
 
 
 def marks(paths: RunPaths) -> dict[str, str]:
-    """Return environment variables for a run's server by which it can be found, like tasks, if it is orphaned."""
+    """Return the environment variables by which an orphaned server of a run can be found, as tasks can."""
     return {
         "CLUSTERKIT_RUN_ID": paths.run_id,
         "CLUSTERKIT_RUN_DIR": str(paths.path),
@@ -94,9 +94,9 @@ def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
 def warm_places(
     launch: Launch | None, session: WarmSession | None, lifeline: int | None
 ) -> Iterator[SharedServer | str]:
-    """Yield the warm servers from which a run with this launch can start: the user's, the kept one, the session's.
+    """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
 
-    Starts the latter two if necessary; yields an error message if that fails. `lifeline` is a pipe to the session.
+    Starts the last two if necessary, and yields an error message if a start fails. `lifeline` is a pipe to the session.
     """
     if not can_share(launch):
         return
@@ -133,7 +133,7 @@ def _without_marks(launch: Launch) -> Launch:
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:
-    """Return the variables that a program, given as `program_files` returns it, sets for its own imports."""
+    """Return the variables that a program sets for its own imports. `program` is the result of `program_files`."""
     if not any(b"env" in source.text for source in program):
         return OwnVariables({})
     texts, roots = {str(source.path): source.text for source in program}, imports.import_roots(root)

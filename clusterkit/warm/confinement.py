@@ -1,4 +1,4 @@
-"""Compares the process attributes of a client and a warm server that the server can't adopt from the client.
+"""Compares a client's process with the warm server's process, in the attributes that the server can't adopt.
 
 A run that a warm server forks inherits the server's confinement and privileges, not those of the client. So the server
 serves only clients with the same attributes. Loaded by path: standard library only.
@@ -37,8 +37,8 @@ STATUS = {
     "THP_enabled": "another setting of transparent huge pages",
     "Mems_allowed_list": "other memory nodes",
 }
-# The kernel does not show a process's seccomp filters or Landlock rules. They are certainly equal only if both
-# processes have inherited them from process 1.
+# The kernel does not show a process's seccomp filters and Landlock rules. These are certainly equal only if both
+# processes have inherited their filters and rules from process 1.
 HIDDEN = ("NoNewPrivs", "Seccomp", "Seccomp_filters")
 # Attributes that a process can query only for itself, keyed by the operation of prctl(2).
 CONTROLS = {

@@ -51,7 +51,7 @@ def is_environ(node: ast.AST, aliases: Iterable[str] = ()) -> bool:
 
 
 def writes(node: ast.AST, aliases: Iterable[str] = ()) -> Iterator[Write]:
-    """Yield the writes of this node itself and of its assignment targets, but not those of its other children."""
+    """Yield the writes of this node itself and of its assignment targets, but not the writes of its other children."""
     match node:
         case ast.Assign(targets=targets, value=value):
             for target in targets:

@@ -24,7 +24,7 @@ from clusterkit.warm.servable import Preload
 from clusterkit.words.events import Crashed, Noted
 
 PATIENCE = 5.0  # seconds; a server that takes longer for a fork is killed
-TRIES = 3  # servers in a row that may end without having forked a task; after them, tasks start cold
+TRIES = 3  # tasks start cold after this number of servers in a row that ended without having forked a task
 UP_WITHIN = 120.0  # seconds; the time limit for a server's imports
 KILLED_WITHIN = 1.0  # seconds; the time that a server has to end after SIGKILL
 Post = Callable[[Noted | Crashed], None]
@@ -89,19 +89,19 @@ class PendingFork(NamedTuple):
 
     start: Start
     until: float
-    opened: int  # write end of a pipe: the task starts once it reads a byte, and exits if the pipe closes without one
+    opened: int  # the write end of a pipe: a byte starts the task, and the end of file before a byte ends the task
 
 
 class ForkServer:
     """A fork server. A thread waits until the server is ready, then until the server ends, and posts both as events.
 
-    Why not a Poller: the two waits follow each other, which is simpler to write as a sequence in a thread.
+    A Poller is not used, since two waits in a row are simpler to write as a sequence in a thread.
     """
 
     def __init__(self, inherited: StartedServer, post: Post, tries: int = TRIES) -> None:
         self.modules: Mapping[str, str] = {}  # from each top-level module that the server has imported to its directory
         self.ready = self.gone = False
-        self.tries = tries  # the servers, including this one, that may still be started in a row without a fork
+        self.tries = tries  # the number of servers, including this one, that may still end in a row without a fork
         self._forked = False
         self._why = ""  # the reason why this process abandoned or retired the server
         self._retired = False
@@ -134,7 +134,7 @@ class ForkServer:
                 raise self._given_up(error) from None
 
     def fork(self, asked: PendingFork) -> int:
-        """Return the pid of the oldest pending fork, now this process's child. Raises like `ask`."""
+        """Return the pid of the oldest pending fork, which is now a child of this process. Raises like `ask`."""
         try:
             if self.gone:
                 raise NoForkServer
@@ -215,7 +215,7 @@ class ForkServer:
 
 
 def lost_event(why: str, again: bool) -> Noted:
-    """Return the message that a fork server has ended. `again` is True if another one is being started."""
+    """Return the event that reports the end of a fork server. `again` is True if another server is being started."""
     then = "another one starts in the background" if again else "tasks start cold from now on"
     return Noted(f"The fork server is gone ({why}); {then}.")
 

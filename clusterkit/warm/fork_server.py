@@ -22,7 +22,7 @@ from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple
 
-CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # number of the system call
+CLONE = {"x86_64": 56, "aarch64": 220}.get(os.uname().machine)  # the number of the system call clone(2)
 CLONE_PARENT = 0x8000
 AT_ONCE = 8  # the largest number of unanswered requests
 
@@ -68,7 +68,7 @@ def answer_requests(entry: ModuleType, descriptor: int, lifeline: int) -> Forked
         if forked := Server(entry, channel).work():
             os.close(lifeline)
             return forked
-    # Why not sys.exit: it would run exit handlers that imported modules have registered for the tasks.
+    # sys.exit is not used, since it would run exit handlers that imported modules have registered for the tasks.
     os._exit(0)
 
 

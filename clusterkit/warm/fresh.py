@@ -49,8 +49,8 @@ def import_all(tensorflow: bool, preload: Sequence[str], path: str | None) -> st
     ctypes.CDLL(None).fflush(None)  # otherwise every fork would print the output that C code has buffered
     if problem := why_unsafe():
         return problem
-    # Keeps garbage collection in the forks from writing to shared pages, which would copy them. Why not collect first:
-    # a collection takes a tenth of the imports' time, and frees few objects.
+    # Keeps garbage collection in the forks from writing to shared pages, which would copy them. No collection
+    # precedes this, since a collection takes a tenth of the imports' time and frees few objects.
     gc.freeze()
     return None
 
@@ -120,7 +120,7 @@ def show_as(argv: Sequence[str], env: Mapping[str, str]) -> None:
     """Make /proc, and so `ps` and the search for orphans, show this command line and environment.
 
     The kernel reads both from the process's memory, at addresses that prctl(PR_SET_MM_MAP) sets (man 2 prctl). A
-    kernel without that option continues to show the fork server's.
+    kernel without that option continues to show those of the fork server.
     """
     arguments = b"".join(os.fsencode(arg) + b"\0" for arg in argv)
     variables = b"".join(os.fsencode(f"{name}={value}") + b"\0" for name, value in env.items())

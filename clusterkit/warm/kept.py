@@ -1,8 +1,8 @@
 """The kept server: a warm server that stays after a run if the user has enabled `clusterkit warm auto`.
 
 The server exits after some time without a run, or when the session leader of its terminal exits. The leader is the
-shell, which ends when the window closes or the user logs out. Why not use logind: containers and some systems lack it,
-and its session (the control group) already decides which runs a server serves.
+shell, which ends when the window closes or the user logs out. logind is not used, since containers and some systems
+lack it; a kept server already serves only runs in its own control group, and so in its own session of logind.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def suggestion(launch: Launch) -> str | None:
 
 
 def _serves_itself() -> bool:
-    """Return whether a server that this process starts could serve it: not if it has, say, a seccomp filter."""
+    """Return whether a server started by this process could serve this process; with a seccomp filter it could not."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
 

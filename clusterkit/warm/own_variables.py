@@ -50,7 +50,7 @@ class _Here(NamedTuple):
 class _Reader:
     """Reads code up to the import of TensorFlow.
 
-    Methods return True if the code they read certainly imports it. `sure` is True if the code is certainly executed.
+    Methods return True if the code certainly imports TensorFlow. `sure` is True if the code is certainly executed.
     """
 
     def __init__(self, find: Find) -> None:

@@ -1,4 +1,4 @@
-"""Decides which tasks a fork server can serve: tasks whose imports read the same variables and the same modules."""
+"""Decides which tasks a fork server can serve: their imports must read the same variables and the same modules."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def differing(server: Mapping[str, str], task: Mapping[str, str]) -> list[str]:
 
 
 def shadowed(imported: Mapping[str, str], directory: str, names: Collection[str]) -> list[str]:
-    """Return which of the modules `names` in `directory` a server has `imported` from another directory instead."""
+    """Return the modules in `names`, which `directory` contains, that a server has `imported` from elsewhere."""
     return sorted(name for name in {*names} & imported.keys() if imported[name] != directory)

@@ -54,7 +54,7 @@ class WarmStarter:
         return waits and self._difference(plan, env) is None
 
     def server_for(self, plan: TaskPlan, env: Mapping[str, str]) -> tuple[ForkServer | None, str | None]:
-        """Return the server that can fork the attempt now, or None, and a reason for a cold start, or None.
+        """Return a pair: the server that can fork the attempt now (or None), the reason for a cold start (or None).
 
         Raises FileNotFoundError if the attempt is to start in the current directory, but that has been deleted.
         """

@@ -27,7 +27,7 @@ from clusterkit.warm.fork_client import UP_WITHIN, Launch
 from clusterkit.warm.servable import at_import
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
-ANSWER_WITHIN = 10.0  # seconds
+ANSWER_WITHIN = 10.0  # seconds; the time limit for a server's answer
 IMPORTED_WITHIN = 30.0  # seconds; the time limit for the imports of a server that another process has started
 ROLES = ("guardian", "supervisor")
 FILE_NAME = 24  # bytes; the length of the longest file name in a session's directory, including the slash before it
@@ -121,7 +121,7 @@ class SharedServer:
                     start_new_session=True,
                     pass_fds=kept,
                 )
-            process.wait()  # `process` exits at once: the server is a fork of it
+            process.wait()  # the server is a fork of `process`, which exits at once
 
 
 def ask(
@@ -199,7 +199,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class WarmSession:
-    """A Python process, with the directories of its own warm servers and of the user's."""
+    """A Python process, with the directory of its own warm servers and the directory of the user's warm servers."""
 
     pid: int
     directory: Path
@@ -212,7 +212,7 @@ class WarmSession:
         return cls(os.getpid(), Path(temporary_for(1 + len(name) + FILE_NAME), name), warm_dir())
 
     def make_directory(self) -> None:
-        """Create the directory, whose name `ps` shows to others; raise WarmServerError unless it is private."""
+        """Create the directory; raise WarmServerError unless it is private. Other users can see its name with `ps`."""
         try:
             is_ours = control.make_private(self.directory)
         except OSError as error:
@@ -231,9 +231,9 @@ class WarmSession:
     def watched(self, lifeline: int) -> Iterator[int | None]:
         """Open a pidfd of the session's process, readable once it has ended; yield None if it has ended already.
 
-        `lifeline`, a pipe to the process, shows that the pid has not been reused. Why not watch the pipe itself: each
-        run has its own pipe, and a server outlives the run. A pipe for the server would have to stay open as long as
-        the process lives, and be closed in each of its forks.
+        `lifeline`, a pipe to the process, shows that the pid has not been reused. The pipe itself is not watched, since
+        each run has its own pipe and a server outlives the run. A pipe for the server would have to stay open as long
+        as the process lives, and be closed in each of its forks.
         """
         try:
             pidfd = os.pidfd_open(self.pid)

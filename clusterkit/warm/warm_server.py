@@ -151,7 +151,7 @@ class WarmServer:
         return f"it runs with {what}" if what else None
 
     def start_run(self, client: socket.socket, message: dict[str, Any], descriptors: list[int]) -> Continuation | None:
-        """Fork a guardian, which forks the others. Returns None in the server, a continuation in the fork server."""
+        """Fork a guardian, which forks further processes. Returns None here, a continuation in the fork server."""
         guardian = self.fork_server.quiet_fork()
         if guardian:
             self.made += 1
@@ -230,7 +230,7 @@ def serve(entry: ModuleType, descriptor: int, options_json: str) -> Any:
     """
     options = json.loads(options_json)
     if os.fork():
-        os._exit(0)  # detaches the server from the run that starts it, whose guardian kills all of its descendants
+        os._exit(0)  # detaches the server from the run that starts it: the run's guardian kills its own descendants
     os.set_inheritable(descriptor, False)
     if options.get("owner") is not None:
         os.set_inheritable(options["owner"], False)

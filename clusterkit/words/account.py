@@ -43,23 +43,23 @@ class Recovery:
 
     | field | meaning |
     | --- | --- |
-    | at | when the injection that caused the failure took place; without one, the first death, or the request |
-    | asked | True if the restart was requested, in which case there may be no cause |
-    | allocation | the number of the new allocation, if the run continued in one; then there may be no cause |
-    | same | failures of other tasks with the same error as the cause, but not caused by its failure |
+    | at | when the causing injection took place; without an injection, the time of the first death or the request |
+    | asked | True if the restart was requested; a requested restart may have no cause |
+    | allocation | the number of the new allocation, if the run continued in one; there may be no cause then |
+    | same | other tasks' independent failures with the same error as the cause |
     | faults | the numbers of the injected faults that explain the deaths |
-    | detected | when the first failure was recorded, or the warning of the stall for which a task was killed |
+    | detected | when the first failure was recorded, or the stall warning after which a task was killed |
     | planned | when the restart was decided; None if nothing restarts |
     | training | True if training tasks restart, so that training stops meanwhile |
     | went_on | True if training continued: two steps were reported before every task was back |
     | first_step | the first new step after the restart; None if training continued without the tasks |
     | last_step | the last step that the restarted training tasks reported before the restart |
-    | resumed_step, checkpoint | the reported step and checkpoint of resumption; None if unreported, or from the start |
+    | resumed_step, checkpoint | where training resumed, as reported; None if unreported, or from the start |
     | lost | the number of steps that were repeated; a lower bound if no resumption was reported |
     | ended | when the first new step was made; if no training task restarted, when the last restarted task was up |
     | files | with --watch: the files of the program that were changed, which caused the restart |
     | host | the host that was about to leave, which caused the restart |
-    | given_up, left | the workers that were given up, and the number of remaining workers; None if no worker was |
+    | given_up, left | the workers without which the job continues, and the number of remaining workers (None: all) |
     """
 
     at: float
@@ -104,7 +104,7 @@ class InjectedFault:
     | --- | --- |
     | number, fault, action, tasks, others, seconds, step | as in FaultInjected |
     | detail, done | what the injection did; if `done` is False, why the fault could not be injected |
-    | healed, why | when and why the fault was healed; None while it lasts, and if there is nothing to heal |
+    | healed, why | when and why the fault was healed; None while the fault lasts, or if it needs no healing |
     | detected | when the first failure that the fault explains was recorded, or the warning of a stall |
     | died | the tasks whose failures the fault explains |
     | went_on | True if no task died and training continued: two steps were reported before the heal |
@@ -141,8 +141,8 @@ class RecoveryReport:
 class TaskStart:
     """When the first attempt of a task reached each stage; None for a stage that was not observed.
 
-    `forked` is True if the process was forked from one that had imported TensorFlow: `imported` then follows `spawned`
-    at once.
+    `forked` is True if the process was forked from a process that had imported TensorFlow: `imported` then
+    immediately follows `spawned`.
     """
 
     task: Task
@@ -163,7 +163,7 @@ class TaskStart:
 
 @dataclass(frozen=True, slots=True)
 class ChainLink:
-    """A link of the critical chain: from `begin` to `end`, the first step had to wait for the task to reach `stage`."""
+    """A wait in the critical chain: from `begin` to `end`, the first step waited for the task to reach `stage`."""
 
     task: Task
     stage: Stage
@@ -199,8 +199,8 @@ class Parts:
     | --- | --- |
     | startup | processes started, imported, connected and prepared, until the first step began |
     | compilation | how much longer the first step took than a usual step |
-    | training | training that counted: no later attempt computed these steps again |
-    | lost | training whose steps a later attempt computed again |
+    | training | training whose steps no later attempt had to repeat |
+    | lost | training whose steps a later attempt repeated |
     | checkpointing | training waited for a checkpoint |
     | evaluating | training waited for another phase that makes no steps, such as an evaluation |
     | recovering | training had stopped, from a failure or a requested restart until the next new step |
@@ -224,7 +224,7 @@ class Parts:
 
     @classmethod
     def of(cls, microseconds: Mapping[str, int]) -> Parts:
-        """Return the parts, given whole microseconds by the names of the parts."""
+        """Return the parts in seconds, given the microseconds of each part by name."""
         return cls(**{name: count / PER_SECOND for name, count in microseconds.items()})
 
     def items(self) -> list[tuple[str, float]]:
@@ -239,11 +239,11 @@ class Goodput:
     | field | meaning |
     | --- | --- |
     | duration | the duration of the run: the sum of the parts |
-    | share | goodput: the share (0 to 1) of time with training that counted; None if no step was reported |
+    | share | goodput: the share (0 to 1) of the time that is in the part `training`; None if no step was reported |
     | parts | how the time was spent |
     | seen | True if steps were reported; otherwise nothing is known about training |
     | costliest | the most costly part besides training (`recovering` includes `lost`); empty if no part cost anything |
-    | most | a sentence about that part with its cause, without a full stop; empty if nothing cost anything |
+    | most | a sentence about the costliest part and its cause, without a full stop; may be empty |
     """
 
     duration: float = 0.0

@@ -1,4 +1,4 @@
-"""Actions: what the machine decides to do. The backend carries out the orders, and the loop the other actions."""
+"""Actions: what the state machine decides to do. The backend carries out an Order, the loop any other action."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Spawn:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Send a signal to every process in the attempt's group. An attempt without a process gets SpawnFailed.
+    """Send a signal to every process in the attempt's group. If there is no process, the answer is SpawnFailed.
 
-    With `grace`, the whole group has that many seconds to end, and Exited is posted when the group has ended instead of
-    when its first process has.
+    With `grace`, the whole group has that many seconds to end, and Exited is posted only when
+    all its processes have ended.
     """
 
     task: Task

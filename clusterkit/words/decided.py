@@ -28,7 +28,7 @@ class Changed(Tagged):
 class Failed(Tagged):
     """An attempt failed; a restart or the end of the run will follow.
 
-    `later` is for an attempt whose exit with code 0 has turned out to be premature: the seconds since that exit.
+    `later`: for an attempt that exited prematurely with code 0, the number of seconds since that exit.
     """
 
     failure: Failure
@@ -66,8 +66,8 @@ class RestartPlanned(Tagged):
     """These tasks restart `delay` seconds from now. So far `charged` restarts of `budget` are used.
 
     Without a `cause`, the restart was requested, a `host` is about to leave, or `files` of the program changed; then
-    `step` is the step of the newest checkpoint, or 0 to train from the start. `same` are other tasks' failures with the
-    same error.
+    `step` is the step of the newest checkpoint, or 0 to train from the start. `same` are other tasks' independent
+    failures with the same error.
     """
 
     tasks: tuple[Task, ...]
@@ -100,10 +100,10 @@ class WaitsForChange(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Shrunk(Tagged):
-    """The job gives up the workers in `tasks`, and continues with those in `left`, in the order of their new indices.
+    """The job continues without the workers in `tasks`. `left` are the others, in the order of their new indices.
 
     `cause` is the last failure, after `restarts` restarts. `workers` is the full number of workers, `least` the
-    smallest allowed. `restarting`: training stops and resumes from the newest checkpoint, that of `step`.
+    smallest allowed number. `restarting`: training stops, and resumes from the newest checkpoint, saved at `step`.
     """
 
     tasks: tuple[Task, ...]
@@ -120,7 +120,7 @@ class Shrunk(Tagged):
 class HostAvoided(Tagged):
     """Attempts failed repeatedly because of conditions of their host; `why` is the last reason, as a clause.
 
-    `moves`: all tasks move to other hosts, and this one gets none while others have room. False: no other host exists.
+    `moves`: True if its tasks move to other hosts, until only this host has room; False if there is no other host.
     """
 
     host: str
@@ -207,7 +207,7 @@ class Stalled(Tagged):
     """No task has reported a step for `seconds`, and inspecting the tasks found no legitimate reason.
 
     `text` is the message for people, `task` the task to blame. `vitals` are those of each live task. `report` is the
-    path of the full report.
+    path of the full report, `verdict` a clause about what holds the tasks up.
     """
 
     text: str
@@ -215,20 +215,21 @@ class Stalled(Tagged):
     seconds: float
     vitals: Mapping[Task, Vitals]
     report: str | None = None
+    verdict: str = ""
 
 
 class Slowness(enum.StrEnum):
     """Why a task is slower than its peers, as seen from outside."""
 
-    STOPPED = "is stopped"  # its processes are stopped by signals, repeatedly
-    STARVED = "waits for a CPU"  # its threads are runnable, but get no CPU
-    BUSY = "works"  # it computes while its peers wait
-    STEPS = "takes longer for a step"  # a coordinator's worker: the coordinator measures longer steps
+    STOPPED = "is stopped"  # signals stop the task's processes repeatedly
+    STARVED = "waits for a CPU"  # the task's threads are runnable, but get no CPU
+    BUSY = "works"  # the task computes while its peers wait
+    STEPS = "takes longer for a step"  # the coordinator measured longer steps for this worker
 
 
 @dataclass(frozen=True, slots=True)
 class Straggling(Tagged):
-    """A task is persistently slower than its peers: for `seconds` so far, by about `factor`.
+    """For `seconds` so far, a task has been slower than its peers by about `factor`.
 
     `why` is what was measured, as a clause about the task. The state ends with KeepsUp, or with the attempt.
     """

@@ -19,7 +19,7 @@ class Training(enum.StrEnum):
     NONE = "none"
     LOOP = "loop"  # the program has created an optimizer or taken a gradient, so it may have its own training loop
     SCOPED = "scoped fit"  # the program calls `fit` of a model that was created in the scope of a strategy
-    FIT = "fit"  # the program calls `fit` of another model
+    FIT = "fit"  # the program calls `fit` of a model that was created outside such a scope
     UNCALLED = "uncalled"  # the program has ended; it defines a main() that is never called
 
 
@@ -61,7 +61,7 @@ class Undistributed:
 
     @property
     def mend(self) -> tuple[str, ...]:
-        """The lines of code that make the training distributed."""
+        """Return the lines of code that make the training distributed."""
         if self.why is WhyAlone.UNCALLED:
             return ('if __name__ == "__main__":', "    main()")
         if self.has_ps and self.why is WhyAlone.NEVER_CONNECTED:

@@ -56,4 +56,4 @@ class CannotLook(ClusterkitError):
 
 
 class ImpossibleTransition(Exception):
-    """The machine was about to violate its state table: a defect in clusterkit. The text is the task's history."""
+    """The state machine was about to violate its state table: a bug in clusterkit. The text is the task's history."""

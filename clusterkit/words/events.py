@@ -1,4 +1,4 @@
-"""Events: what happened, as input of the machine, and what the machine decided, for the record."""
+"""Events: the input of the state machine (what happened), and the records of its decisions."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ from clusterkit.words.surroundings import TensorBoardReady as TensorBoardReady
 
 NEVER_STARTED = "it was ended before it had started"
 
-# What happened: reported by threads, the backend and the user; posted to the one inbox.
+# Events that threads, the backend and the user post to the run's only inbox.
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Continued(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Ticked(Tagged):
-    """The machine's next deadline has passed."""
+    """The state machine's next deadline has passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +238,7 @@ class Requested(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class FaultTook(Tagged):
-    """The outcome of the injection of a fault: what the backend did, or, if not `done`, why it could do nothing."""
+    """The outcome of the injection of a fault: what the backend did, or why it could do nothing (`done` is False)."""
 
     number: int
     detail: str
@@ -248,7 +248,7 @@ class FaultTook(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class LifelineLost(Tagged):
-    """A process without which the run must not continue is gone; all tasks are killed at once."""
+    """A process that the run depends on is gone; all tasks are killed at once."""
 
     who: str = "clusterkit's guardian process"
 

@@ -72,7 +72,7 @@ class Moment(enum.StrEnum):
 class Phase(enum.StrEnum):
     """A phase of a program, reported by the runtime of a Python program exactly when the phase begins."""
 
-    IMPORTING = "importing"  # before the first import of TensorFlow or Keras; in a warm fork, the program begins
+    IMPORTING = "importing"  # before the first import of TensorFlow or Keras; in a warm fork: when the program begins
     STARTING = "starting"  # right before the first training step
     SAVING = "saving"  # a save begins; reported before the first of the four phases that follow
     SAVING_OPEN = "saving-open"  # a file of a checkpoint or model is about to be opened for writing
@@ -90,8 +90,8 @@ class Phase(enum.StrEnum):
 class Trigger:
     """When a fault happens: at a time, at a step, or at the nth checkpoint, restart, readiness or `phase` of a target.
 
-    With `every`, the fault is repeated at the interval `at`. Each time, it happens with `probability`, and `after`
-    seconds late. Times count from when the run is given the fault: at its beginning, or by a later request.
+    With `every`, the fault is repeated at the interval `at`. Each time, it happens with `probability`, delayed by
+    `after` seconds. Times are measured from the beginning of the run, or from the request for the fault.
     """
 
     moment: Moment
@@ -141,7 +141,7 @@ class Fault:
 
     @property
     def is_random(self) -> bool:
-        """Whether the seed decides anything about the fault: its tasks, its occurrence, its packets or its bytes."""
+        """Whether the fault's tasks, occurrence, packets or bytes are chosen at random, by the seed."""
         drawn = any(one.index is None and one.count is not None for one in (*self.targets, *self.others))
         chance = self.trigger is not None and self.trigger.probability < 1
         return drawn or chance or bool(self.jitter) or self.action in (FaultAction.LOSS, FaultAction.CORRUPT)
@@ -191,7 +191,7 @@ AMOUNTS = {
     FaultAction.LOSS: Amount("share", Unit.SHARE, 0.1),
     FaultAction.DELAY: Amount("by", Unit.SECONDS, 0.1),
     FaultAction.RATE: Amount("limit", Unit.BYTES, 1e5),  # bytes a second
-    FaultAction.MEMORY: Amount("limit", Unit.BYTES, None),  # None: the task's memory at the injection
+    FaultAction.MEMORY: Amount("limit", Unit.BYTES, None),  # None: the memory in use at the injection
 }
 
 

@@ -114,7 +114,7 @@ class _FaultParser:
             found["how"] = HOW[0]
         for name, value in settings.items():
             if name not in known:
-                has = f"It knows {', '.join(f'{key}=' for key in known)}." if known else "It knows none."
+                has = f"It takes {', '.join(f'{key}=' for key in known)}." if known else "It takes no settings."
                 self._wrong(f"{action} has no {name}=. {has}")
                 continue
             field, read = known[name]

@@ -38,8 +38,8 @@ class HostRequest:
     count: int = 0  # the number of hosts for tasks, without spare hosts
     spare: int = 0  # the number of additional hosts, which get tasks only when another host is lost
     place: tuple[str, ...] = ()  # placement rules, such as `ps=host0`
-    interface: str | None = None  # the network interface between tasks; None: the one that leads to the supervisor
-    timeout: float = 30.0  # seconds; a host that is cut off for longer counts as lost
+    interface: str | None = None  # the network interface for the tasks' connections; None: as to the supervisor
+    timeout: float = 30.0  # seconds; a host that is cut off for longer is treated as lost
     listen: str | None = None  # the address, with or without a port, for agents to connect to; None: up to the engine
     key: str | None = None  # the path of the file with the run's key; None: clusterkit makes a key
     settings: Mapping[str, Any] = field(default_factory=dict)  # values of the options that only this engine has
@@ -105,7 +105,7 @@ class Hooks:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """Additional environment variables, and directory, arguments and interpreter; None means the job's."""
+    """Environment variables to add; directory, arguments and interpreter, each None if the same as the job's."""
 
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     cwd: str | None = None
@@ -155,7 +155,7 @@ class Convention(enum.StrEnum):
 class Servers(enum.StrEnum):
     """The program that the workers and parameter servers of a parameter-server job run."""
 
-    PROGRAM = "program"  # the user's program, which has to recognize that this task serves
+    PROGRAM = "program"  # the user's program, which has to recognize that its task is a server
     BUILTIN = "builtin"  # clusterkit's own server; the user's program is only the coordinator's code
 
 
@@ -168,9 +168,9 @@ class RestartRules:
     backoff: float = 1.0
     backoff_max: float = 30.0
     scope: RestartScope = RestartScope.AUTO
-    forgive_after: float = 600.0  # seconds of progress after a restart that make the budget full again
+    forgive_after: float = 600.0  # seconds of progress after a restart until the full budget is restored
     insists: bool = False  # True if the user set the budget: restart after every failure, even a usage error
-    min_workers: int | None = None  # when workers are lost, the job continues with at least so many; None: it fails
+    min_workers: int | None = None  # the least number of workers with which the job continues; None: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +179,7 @@ class Limits:
 
     grace: float = 10.0
     finish: float = 10.0  # the total time for the other training tasks to finish after the chief's success
-    servers: float = 3.0  # the same for servers, which never return from TensorFlow's `Server.join()`
+    servers: float = 3.0  # the same time for servers, which never return from TensorFlow's `Server.join()`
     collateral: float = 1.0
     evaluator: float = 30.0  # the time for the evaluator to handle the last checkpoint after the chief's success
     startup: float = 120.0
@@ -189,7 +189,7 @@ class Limits:
     drain: float = 2.0  # the time for a task's output to reach its end after the task's last process is gone
 
 
-@dataclass(frozen=True)  # no slots: cached properties depend on the counts only, and every event reads them
+@dataclass(frozen=True)  # no slots: the properties are cached, since every event reads them
 class JobSpec:
     """The user's job: a program and the number of tasks of each type."""
 
@@ -203,7 +203,7 @@ class JobSpec:
     resume: str | None = None
     began_as: str | None = None  # the id of the run with which a chain of resumed runs began
     watch: bool = False  # True if a change of the program restarts the tasks
-    watch_fresh: bool = False  # the same, but the restarted tasks train from the start
+    watch_fresh: bool = False  # True if the tasks then train from step 0
     progress_regex: str | None = None
     start: StartMode = StartMode.AUTO
     preload: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ class JobSpec:
     strict: bool = False  # True if the job counts as failed when its tasks trained alone
     tensorboard: bool = False  # True to run TensorBoard during the job
     dashboard: bool = False  # True to run the dashboard during the job
-    dashboard_control: bool = False  # the same, but the dashboard may also control the run
+    dashboard_control: bool = False  # True to let the dashboard control the run
     hooks: Hooks = field(default_factory=Hooks)
     debug: Debugging = field(default_factory=Debugging)
     pcap: str | None = None  # the path of the file for packets of the virtual network
@@ -226,13 +226,14 @@ class JobSpec:
     record: str | None = (
         None  # the steps whose state the tasks record, such as "0,1,hold=50"; None: nothing is recorded
     )
+    part_of: str | None = None  # the campaign or exam of the run: `campaign/NAME` or `exam/NAME`
     seed: int | None = None  # the seed of all random choices in the run; None: drawn when the run begins
     given_up: tuple[Task, ...] = ()  # the workers without which the job continues
-    show_env: bool = False  # True to store and show the values of the variables in the job's setups
+    show_env: bool = False  # True to store and show the values of environment variables
 
     @property
     def every_setup(self) -> dict[str, Setup]:
-        """Return every setup by its place in a job file: "" for the job's own, `task.worker.` for the workers'."""
+        """Return every setup by its prefix in job files: "" for the job, `task.worker.` for its workers."""
         return {"": self.setup, **{f"task.{kind}.": setup for kind, setup in self.setups.items()}}
 
     @property
@@ -246,7 +247,7 @@ class JobSpec:
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
-        """Return every task that is not given up, chief first."""
+        """Return every task except the workers in `given_up`, chief first."""
         every = (Task(kind, index) for kind in TYPE_ORDER for index in range(self.counts.get(kind, 0)))
         return tuple(task for task in every if task not in self.given_up)
 
@@ -267,12 +268,12 @@ class JobSpec:
 
     @property
     def shape_text(self) -> str:
-        """Return the counts as text: `1 chief, 2 workers, 1 ps`."""
+        """Return the numbers of tasks as text: `1 chief, 2 workers, 1 ps`."""
         return ", ".join(number_of(kind, count) for kind, count in self.counts.items() if count)
 
     @property
     def shape(self) -> Shape:
-        """Return the shape that follows from the counts."""
+        """Return the shape that follows from the numbers of tasks."""
         if self.counts.get(TaskType.PS, 0):
             return Shape.PARAMETER_SERVER
         training = self.counts.get(TaskType.CHIEF, 0) + self.counts.get(TaskType.WORKER, 0)
@@ -284,7 +285,7 @@ class JobSpec:
         return self.training[0]
 
     def listens(self, task: Task) -> bool:
-        """Whether the task listens on its port when it is up. With JAX, only the first process does."""
+        """Whether the task listens on its port when it is up. With JAX, only the first process listens."""
         return self.convention is Convention.TENSORFLOW or task == self.leader
 
     def is_server(self, task: Task) -> bool:

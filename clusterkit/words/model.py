@@ -68,7 +68,7 @@ def tasks_named(word: str) -> str:
 
 
 class Shape(enum.Enum):
-    """The kind of job that the counts of tasks imply; it decides the restart scope."""
+    """The kind of job, which follows from the numbers of tasks and decides the restart scope."""
 
     PARAMETER_SERVER = "parameter server"
     MULTI_WORKER = "multi-worker mirrored"
@@ -95,7 +95,7 @@ class Program:
     args: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        if self.target.endswith(CALLS) and self.args:  # a function passed to `Cluster`: its pickle file bears its name
+        if self.target.endswith(CALLS) and self.args:  # args[0] is the pickle file of the function NAME
             return f"{self.args[0].rpartition('/')[2].removesuffix(PICKLED)}()"
         return f"-m {self.target}" if self.kind is ProgramKind.MODULE else self.target
 
@@ -105,10 +105,10 @@ class TaskState(enum.StrEnum):
     | state    | a process exists | what ends the state                                    |
     | -------- | ---------------- | ------------------------------------------------------ |
     | waiting  | no               | the job begins or the backoff is over: starting, held  |
-    | held     | no               | no reason to hold it is left: starting; the run is     |
+    | held     | no               | the last reason to hold it ends: starting; the run is  |
     |          |                  | being ended: down                                      |
     | starting | requested        | the process exists: running; the start failed: down    |
-    | running  | yes              | the task is asked to end: stopping; it exits: draining |
+    | running  | yes              | the task is being ended: stopping; it exits: draining  |
     | stopping | yes              | it exits, or is killed at the end of the grace period  |
     | draining | no               | group swept, output at end of file: down               |
     | down     | no               | a restart is planned: waiting; otherwise none          |

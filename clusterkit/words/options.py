@@ -1,6 +1,6 @@
 """The options of a job, for the command line, job files and Python.
 
-Add new options here; options about hosts are in engines/options.py.
+Add new options here; options about hosts are in engines/options.py. The classes' docstrings are headings of the help.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RestartOptions(TypedDict, total=False):
     min_workers: Annotated[
         int,
         Option(
-            "Continue with so many workers or more when others are lost for good.",
+            "Continue with at least N workers when others are lost for good.",
             "restart.min_workers",
             default="the job fails",
             least=1,
@@ -131,7 +131,9 @@ class FaultOptions(TypedDict, total=False):
     """Faults and network"""
 
     fault: Annotated[str | Sequence[str], Option("Break something: 'kill worker:1 @ step=100'.", metavar="FAULT")]
-    seed: Annotated[int, Option("The seed of what is random; replays a run.", "seed", most=2**64 - 1)]
+    seed: Annotated[
+        int, Option("The seed of everything random; the same one repeats a run's faults.", "seed", most=2**64 - 1)
+    ]
     network: Annotated[
         Literal["host", "virtual"],
         Option("host: loopback; virtual: an address for each task, and a network that can be broken.", "network"),
@@ -165,8 +167,8 @@ class LibraryOptions(TypedDict, total=False):
 class DeviceOptions(TypedDict, total=False):
     """Cores and GPUs"""
 
-    cpus_per_task: Annotated[int, Option("Cores of its own that each task is pinned to.", "devices.cpus", least=1)]
-    gpus_per_task: Annotated[int, Option("GPUs that each training task gets.", "devices.gpus")]
+    cpus_per_task: Annotated[int, Option("Pin each task to N cores of its own.", "devices.cpus", least=1)]
+    gpus_per_task: Annotated[int, Option("Give each training task N GPUs.", "devices.gpus")]
 
 
 class DebugOptions(TypedDict, total=False):
@@ -194,6 +196,9 @@ class ProgressOptions(TypedDict, total=False):
     tensorboard: Annotated[bool, Option("Run TensorBoard beside the job.", "tensorboard")]
     progress_regex: Annotated[
         str, Option("Finds the step in the log, for programs that report none.", "progress_regex", "RE")
+    ]
+    part_of: Annotated[
+        str, Option("The campaign or the exam that the run is a part of.", "part_of", "KIND/NAME", hidden=True)
     ]
     record: Annotated[
         str, Option("Record what the tasks have computed after these steps.", "record", "STEPS", hidden=True)

@@ -31,7 +31,7 @@ def signal_name(number: int) -> str:
 
 
 class Asked(enum.StrEnum):
-    """Why clusterkit itself ended an attempt."""
+    """Why clusterkit itself ended an attempt. Journals contain the values; the texts are for people."""
 
     TEARDOWN = "ended by the teardown"
     SUCCESS = "ended after the job's success"
@@ -42,15 +42,31 @@ class Asked(enum.StrEnum):
     SUSPENSION = "ended with its allocation"
     DRAIN = "ended to move to another host"
 
+    @property
+    def text(self) -> str:
+        return _WHY_STOPPED[self]
+
+
+_WHY_STOPPED = {
+    Asked.TEARDOWN: "stopped with the run",
+    Asked.SUCCESS: "stopped: the job had succeeded",
+    Asked.GANG: "stopped to restart with its peers",
+    Asked.STALL: "stopped: it had stalled",
+    Asked.REQUEST: "stopped to restart, on request",
+    Asked.EDIT: "stopped: the program had changed",
+    Asked.SUSPENSION: "stopped: its allocation had ended",
+    Asked.DRAIN: "stopped to move to another host",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Exit:
     """How an attempt ended.
 
     Exactly one of these is set: `code`, `signal`, `error` (the attempt never started), `host` (the host that was lost
-    with the attempt), `lost` (the supervisor was lost, so nobody saw the end). About an `error`: with `unfit`, it is a
-    condition of the host, such as a full disk; `unreached` are the peers that did not answer; with `crowded`, the hosts
-    have no room for all tasks.
+    with the attempt), `lost` (the supervisor was lost, so nobody saw the end). An `error` has three details.
+    `unfit`: the cause is a condition of the host, such as a full disk. `unreached`: the peers that did not answer.
+    `crowded`: the hosts have no room for all tasks.
     """
 
     code: int | None = None
@@ -86,7 +102,7 @@ class Exit:
         else:
             name = f"exit code {self.code}"
             how = f"exited with code {self.code}" + (" (preempted)" if self.preempted else "")
-        return how if self.asked is None else f"{self.asked} ({name})"
+        return how if self.asked is None else f"{self.asked.text} ({name})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +110,8 @@ class Failure:
     """An attempt that failed.
 
     `at` is in seconds of the monotonic clock. `tail` is the end of the log, `exception` the last uncaught exception.
-    `step` is the newest step that the task reported; for the cause, the newest of the training tasks if it reported
-    none.
+    `step` is the newest step that the task reported; if the cause reported none, the newest step of all
+    training tasks.
     """
 
     task: Task
@@ -119,7 +135,7 @@ class RoleKind(enum.StrEnum):
     """The role of an attempt among failures that happened together."""
 
     CAUSE = "cause"
-    SAME = "same"  # a failure of its own, with the same error as the cause
+    SAME = "same"  # an independent failure with the same error as the cause
     COLLATERAL = "collateral"
 
 
@@ -179,14 +195,14 @@ class RunResult:
     | field | meaning |
     | --- | --- |
     | same | other tasks' own failures with the same error as the cause |
-    | repeated | True if the attempt before the cause's failed in the same way, and training made no progress since |
-    | usage_error | True if a restart was pointless: an error of the program, its arguments or paths, before any step |
+    | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
+    | usage_error | True if a restart is pointless: a wrong program, argument or path, noticed before any step |
     | not_injected | faults that had no effect; if the job succeeded nevertheless, `exit_code` is 3 |
-    | explanations, finding | why the run failed and what to do, the most specific first; the same as a text |
+    | explanations, finding | why the run failed and what to do, the most specific first; `finding` is the text |
     | lost | True if something other than the run ended its supervisor |
     | given_up | the workers without which the run continued |
     | undistributed | the tasks that trained alone although they have peers |
-    | unfinished | training tasks whose program had not finished when the successful leader's had |
+    | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
     """
 
@@ -225,5 +241,5 @@ class RunResult:
 
     @property
     def final(self) -> bool:
-        """Whether the run is over for good, so that `--continue` refuses it."""
+        """Whether the run is over for good; `--continue` then refuses the run."""
         return not self.lost and self.state is not RunState.SUSPENDED

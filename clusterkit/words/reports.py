@@ -83,9 +83,9 @@ class Progressed(Tagged):
     total: int | None = None
 
     def added_to(self, before: Mapping[str, float | None]) -> Mapping[str, float | None]:
-        """Return `before` with the new values.
+        """Return the metrics `before`, updated with those of this report.
 
-        A report may contain some metrics only; the last MOST_METRICS are kept.
+        A report may contain only some metrics. The last MOST_METRICS metrics are kept.
         """
         if not self.metrics:
             return before
@@ -110,7 +110,7 @@ class Checkpointed(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class Resumed(Tagged):
-    """The program restored a checkpoint; `step` is 0 and `path` is None if it started without one."""
+    """The program restored a checkpoint; `step` is 0 and `path` None if there was no checkpoint."""
 
     task: Task
     attempt: int
@@ -166,7 +166,7 @@ class ProgramEnds(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class TrainsWith(Tagged):
-    """How the program trains, as its runtime reports it, again after each change.
+    """How the program trains. The task's runtime posts the event again after each change.
 
     `strategies` are those that the program created. `cluster` is the number of tasks in the TensorFlow cluster that the
     task joined, or 0. `distributed` is True once several tasks have trained something together.
@@ -213,7 +213,7 @@ class InDebugger(Tagged):
     @property
     def place(self) -> str:
         """Return the place for people: `train.py:31 in step()`."""
-        code = self.function.startswith("<")  # <module>, <lambda>
+        code = self.function.startswith("<")  # such as <module> or <lambda>: not the name of a function
         of = "" if self.function in ("", "<module>") else f" in {self.function}{'' if code else '()'}"
         return EDITOR if self.editor else f"{self.file}:{self.line}{of}"
 
@@ -250,7 +250,7 @@ class SigtermHandled(Tagged):
 
 @dataclass(frozen=True, slots=True)
 class StepsUnreported(Tagged):
-    """The program imports clusterkit.training, and has trained for these seconds without a report of a step."""
+    """The program imports clusterkit.training, and has trained for `seconds` without reporting a step."""
 
     task: Task
     attempt: int

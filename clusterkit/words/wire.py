@@ -114,7 +114,7 @@ def _dataclass(kind: type) -> Decoder:
     hints = typing.get_type_hints(kind)
     decoders = {field.name: _decoder(hints[field.name]) for field in dataclasses.fields(kind)}
 
-    def decode(value: Any) -> Any:  # fields that a newer version may have added are ignored
+    def decode(value: Any) -> Any:  # ignores unknown fields, which newer versions may add
         return kind(**{name: decoders[name](item) for name, item in _checked(value, dict).items() if name in decoders})
 
     return decode

@@ -62,7 +62,9 @@ def test_every_flag_of_a_job_is_a_keyword() -> None:
 
 def test_an_unknown_keyword_is_a_type_error() -> None:
     """As for any function, with the name that was meant."""
-    with pytest.raises(TypeError, match=r"no option 'worker'. Did you mean workers\?"):
+    with pytest.raises(TypeError, match=r"no option 'wrkers'. Did you mean workers\?"):
+        check_names({"wrkers": 2})
+    with pytest.raises(TypeError, match=r"no option 'worker'. It is called workers here\."):
         check_names({"worker": 2})
 
 

@@ -29,6 +29,13 @@ class Row:
 
 ROWS = [
     Row(
+        "dataset-creator",
+        f"{TF}tf.keras.utils.experimental.DatasetCreator(lambda context: None)  # here\n",
+        (("tf.keras.ut", "if os.environ.get('X'): tf.keras.ut"), ("import tensorflow as tf", "import mine as tf")),
+        SERVED,
+        ({**SERVED, "keras": 2},),
+    ),
+    Row(
         "tf-config-overwritten",
         f"{TF}config = {CLUSTER}\nos.environ['TF_CONFIG'] = json.dumps(config)  # here\nstrategy = {MADE}\n",
         (

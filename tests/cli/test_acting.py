@@ -71,7 +71,7 @@ def test_a_restart_that_was_asked_for_costs_no_budget(ck: Clusterkit) -> None:
         assert ck.task("worker:1")["attempt"] == attempt
     assert ck.json("restart", "ps")["tasks"] == ["chief:0", "ps:0"]
     assert [event["charged"] for event in journal(run, "RestartPlanned")] == [0, 0, 0, 0]
-    assert ck.task("ps:0")["last_exit"]["text"] == "ended to restart, as asked (SIGTERM)"
+    assert ck.task("ps:0")["last_exit"]["text"] == "stopped to restart, on request (SIGTERM)"
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ FLAGS: dict[str, tuple[list[str], str]] = {  # what is wrong: the arguments, and
         "failing does not start: it exits with code 1 (no luck)",
     ),
     "a directory that is missing": (["--cwd", "/no/where", ROLES], "/no/where"),
-    "a directory that is a file": (["--cwd", ROLES, ROLES], "does not exist, or is none"),
+    "a directory that is a file": (["--cwd", ROLES, ROLES], "does not exist, or is not a directory"),
     "a checkpoint directory that is a file": (["--checkpoint-dir", ROLES, ROLES], "is a file"),
     "a checkpoint directory in a file": (["--checkpoint-dir", f"{ROLES}/x", ROLES], "Not a directory"),
     "a variable that is not there": (["--env", "NO_SUCH_NAME", ROLES], "There is no variable NO_SUCH_NAME here"),

@@ -191,7 +191,7 @@ def test_two_tasks_wait_and_the_user_chooses(up: Start, home: Path) -> None:
         debug.read_until(lambda text: "Which task? [worker:1] " in text)
         assert "worker:2 waits in the debugger at tests/children/breaks.py:" in debug.text
         debug.press(b"worker:7\r")
-        debug.read_until(lambda text: "worker:7 is none of them." in text)
+        debug.read_until(lambda text: "worker:7 is not one of them." in text)
         debug.press(b"worker:2\r")
         prompt_of(debug, "worker:2")
         debug.press(b"c\r")

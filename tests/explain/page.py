@@ -13,7 +13,7 @@ from tests.support import ROOT
 
 PAGE = ROOT / "docs/what-went-wrong.md"
 HEAD = """\
-# What went wrong?
+# What went wrong? Errors of distributed TensorFlow and Keras, and what to do
 
 Each heading is an error as TensorFlow, Keras or clusterkit writes it, or what you see where there is none. Below it
 stand the reason and what to do about it. After a failed run, the final report shows the entry that fits. For a log that

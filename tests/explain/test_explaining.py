@@ -262,3 +262,17 @@ def test_a_worker_that_had_not_finished_is_explained(tmp_path: Path, exit_: Exit
     assert [one.row for one in said.explanations] == [row]
     assert said.explanations[0].means.startswith("worker:0 ")
     assert "worker:1" in said.explanations[0].means
+
+
+def test_a_server_that_is_ended_after_the_success_is_no_late_worker(tmp_path: Path) -> None:
+    """A parameter-server job ends so, also one that recovered from a failure: nothing is said of it."""
+    run = RunDirectory(tmp_path)
+    chief, ps, worker = Task(TaskType.CHIEF, 0), Task(TaskType.PS, 0), Task(TaskType.WORKER, 1)
+    ended, killed = Exit(signal=15, asked=Asked.SUCCESS), FailureRole(RoleKind.CAUSE, worker, 1)
+    attempts = (
+        AttemptEnded(worker, 1, 0.0, 1.0, Exit(signal=9), None, None, None, None, role=killed),
+        *(AttemptEnded(task, 1, 0.0, 9.0, ended, None, None, None, None) for task in (worker, ps)),
+        AttemptEnded(chief, 1, 0.0, 9.0, Exit(code=0), 0, 20, None, None),
+    )
+    job = job_of(tmp_path, TF, ps=1)
+    assert explained_in(RunResult(RunState.SUCCEEDED, 0, "", attempts=attempts), job, run, Account()).explanations == ()

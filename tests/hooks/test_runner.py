@@ -199,7 +199,7 @@ def test_the_process_that_runs_commands_is_killed(start: Callable[..., Running])
     assert running.inbox.work_until(lambda: running.hooks._companion is None, 10)
     wait_until(lambda: all(procfs.is_zombie(pid) for pid in command[:1]), 10, "the shell ends with it")
     (told,) = [line for line in running.told() if "skipped" not in line]
-    assert told.startswith("The commands of --on-failure won't run any more: their process is gone.")
+    assert told.startswith("The commands of --on-failure no longer run: their process has ended.")
     running.fails()
     running.hooks.end()
     for pid in command:

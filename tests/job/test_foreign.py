@@ -34,6 +34,9 @@ TYPED = {  # what people type for mpirun, horovodrun, torchrun, accelerate, deep
     "--master_port": "Leave it out: clusterkit chooses the addresses and gives them to each task in TF_CONFIG.",
     "--rdzv-backend": "Leave it out: clusterkit chooses the addresses and gives them to each task in TF_CONFIG.",
     "--task_index": "Leave it out: clusterkit starts every task and gives it its type and index in TF_CONFIG.",
+    "--epochs": "Leave it to the program: what comes after the program is passed to it.",
+    "--restarts": "It is called --restart-budget here.",
+    "--worker": "It is called --workers here.",
     "--standalone": "Leave it out: without --hosts, every task runs on this machine.",
     "--log-dir": "Leave it out: the output of every task is kept. `clusterkit logs` prints it.",
 }
@@ -61,4 +64,5 @@ def test_every_name_is_none_of_ours_and_leads_to_one_of_ours() -> None:
     keys = {entry.key for entry in OPTIONS.values()}
     assert meant("--gpus", ("--workers",)) is None
     assert not keys & KNOWN.keys()
+    keys |= {"detach", "all-output"}  # of `up` itself
     assert {key for key, known in KNOWN.items() if not known.startswith("Leave") and known not in keys} == set()

@@ -16,7 +16,7 @@ def test_what_a_program_that_has_ended_waits_for_is_no_training() -> None:
     told.ready("worker:1")
     told.run.after(2)
     assert told.parts == BEGUN | {"ending": 120.0}
-    assert told.most == "120.0 s passed between the last step and the end of the run"
+    assert told.most == "the end, 120.0 s between the last step and the end of the run"
     told.run.send(ev.ProgramEnds(task("chief:0"), 1, begun=False))
     told.steps("chief:0", 11, 12)
     assert told.parts == BEGUN | {"ending": 120.0, "recovering": 0.1, "training": 1.1}

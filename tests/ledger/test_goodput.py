@@ -134,7 +134,7 @@ def test_a_gang_recovers_from_the_first_death_on(victim: str) -> None:
     told.run.resumes("worker:0", 8, "ckpt-8")
     told.steps("worker:0", 9, every=1)
     assert told.parts == BEGUN | {"training": 0.8, "lost": 0.2, "recovering": 3.2}
-    assert told.most == "The start-up took 5.0 s until the first step began"
+    assert told.most == "start-up, 5.0 s before the first step"
     told.steps("worker:0", *range(10, 20))
     told.run.exits(victim, signal=SIGSEGV)
     told.run.after(5)
@@ -176,7 +176,7 @@ def test_training_waits_for_a_worker() -> None:
     told.ready("worker:1")
     told.steps("chief:0", 11)
     assert told.parts == BEGUN | {"training": 1.1, "recovering": 3.0}
-    assert told.most == "The start-up took 5.0 s until the first step began"
+    assert told.most == "start-up, 5.0 s before the first step"
 
 
 def test_a_parameter_server_takes_training_with_it() -> None:

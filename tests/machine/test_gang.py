@@ -207,7 +207,7 @@ def test_who_was_killed_for_the_gang_says_so() -> None:
     run.after(3)
     exits = {str(attempt.task): attempt.exit for attempt in run.machine.state.attempts.values()}
     assert exits == {"worker:0": Exit(signal=SIGKILL, asked=Asked.GANG), "worker:1": Exit(signal=SIGKILL)}
-    assert str(exits["worker:0"]) == "ended to restart with its peers (SIGKILL)"
+    assert str(exits["worker:0"]) == "stopped to restart with its peers (SIGKILL)"
 
 
 def test_a_second_failure_does_not_make_the_window_longer() -> None:

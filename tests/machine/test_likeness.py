@@ -89,13 +89,13 @@ def test_other_exceptions_are_another_way(first: str, second: str) -> None:
         (Exit(code=143), ("Terminated",), False),
         (Exit(code=139), ("./train.sh: line 3: 4711 Segmentation fault",), True),
         (Exit(code=42), ("checkpointed",), False),
-        (Exit(code=1, asked=Asked.STALL), ("step 5",), False),
+        (Exit(code=1, asked=Asked.STALL), ("step 5",), True),
         (Exit(code=1, asked=Asked.GANG), ("step 5",), False),
         (Exit(error="no such file"), (), False),
     ],
 )  # fmt: skip
 def test_without_an_exception_exit_and_last_line_count(exit_: Exit, tail: tuple[str, ...], alike: bool) -> None:
-    """A death that somebody else caused, a preemption and silence are no way to fail that could be the same."""
+    """A death that somebody else caused, a preemption and silence are no way to fail that comes again; a stall is."""
     assert (error_signature(failure(exit_, 1, None, tail)) is not None or exit_.signal == 6) is (
         alike or exit_.signal == 6
     )
@@ -124,6 +124,16 @@ def test_the_exit_code_counts() -> None:
 def test_what_may_pass_is_not_held_against_the_program(exception: str) -> None:
     """A peer that is being restarted, memory or room that is missing now: the next attempt may well succeed."""
     assert not repeats(failure(RAISED, 1, exception), failure(RAISED, 2, exception))
+
+
+NO_MEMORY = "numpy._core._exceptions._ArrayMemoryError: Unable to allocate {} for an array with shape (10000,)"
+
+
+def test_an_allocation_that_fails_again_is_the_programs() -> None:
+    """If it asks for as much as before; with another amount, it has come further or reads something else."""
+    first, second = NO_MEMORY.format("9.09 TiB"), NO_MEMORY.format("8.5 TiB")
+    assert repeats(failure(RAISED, 1, first), failure(RAISED, 2, first))
+    assert not repeats(failure(RAISED, 1, first), failure(RAISED, 2, second))
 
 
 @pytest.mark.parametrize("before", [None, failure(RAISED, 1, NO_MODULE), failure(RAISED, 3, NO_MODULE)])

@@ -135,21 +135,48 @@ def test_a_recovery_is_no_stall() -> None:
 
 
 def test_a_task_that_hangs_after_its_restart_is_a_stall_again() -> None:
-    """A restarted program that never reports is caught too, until the budget is used up."""
+    """A restarted program that never reports is caught too; with that, it has stalled twice at the same step."""
     run = History(job(workers=1, limits=STALL_30, restart=RestartRules(budget=2))).begin()
     run.progresses("worker:0", 1)
     run.after(300)
-    assert [failure.exit.asked for failure in run.failures] == [Asked.STALL] * 3
+    assert [failure.exit.asked for failure in run.failures] == [Asked.STALL] * 2
     assert run.result.exit_code == 1
-    assert run.result.cause is not None
+    assert run.result.repeated
+    said = "as the attempt before it did, without a new step"
+    assert run.result.reason == f"worker:0 stopped: it had stalled (SIGKILL), {said}"
+
+
+@pytest.mark.parametrize(
+    ("steps", "attempts"), [((20, 20), 2), ((20, 11), 2), ((20, 21, 21), 3), ((1, 2, 3, 4), 4)],
+    ids=["the same step", "sooner", "beyond, then the same", "beyond each time"],
+)  # fmt: skip
+def test_a_stall_that_comes_again_ends_the_run(steps: tuple[int, ...], attempts: int) -> None:
+    """A further restart would stall there, too, unless the last one has brought training further."""
+    run = History(job(workers=2, ps=1, limits=STALL_30)).begin()
+    for step in steps:
+        run.progresses("chief:0", step)
+        run.after(50)
+    assert (run.over, run.attempts["chief:0"]) == (True, attempts)
+    assert run.result.repeated is (attempts < 4)
+
+
+def test_stalls_of_different_tasks_are_different_failures() -> None:
+    """The first restart may have helped the task that was to blame then."""
+    run = History(job(workers=2, limits=STALL_30)).begin()
+    for name in ("worker:0", "worker:1"):
+        run.vitals = {name: ev.Vitals(1, True, "T")}
+        run.progresses("worker:0", 5)
+        run.after(40)
+    assert not run.over
+    assert run.attempts == {"worker:0": 3, "worker:1": 3}
 
 
 def test_a_long_stall_timeout_does_not_make_the_budget_whole_again() -> None:
     """Ten minutes of standing still are no progress, however the stall ended."""
     limits = Limits(stall=700, stall_warning=0)
     run = History(job(workers=1, limits=limits, restart=RestartRules(budget=2))).begin()
-    for _ in range(3):
-        run.progresses("worker:0", 1)
+    for step in range(3):
+        run.progresses("worker:0", step)
         run.after(750)
     assert run.result.exit_code == 1
 

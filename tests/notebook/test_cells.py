@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clusterkit.store.store import RunStore
+from clusterkit.store.store import RunStore, newest_first
 from tests.support import CHILDREN, processes_of, wait_until
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ def kernel(home: Path, tmp_path: Path) -> Iterator[Kernel]:
 
 
 def states(home: Path) -> dict[str, str]:
-    """How each run ended, by what its program is called."""
-    store = RunStore(home)
-    runs = [store.run(path.name) for path in sorted((home / "runs").iterdir())]
+    """How each run ended, the oldest first: several may begin within the second that their ids name."""
+    runs = reversed(newest_first(RunStore(home).all()))
     return {run.run_id: result.state if (result := run.result()) else "live" for run in runs}
 
 
@@ -221,7 +220,8 @@ def test_a_flood_stays_small(kernel: Kernel) -> None:
     assert len(cell.outputs) == 2
     assert len(str(cell.outputs)) < 200_000
     assert cell.largest < 150_000
-    assert len(cell.updates) > 10
+    assert len(cell.updates) > 3
+    assert max(b - a for a, b in pairwise(cell.updates)) < 3  # live, however busy the machine is
     assert sum(b - a < 0.05 for a, b in pairwise(cell.updates)) < len(cell.updates) / 4
     assert len(cell.updates) < 11 * (cell.updates[-1] - cell.updates[0]) + 3
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
-from email.message import Message
-from email.parser import Parser
 from pathlib import Path
 
 import pytest
 
 import clusterkit
+from benchmarks import release
 from tests.environment import ROOT, clean_environment
+from tests.support import module_at
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.timeout(180)]
 BUILDING = 120.0  # seconds
@@ -70,16 +71,9 @@ def ran(python: Path, place: Path, *words: str, deadline: float = 60.0) -> str:
     return done.stdout
 
 
-def metadata(wheel: Path) -> Message:
-    """METADATA, which says what the wheel is."""
-    with zipfile.ZipFile(wheel) as archive:
-        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        return Parser().parsestr(archive.read(name).decode())
-
-
 def test_it_says_what_it_is(wheel: Path) -> None:
     """Another project has the name `clusterkit`; nothing is asked for under it."""
-    said = metadata(wheel)
+    said = release.metadata_of(wheel)
     assert wheel.name == f"tf_clusterkit-{clusterkit.__version__}-py3-none-any.whl"
     assert (said["Name"], said["Version"]) == ("tf-clusterkit", clusterkit.__version__)
     assert said["Requires-Python"] == ">=3.11"
@@ -88,6 +82,37 @@ def test_it_says_what_it_is(wheel: Path) -> None:
         *(said.get_all("Classifier") or ())
     }
     assert not [wanted for wanted in said.get_all("Requires-Dist") or () if wanted.startswith("clusterkit")]
+
+
+def test_its_description_has_no_link_that_leads_nowhere(wheel: Path) -> None:
+    """An index shows README away from the repository. The version of the citation is the package's."""
+    html, nowhere = release.rendered(str(release.metadata_of(wheel).get_payload()))
+    assert nowhere == []
+    assert html.count("<h2>") == len(re.findall("^## ", (ROOT / "README.md").read_text(), re.M))
+    assert "<table>" in html
+    assert f"\nversion: {clusterkit.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "without", "with_it"),
+    [
+        ("![a b](docs/a.svg)", "", "![a b](https://x.org/r/raw/HEAD/docs/a.svg)"),
+        ("see [`it`](docs/a.md#b).", "see `it`.", "see [`it`](https://x.org/r/blob/HEAD/docs/a.md#b)."),
+        ("[here](#there) [x](https://y.org)",) * 3,
+    ],
+)
+def test_links_lead_to_the_repository_that_is_named(text: str, without: str, with_it: str) -> None:
+    """Without one, what is left is the text."""
+    made = module_at(ROOT / "docs/description.py").description
+    assert (made(text, None), made(text, "https://x.org/r/")) == (without, with_it)
+
+
+def test_a_package_that_does_not_install_is_a_failure(tmp_path: Path) -> None:
+    """`make dist` says which command failed, and why."""
+    (tmp_path / "broken-1-py3-none-any.whl").write_bytes(b"no archive")
+    [failure] = release.tried(sys.executable, tmp_path / "broken-1-py3-none-any.whl", tmp_path)
+    assert "pip install" in failure
+    assert "broken-1" in failure.partition(": ")[2]
 
 
 def test_it_has_the_package_and_the_workloads(wheel: Path) -> None:

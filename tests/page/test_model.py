@@ -52,6 +52,22 @@ def test_a_ps_that_is_killed_is_told_with_what_it_brought_down() -> None:
     assert (fault.kind, fault.task, fault.number) == ("fault", "ps:0", 1)
 
 
+def test_the_account_of_time_goes_on_while_nothing_happens() -> None:
+    """A run that is silent for an hour spends that hour; one that has ended, or just reported, does not."""
+    told = ps_job("kill ps:0 @ step=45")
+    happenings = stamped(told.events)
+    model = model_of(told.job, happenings, live=True)
+    for wall, live, longer in (
+        (happenings[-1].wall + 1, True, 0),
+        (AFTER, False, 0),
+        (happenings[-1].wall + 3600, True, 3600),
+    ):
+        model.refresh(wall, live)
+        spent = model.board.get("goodput")
+        assert spent.seconds == pytest.approx(model.ledger.now + longer)
+        assert spent.seconds == pytest.approx(sum(part.seconds for part in spent.parts))
+
+
 def test_a_line_goes_from_a_cause_to_what_it_brought_down() -> None:
     """As the run has decided it."""
     told = gang("kill worker:1 @ 12s")

@@ -141,3 +141,18 @@ def test_the_story_and_the_tasks_are_of_now(
         browser.open(serve().address(f"/run/{run.path.name}"))
         browser.wait_text(".moment h2", rf" · {re.escape(title)}$")
         browser.wait_text("tbody[data-task='worker:1'] .state", f"^{states}$")
+
+
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_the_first_screen_says_why_and_what_to_do(situation: str, home: Path, serve: Serve, browser: Browser) -> None:
+    """The state, the reason and the next command stand at the top of a small window, in letters of the usual size."""
+    with held(home, SITUATIONS[situation](3)) as run:
+        browser.look(1280, 800)
+        browser.open(serve().address(f"/run/{run.path.name}"))
+        browser.wait_text(".brief", r"(?s)Why\s+\S.*What to do\s+\S.*clusterkit \w+")
+        brief = "return document.querySelector('.brief').getBoundingClientRect().bottom"
+        assert browser.run(brief) < 260
+        small = (
+            "return [...document.querySelectorAll('.line .text, .brief dd')].map((e) => getComputedStyle(e).fontSize)"
+        )
+        assert set(browser.run(small)) == {"15px"}

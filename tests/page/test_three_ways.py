@@ -24,141 +24,10 @@ from clusterkit.words.account import Account
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Exit, Failure, RunResult, RunState
-from tests.histories import SIGKILL, job, task
-from tests.ledger.recovering import Told, gang, ps_job
+from tests.histories import job, task
+from tests.ledger.recovering import Told, gang
 from tests.page.histories import WALL, info_of, line
-
-LATER = 2.0  # seconds after the last event, when everybody looks
-ERROR = "ValueError: learning rate must be positive"
-LOG = ("Traceback (most recent call last):", '  File "/job/train.py", line 9, in <module>', "    main()", ERROR)
-
-
-def starting() -> Told:
-    """Every task is up, and there is no step."""
-    told = Told(job(workers=2))
-    told.ready("worker:0", "worker:1")
-    return told
-
-
-def training() -> Told:
-    """Five steps in a second."""
-    told = gang()
-    told.steps("worker:0", 31, 32, 33, 34, 35, every=0.2)
-    return told
-
-
-def measured() -> Told:
-    """The worker's runtime has seen its loss."""
-    told = training()
-    metrics = {"accuracy": 0.9, "loss": 0.5, "auc": None, "precision": 0.25}
-    told._observe(ev.Progressed(task("worker:0"), 1, 35, metrics), told.run.now)
-    return told
-
-
-def quiet() -> Told:
-    """Nobody has warned of a stall yet."""
-    told = training()
-    told._observe(ev.Ticked(), told.run.now + 9)
-    return told
-
-
-def stalled() -> Told:
-    """No step for 60 s, for which worker:1 is blamed."""
-    told = gang()
-    told.run.now += 60
-    told._observe(ev.Stalled("worker:1 hangs in the kernel (D).", task("worker:1"), 60.0, {}), told.run.now)
-    return told
-
-
-def paused() -> Told:
-    """A gang waits for a paused worker."""
-    told = gang()
-    told._observe(ev.Paused(task("worker:1"), 1, True), told.run.now + 1)
-    return told
-
-
-def paused_aside() -> Told:
-    """A coordinator does not wait for one."""
-    told = ps_job()
-    told._observe(ev.Paused(task("worker:1"), 1, True), told.run.now)
-    told.steps("chief:0", 46, 47, 48)
-    return told
-
-
-def recovering() -> Told:
-    """A worker raised an exception, and the gang restarts."""
-    told = gang()
-    told.run.exits("worker:1", code=1, exception=ERROR)
-    told.run.after(3)
-    return told
-
-
-def recovered() -> Told:
-    """It has made its first new step."""
-    told = recovering()
-    told.run.after(20)
-    for worker in ("worker:0", "worker:1"):
-        told.run.resumes(worker, 20, "ckpt-20")
-        told.run.progresses(worker, 21)
-    told.steps("worker:0", 22, 23)
-    return told
-
-
-def stopping() -> Told:
-    """Ctrl-C."""
-    told = gang()
-    told._observe(ev.Stopping("it got SIGINT", tuple(told.job.tasks), 10.0, interrupted=True), told.run.now)
-    return told
-
-
-def finished() -> Told:
-    """The chief has exited with code 0."""
-    told = ps_job()
-    told.run.exits("chief:0", code=0)
-    told.run.after(30)
-    return told
-
-
-def failed() -> Told:
-    """The budget is used up, by the same error."""
-    told = gang()
-    for _ in range(6):
-        if not told.run.over:
-            told.run.exits("worker:1", code=1, exception=ERROR)
-            told.run.after(60)
-    return told
-
-
-def killed() -> Told:
-    """A worker was killed with nothing to say, and restarts: no exception."""
-    told = gang()
-    told.run.exits("worker:1", signal=SIGKILL)
-    told.run.after(3)
-    return told
-
-
-def lost() -> Told:
-    """The supervisor is gone, and nobody wrote a result."""
-    return gang()
-
-
-# Each with whether it is live, its word, and what its sentence has to say.
-RUNS: dict[Callable[[], Told], tuple[bool, str, tuple[str, ...]]] = {
-    starting: (True, "starting", ("Every task is up; no step has been reported",)),
-    training: (True, "training", ("Step 35", "steps/s")),
-    measured: (True, "training", ("Step 35", "steps/s, loss 0.5, accuracy 0.9, auc not a number.")),
-    quiet: (True, "training", ("Step 35; no step for 11 s",)),
-    stalled: (True, "stalled", ("No step for 1 min 2 s", "at step 30", "worker:1 hangs in the kernel")),
-    paused: (True, "paused", ("worker:1 is paused for 2.0 s", "at step 30", "training waits")),
-    paused_aside: (True, "training", ("Step 48", "worker:1 is paused or restarting; training continues")),
-    recovering: (True, "recovering", (ERROR, "worker:0 and worker:1 restart (attempt 2)", "no new step for")),
-    recovered: (True, "training", ("Step 23",)),
-    killed: (True, "recovering", ("worker:1 was killed by SIGKILL (attempt 1)", "(attempt 2)")),
-    stopping: (True, "stopping", ("The run is ending, at step 30", "worker:0 and worker:1 to end")),
-    finished: (False, "succeeded", ("The run succeeded",)),
-    failed: (False, "failed", ("The run failed", f"worker:1 failed: {ERROR}")),
-    lost: (False, "lost", ("its supervisor ended without writing a result",)),
-}
+from tests.page.situations import ERROR, GUIDANCE, LATER, LOG, RUNS, failed
 
 
 @pytest.fixture
@@ -199,7 +68,7 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
     run, lock = on_disk(told, live)
     try:
         listed, shown = command("ps"), command("show")
-        page = LiveRun(run, here=False)
+        page = LiveRun(run)
         page.update()
         text = CliRunner().invoke(cli, ["ps", "r"]).output
         row = Overview(RunStore()).rows()["run/r"]
@@ -210,6 +79,14 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
     entity = board["run"]
     assert (listed["now"], listed["text"]) == (shown["now"], shown["text"]) == (entity.state or entity.now, entity.text)
     assert listed["now"] == word
+    for told_elsewhere in (listed, shown):
+        assert (told_elsewhere["why"], told_elsewhere["todo"]) == (entity.why, entity.todo)
+        assert tuple(told_elsewhere["commands"]) == entity.commands
+    why, todo, first = GUIDANCE[made]
+    assert (why in entity.why, todo in entity.todo) == (True, True), (entity.why, entity.todo)
+    assert entity.commands[0].startswith(first)
+    if word in ("stalled", "paused", "recovering"):
+        assert " ".join(entity.todo.split()) in " ".join(text.split())
     assert [part for part in parts if part not in entity.text] == []
     for rows in (listed["tasks"], shown["tasks"]):
         assert {row["task"]: (row["state"], row["attempt"], row["step"]) for row in rows} == {
@@ -228,22 +105,23 @@ def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
     now[0] = WALL + told.run.now + LATER
     run, lock = on_disk(told, live=False)
     run.write_result(result, Account())
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     entity = page.model.board.get("run")
     assert entity.text == f"The run failed after 12 s: worker:1 failed: {ERROR} (attempt 1)."
     assert entity.error == ("train.py:9 in <module>: main()", ERROR)
+    assert (entity.why, entity.todo) == (ERROR, "Mend the program, at train.py:9 or before it. Then resume it:")
     assert lock
 
 
-def test_the_explanation_is_in_the_sentence_and_in_the_story(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_explanation_is_on_top_and_in_the_story(now: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     """It is written after the journal's end, so the page is not complete without it; hostile text stays text."""
     monkeypatch.setattr(live, "REFRESH_EVERY", 0.0)
     told = failed()
     now[0] = WALL + told.run.now
     run, _ = on_disk(told, live=False)
     run.result_file.unlink()
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     assert (page.model.is_over, page.over) == (True, False)
     why = Explanation("row", task("worker:1"), "The rate is\x1b[31m negative.", "Use a positive one.")
@@ -252,7 +130,7 @@ def test_the_explanation_is_in_the_sentence_and_in_the_story(now: list[float], m
     board = page.model.board.entities()
     assert page.over
     text = "The rate is negative. Use a positive one."
-    assert text in board["run"].text
+    assert (board["run"].why, board["run"].todo) == ("The rate is negative.", "Use a positive one. Then resume it:")
     stories = [story for key, story in board.items() if key.startswith("story/")]
     assert [[line.text for line in story.lines if line.kind == "why"] for story in stories] == [[], [text]]
     assert stories[-1].title == f"worker:1 failed: {ERROR}"
@@ -265,12 +143,12 @@ def test_the_command_to_resume_can_be_typed(now: list[float]) -> None:
     result = RunResult(RunState.FAILED, 1, "it failed", checkpoint="ckpt-20")
     now[0] = WALL + told.run.now
     run, lock = on_disk(told, live=False)
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     rest = "--workers 2 --network virtual train.py"
     assert page.model.board.get("run").resume == f"clusterkit up --run-id r --continue {rest}"
     run.write_result(result, Account())
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     assert page.model.board.get("run").resume == f"clusterkit up --resume r {rest}"
     assert lock
@@ -282,7 +160,8 @@ def test_hostile_texts_cannot_act(now: list[float]) -> None:
     told._observe(ev.Stalled("\x1b[31mred\n\x00", Task.parse("worker:1"), 3.0, {}), told.run.now)
     now[0] = WALL + told.run.now + LATER
     run, lock = on_disk(told, live=True)
-    page = LiveRun(run, here=False)
+    page = LiveRun(run)
     page.update()
     os.close(lock)
-    assert not [c for c in page.model.board.get("run").text if ord(c) < 32]
+    run_entity = page.model.board.get("run")
+    assert not [c for c in f"{run_entity.text}{run_entity.why}{run_entity.todo}" if ord(c) < 32]

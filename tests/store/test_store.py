@@ -150,9 +150,12 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(store: RunStore, live: RunDi
 
 def test_without_runs_there_is_nothing_to_choose(store: RunStore) -> None:
     """The message says what to do."""
-    with pytest.raises(NoSuchRun, match="There is no run in"):
+    with pytest.raises(NoSuchRun, match=r"There is no run in .*\. Start one: clusterkit up PROGRAM"):
         store.choose(None, finished=True)
-    with pytest.raises(NoSuchRun, match="clusterkit ls"):
+    with pytest.raises(NoSuchRun, match=r"No run is live\. Start one: clusterkit up PROGRAM"):
+        store.choose(None, finished=False)
+    store.run("one").make()
+    with pytest.raises(NoSuchRun, match=r"No run is live\. The newest, one, is over: see `clusterkit show`\."):
         store.choose(None, finished=False)
 
 

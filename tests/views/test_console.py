@@ -157,7 +157,7 @@ def test_a_traceback_of_two_tasks_is_shown_once(screen: Callable[..., Screen], n
     write(shown, "worker:0", *lines)
     write(shown, "worker:1", *lines)
     of_worker_1 = [line.removeprefix("worker:1 ") for line in shown.lines() if line.startswith("worker:1")]
-    folded = ["E: 1 … 2 lines of traceback as above"]
+    folded = ["E … 2 lines of traceback as above"]
     assert of_worker_1 == ([line.decode().rstrip() for line in lines] if noise else folded)
 
 

@@ -27,7 +27,7 @@ def test_a_line_of_shares_and_what_cost_most() -> None:
     """The largest first; training is the goodput."""
     assert goodput_lines(SPLIT, 100) == [
         "  goodput 65% · start-up 16% · recovery 11% · compilation 3% · end 3% · lost training 1%",
-        f"  cost most: {MOST}.",
+        f"  largest cost: {MOST}",
     ]
 
 
@@ -39,8 +39,10 @@ def test_it_fits(width: int) -> None:
 
 def test_a_start_up_that_cost_most_names_the_command_that_splits_it() -> None:
     """It has a table of its own."""
-    lines = goodput_lines(Goodput.of({"startup": 5_000_000}, True, "startup", "The start-up took 5.0 s"), 100)
-    assert lines[1] == "  cost most: The start-up took 5.0 s (clusterkit show --startup splits it up)."
+    lines = goodput_lines(
+        Goodput.of({"startup": 5_000_000}, True, "startup", "start-up, 5.0 s before the first step"), 100
+    )
+    assert lines[1] == "  largest cost: start-up, 5.0 s before the first step (details: clusterkit show --startup)"
 
 
 def test_a_run_whose_training_cannot_be_seen() -> None:

@@ -217,9 +217,9 @@ def test_what_goes_without_saying(event: ev.Event) -> None:
         (Exit(signal=63), "was killed by signal 63"),
         (Exit(signal=9, out_of_memory=True), "was killed by the kernel, out of memory (SIGKILL)"),
         (Exit(error="No such file (x.py)"), "could not be started: No such file (x.py)"),
-        (Exit(signal=15, asked=Asked.TEARDOWN), "ended by the teardown (SIGTERM)"),
-        (Exit(code=0, asked=Asked.SUCCESS), "ended after the job's success (exit code 0)"),
-        (Exit(signal=9, asked=Asked.STALL), "ended for its stall (SIGKILL)"),
+        (Exit(signal=15, asked=Asked.TEARDOWN), "stopped with the run (SIGTERM)"),
+        (Exit(code=0, asked=Asked.SUCCESS), "stopped: the job had succeeded (exit code 0)"),
+        (Exit(signal=9, asked=Asked.STALL), "stopped: it had stalled (SIGKILL)"),
     ],
 )
 def test_how_an_attempt_ended(exit_: Exit, text: str) -> None:

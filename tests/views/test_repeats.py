@@ -24,14 +24,14 @@ def shown(*outputs: tuple[str, list[str]]) -> list[list[str]]:
 
 def test_the_same_traceback_of_another_task_is_one_line() -> None:
     """With what its exception says in further lines, as far as that is the same."""
-    folded = ["E: 1 … 3 lines of traceback as above"]
+    folded = ["E … 3 lines of traceback as above"]
     others = ("worker:1", ["step 1", *FIRST]), ("worker:2", [*FIRST[:5], "bye", "the end"])
     assert shown(("worker:0", FIRST), *others) == [FIRST, ["step 1", *folded], [*folded, "bye", "the end"]]
 
 
 def test_a_restarted_task_that_fails_again_repeats_nothing() -> None:
     """The task itself has shown it before; a program that prints it twice wants to."""
-    again = ["E: 1 … 3 lines of traceback as above"]
+    again = ["E … 3 lines of traceback as above"]
     assert shown(("worker:0", FIRST * 2), ("worker:0", FIRST)) == [FIRST * 2, again]
 
 
@@ -48,7 +48,7 @@ def test_names_of_files_that_autograph_makes_do_not_count() -> None:
     of_task = [
         [TITLE, f'  File "/tmp/__autograph_generated_file{name}.py", line 1, in f', "E: 1"] for name in ("a1", "b2")
     ]
-    assert shown(("worker:0", of_task[0]), ("worker:1", of_task[1]))[1] == ["E: 1 … 2 lines of traceback as above"]
+    assert shown(("worker:0", of_task[0]), ("worker:1", of_task[1]))[1] == ["E … 2 lines of traceback as above"]
 
 
 @seed(1)
@@ -67,7 +67,7 @@ def test_frames_of_packages_are_counted() -> None:
     folded = [TITLE, *marked, "  … 3 frames of keras and Python", *marked, "  … 1 frame of keras", "E: 1", "more"]
     assert shown(("worker:0", error), ("worker:1", error)) == [
         folded,
-        [f"E: 1 … {len(error) - 2} lines of traceback as above"],
+        [f"E … {len(error) - 2} lines of traceback as above"],
     ]
 
 

@@ -68,7 +68,7 @@ def test_a_success_is_told_in_its_first_line() -> None:
     assert text[0].startswith("✔ run r-1 succeeded after 3 min 20 s · step 400 · 1 restart ─")
     assert [line.split() for line in text[2:4]] == [
         ["chief:0", "2", "400", "100", "exited", "with", "code", "0"],
-        ["worker:0", "1", "ended", "after", "the", "job's", "success", "(SIGTERM)"],
+        ["worker:0", "1", "stopped:", "the", "job", "had", "succeeded", "(SIGTERM)"],
     ]
     assert text[-1] == "  Last checkpoint resumed from: /c/ckpt-100. Everything of this run is in /state/runs/r-1"
     assert "Cause" not in "\n".join(text)
@@ -89,7 +89,7 @@ def test_a_failure_names_the_cause_first_and_then_the_collateral() -> None:
 def test_a_failure_that_repeats_itself_says_so() -> None:
     """Below the log of the cause; a run without restarts has no attempt before."""
     text = lines(replace(FAILURE, repeated=True))
-    said = "It fails the same way each time: attempt 3 ended with the same error, and no step was made since."
+    said = "It fails the same way each time, before any step, as attempt 3 did."
     assert text[23] == f"    {said}"
     assert text[24].startswith("  Collateral: ")
     assert said not in "\n".join(lines(FAILURE))

@@ -27,7 +27,7 @@ class Allocation(Protocol):
         """The address at which the supervisor listens, unless the user chooses one."""
 
     def start(self, endpoint: str, key: Path) -> None:
-        """Start an agent on each host, to connect to the supervisor at `host:port`. Raises ClusterkitError."""
+        """Start an agent on each host, which connects to the supervisor at `host:port`. Raises ClusterkitError."""
 
     def failed(self) -> str | None:
         """Return the reason why no further agents will connect, as a clause; None while some may still connect.
@@ -77,7 +77,7 @@ def last_line(file: Path) -> str:
 
 
 def ask(allocation: Allocation, signal: int, answer: Callable[[bool], None], post: Post) -> None:
-    """Find out, in a thread, whether a signal is for its agent alone. Post that, and the event for the run if any."""
+    """Find out, in a thread, whether a signal is for its agent alone; post the answer and any event for the run."""
 
     def find_out() -> None:
         ending = allocation.ending(signal, elsewhere=True)

@@ -259,7 +259,7 @@ class AgentsBackend:
             raise NoHosts(f"{self._hosts.ready_count} of {hosts} were ready: {why.rstrip('.')}.")
 
     def _end_agents(self) -> None:
-        """Have the connected agents end all processes of the run, and wait until they have confirmed that."""
+        """Have the connected agents end all processes of the run, and wait for their confirmation."""
         self._ending = {host for host in self._hosts.present if not host.cut}
         self._tell(self._ending, ms.Shut(self._over))
         self._inbox.work_until(lambda: not self._ending, GONE_WITHIN, True)

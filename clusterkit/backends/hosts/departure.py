@@ -18,8 +18,8 @@ SIGINT, SIGTERM = 2, 15
 class Departure:
     """The rules of a departure. They have no side effects: `now` is an argument, and each action is a callback.
 
-    An engine may send a signal to both agent and guardian, so the agent may get it twice; only a second Ctrl-C ends it
-    at once. If the supervisor does not answer, it is gone or ending, so the agent itself sends SIGTERM to its tasks.
+    An engine may send a signal to both agent and guardian, so the agent may receive it twice. Only a second Ctrl-C ends
+    the agent at once. A supervisor that does not answer is gone or ending: the agent then ends its tasks by SIGTERM.
     """
 
     def __init__(
@@ -79,4 +79,4 @@ class Departure:
 
     def _go(self) -> None:
         self.due = None
-        self._leave("it was told to leave" if self._signal is None else f"it got {signal_name(self._signal)}")
+        self._leave("it was asked to leave" if self._signal is None else f"it got {signal_name(self._signal)}")

@@ -126,7 +126,7 @@ def _of_peers(peers: Mapping[Task, str]) -> UnmetRequirement | None:
         until = time.monotonic() + ANSWER_WITHIN
         late = False
         while waiting and not late:
-            late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now still counts
+            late = (left := until - time.monotonic()) <= 0  # a peer that has answered by now is still accepted
             for key, _ in selector.select(max(0.0, left)):
                 ready = key.fileobj
                 assert isinstance(ready, socket.socket)
@@ -205,7 +205,7 @@ class NotShared(Exception):
 
 
 class SharedDirectories:
-    """The supervisor's marker files in shared directories, by which agents recognize them. Raises OSError."""
+    """The supervisor's marker files, by which agents recognize shared directories. Raises OSError."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self.token = secrets.token_hex(8)

@@ -30,12 +30,12 @@ class Host:
 
     name: str
     connection: Connection
-    address: str | None = None  # the address for the other hosts; None until its agent is ready
+    address: str | None = None  # the address for other hosts to use; None until the agent is ready
     cut: bool = False
     lost: bool = False
     leaving: bool = False  # True: the host gets no new tasks, and its agent ends after its last task
     ports: dict[Task, int | None] = field(default_factory=dict)  # ports held for tasks; None for an evaluator
-    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # ordered and not over
+    attempts: dict[tuple[Task, int], HostAttempt] = field(default_factory=dict)  # ordered attempts that have not ended
 
     @property
     def ready(self) -> bool:
@@ -48,7 +48,7 @@ class Host:
 
     @property
     def running(self) -> list[tuple[Task, int]]:
-        """The attempts that have a process on the host."""
+        """Return the attempts that have a process on the host."""
         return [key for key, attempt in self.attempts.items() if attempt.started and not attempt.ended]
 
     def last_events(self) -> Iterator[ev.SpawnFailed | ev.Exited | ev.Swept]:
@@ -59,7 +59,7 @@ class Host:
                 continue
             if not attempt.ended:
                 yield ev.Exited(task, number, Exit(host=self.name))
-            if not attempt.swept:  # without a Sweep order, as the attempt is over with its host
+            if not attempt.swept:  # without a Sweep order: the attempt ended with its host
                 yield ev.Swept(task, number)
 
     def note(self, event: ev.Happened) -> None:
@@ -88,7 +88,7 @@ class Hosts:
 
     def __init__(self) -> None:
         self._all: list[Host] = []
-        self._by_name: dict[str, Host] = {}  # without lost hosts, like `_by_connection`
+        self._by_name: dict[str, Host] = {}  # hosts that are not lost, as in `_by_connection`
         self._by_connection: dict[Connection, Host] = {}
         self._last: dict[Task, Host] = {}  # the host of each task's last attempt
         self.ready_count = 0
@@ -126,22 +126,22 @@ class Hosts:
 
     @property
     def ready(self) -> list[Host]:
-        """The hosts on which tasks can run."""
+        """Return the hosts on which tasks can run."""
         return [host for host in self._all if host.ready]
 
     @property
     def usable(self) -> list[Host]:
-        """The hosts on which new tasks can be placed."""
+        """Return the hosts on which new tasks can be placed."""
         return [host for host in self._all if host.usable]
 
     @property
     def present(self) -> list[Host]:
-        """The hosts that are not lost, ready or not."""
+        """Return the hosts that are not lost, ready or not."""
         return [host for host in self._all if not host.lost]
 
     @property
     def names(self) -> list[str]:
-        """The names of all hosts, lost hosts included, each once."""
+        """Return the names of all hosts, lost hosts included, each once."""
         return list(dict.fromkeys(host.name for host in self._all))
 
     def named(self, name: str) -> Host | None:
@@ -152,13 +152,13 @@ class Hosts:
 
 
 def in_order(name: str) -> list[str | int]:
-    """Return a key that sorts the name `n10` after `n9`. It alternates between words and numbers, a word first."""
+    """Return a key that sorts the name `n10` after `n9`. The key alternates words and numbers, a word first."""
     return [int(part) if nth % 2 else part for nth, part in enumerate(re.split(r"(\d+)", name))]
 
 
 @dataclass(slots=True)
 class PendingInspection:
-    """A pending inspection. It is posted without hosts that are cut off, and kept until these have answered too."""
+    """A pending inspection. Posted without hosts that are cut off, and kept until those have answered."""
 
     waiting: set[Host]
     look: ev.Look

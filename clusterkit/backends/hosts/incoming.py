@@ -44,7 +44,7 @@ class CollectedFiles:
     def __init__(self, directory: RunDirectory, post: Post, viewer: Viewer) -> None:
         self._directory, self._post, self._viewer = directory, post, viewer
         self._arrivals = ArrivalsWriter(directory.arrivals)
-        self._logs: dict[tuple[Task, int], BinaryIO] = {}  # in the order of their last writes
+        self._logs: dict[tuple[Task, int], BinaryIO] = {}  # open logs, in the order of their last writes
         self._full = False
         self._lock = threading.Lock()  # for the open logs
 
@@ -149,7 +149,7 @@ class IncomingMessages:
             else:
                 self._put(partial(self._to.said, connection, said))
         except ms.BadMessage as error:
-            connection.close(f"The agent on {connection.host} said what no agent says: {error}")
+            connection.close(f"The agent on {connection.host} sent a message that agents do not send: {error}")
 
     def cut(self, connection: Connection, why: str) -> None:
         self._put(partial(self._to.was_cut, connection, why))

@@ -37,9 +37,9 @@ class Placements:
         self._job, self._hosts, self._tell, self._settled, self._failed = job, hosts, tell, settled, failed
         self._rules = [Rule.parse(text) for text in job.hosts.place]
         self._seats: set[Host] = set()  # hosts that have tasks
-        self._asked: dict[Host, frozenset[Task]] = {}  # by host that has not answered: tasks that need ports
+        self._asked: dict[Host, frozenset[Task]] = {}  # for each host that has not answered: tasks that need ports
         self._problems: list[str] = []
-        self._avoided: frozenset[str] = frozenset()  # hosts in the machine's last Avoid order
+        self._avoided: frozenset[str] = frozenset()  # hosts in the state machine's last Avoid order
         self._readmits = False  # True if avoided hosts take tasks in this placement
         self._is_outdated = False  # True if tasks have to be placed again after all hosts have answered
         self.placed: dict[Task, Host] = {}
@@ -92,7 +92,7 @@ class Placements:
         self._avoided, self._readmits = frozenset(names), False
 
     def leave(self, host: Host) -> None:
-        """If a leaving host has tasks, place all tasks again later. The host still answers pending requests."""
+        """Note that a host leaves. If it has tasks, all tasks are placed anew with the next restart."""
         if host in self._seats:
             self.is_settled, self._is_outdated = False, True
 
@@ -103,14 +103,14 @@ class Placements:
         self._go_on()
 
     def readmit(self) -> list[str]:
-        """Allow avoided hosts in the next placement; return their names, or none if they were allowed already."""
+        """Allow avoided hosts in the next placement; return their names, or [] if they were allowed already."""
         names = [] if self._readmits else [host.name for host in self._hosts.usable if host.name in self._avoided]
         self._readmits = bool(names)
         return names
 
     @property
     def readmitted(self) -> tuple[str, ...]:
-        """The names of avoided hosts that have tasks nevertheless."""
+        """Return the names of avoided hosts that have tasks nevertheless."""
         return tuple(sorted(self._avoided.intersection(host.name for host in self.placed.values())))
 
     @property
@@ -148,7 +148,7 @@ class PendingStarts:
         self._hosts, self._allocation, self._tell, self._post = hosts, allocation, tell, post
         self._patience = job.limits.startup or math.inf
         self._waiting: list[Spawn] = []
-        self._found: threading.Event | None = None  # while no host is left; set to end the wait
+        self._found: threading.Event | None = None  # ends the wait for a host; None without such a wait
         self._until = math.inf
         self.placements = Placements(job, hosts, tell, self._were_placed, self._failed_to_place)
         self.problems: list[str] = []

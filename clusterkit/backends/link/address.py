@@ -19,7 +19,7 @@ class NoInterface(ClusterkitError):
 
 
 def family_of(host: str) -> socket.AddressFamily:
-    """Return the address family of a host; a name counts as IPv4."""
+    """Return the address family of a host; a name is treated as IPv4."""
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 

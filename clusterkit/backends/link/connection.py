@@ -83,7 +83,7 @@ class SessionConnection:
     ) -> None:
         self.host = host
         self.why_over: str | None = None
-        self.waits_when_closed = True  # True: `close` waits for the next link, to deliver earlier messages
+        self.waits_when_closed = True  # True if `close` waits for the next link, to deliver earlier messages
         self._session, self._events, self._do, self._clock = session, events, do, clock
         self._link: Link | None = None
         self._began = False
@@ -139,7 +139,7 @@ class SessionConnection:
             self._link.close()
 
     def opened(self, link: Link) -> None:
-        """Do nothing: a link is passed to a Peer only after the link has opened."""
+        """Do nothing: a link is passed to this class only after the link has opened."""
 
     def received(self, link: Link, frame: Frame) -> None:
         delivered = self._session.receive(frame, self._clock())

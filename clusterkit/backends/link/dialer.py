@@ -40,7 +40,7 @@ class Dialer:
     ) -> None:
         self._context, self._certificate = client_context(pem), pinned(pem)
         self._addresses = deque[Address]()  # addresses to try before the name is resolved again
-        self.address = address  # the supervisor's address; after a welcome, the one that answered
+        self.address = address  # the supervisor's address; after a welcome, the address that answered
         self._name = endpoint_of(*address)
         self._session = AgentSession(secrets.token_hex(16), host, timeout, _now())
         self._poller = Poller("dialer", post, self._turn)

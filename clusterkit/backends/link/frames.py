@@ -75,7 +75,7 @@ class FrameParser:
 
     def __init__(self) -> None:
         self._data = bytearray()
-        self._searched = 0  # bytes of _data in which no newline was found
+        self._searched = 0  # the number of leading bytes of _data without a newline
         self._header: Mapping[str, JSON] | None = None
         self._header_length = self._size = 0  # bytes
 

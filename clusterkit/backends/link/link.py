@@ -15,7 +15,7 @@ BATCH = 1 << 14  # bytes of small frames that are sent together
 
 
 class LinkOwner(Protocol):
-    """The owner of a link: its callbacks, which run in the poller's thread. A link's user can change."""
+    """The owner of a link: its callbacks, which run in the poller's thread. A link's owner can change."""
 
     def opened(self, link: Link) -> None:
         """Called when the peer has proved that it has the run's key."""
@@ -27,7 +27,7 @@ class LinkOwner(Protocol):
         """Return the next frame to send, or None. Called when the link can send more."""
 
     def ended(self, link: Link, why: str) -> None:
-        """Called when the connection has ended, unless the user closed it. `why` is a clause."""
+        """Called when the connection has ended, unless the owner closed it. `why` is a clause."""
 
 
 class Link:
@@ -48,12 +48,12 @@ class Link:
         poller.watch(sock.fileno(), self._handle, self._awaited)
 
     def send(self, frame: bytes) -> None:
-        """Send a frame before the next frames of the user."""
+        """Send a frame before the next frames of the owner."""
         self._tls.send(frame)
         self.pump()
 
     def pump(self) -> None:
-        """Send the user's frames until no frame is left or the socket's buffer is full."""
+        """Send the owner's frames until no frame is left or the socket's buffer is full."""
         while not self.is_closed and self._flush() and self._tls.is_open and (frames := self._next_frames()):
             self._tls.send(frames)
 
@@ -70,7 +70,7 @@ class Link:
         self._socket.close()
 
     def fail(self, why: str) -> None:
-        """Close the connection, and call the user's `ended`."""
+        """Close the connection, and call the owner's `ended`."""
         if not self.is_closed:
             self.close()
             self.user.ended(self, why)

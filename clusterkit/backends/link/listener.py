@@ -21,7 +21,7 @@ from clusterkit.words.errors import BadJob
 from clusterkit.words.events import Crashed
 
 WELCOME_WITHIN = 10.0  # seconds from accepting a connection until the agent's hello
-MOST_STRANGERS = 64  # connections without a welcome; beyond that, the one that was silent the longest is closed
+MOST_STRANGERS = 64  # connections without a welcome; if there are more, the longest silent one is closed
 DEAF = 0.5  # seconds; the pause in accepting connections when no descriptor is free
 BACKLOG = 1024
 EVERYWHERE = "::"  # all addresses of this host, IPv4 included
@@ -129,7 +129,7 @@ class Listener:
         return None if self._look_at == math.inf else max(0.0, self._look_at - time.monotonic())
 
     def _look(self, now: float) -> None:
-        """Act on expired deadlines, and note the earliest of the others. Deadlines are only ever postponed."""
+        """Act on expired deadlines, and note the earliest remaining one. Deadlines are only ever postponed."""
         if now >= self._deaf_until:
             self._deaf_until = math.inf
             self._poller.rearm(self._socket.fileno(), READABLE)

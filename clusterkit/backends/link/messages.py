@@ -68,7 +68,7 @@ class StopAgent:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The host is ready, or has problems."""
+    """The agent has prepared its host, or lists the problems that prevented it."""
 
     problems: tuple[str, ...]
     address: str = ""  # the host's address for the other hosts

@@ -19,7 +19,7 @@ from clusterkit.words.model import Task
 
 SHARED = ("tensorboard", "export")  # links to the run directory that all hosts share, where tasks write directly
 PREFIX = "clusterkit-agent-"
-KEPT = 24 * 3600.0  # seconds after its last change; a killed agent's spool may hold the only copy of a log
+KEPT = 24 * 3600.0  # seconds that a spool is kept after its last change, since it may hold the only copy of a log
 Send = Callable[[ms.FromAgent, bytes | FileRange], None]
 
 

@@ -8,9 +8,9 @@ from pathlib import PurePath
 
 from clusterkit.backends.link.frames import BadFrame
 
-WINDOW = 1 << 20  # bytes; with this many unacknowledged, no further message is sent
+WINDOW = 1 << 20  # bytes; while so many are unacknowledged, no further message is sent
 LONGEST_PART = 1 << 19  # bytes; the largest part of a file in one message
-LINED_UP = 1024  # messages; if this many wait, a new part of a file joins the file's waiting message in any position
+LINED_UP = 1024  # messages; if this many wait, a file's new part joins its waiting message at any position
 ACKNOWLEDGE_AFTER = WINDOW // 4  # bytes received; fewer bytes are acknowledged with the next message or heartbeat
 
 
@@ -45,7 +45,7 @@ class Stream:
         self.received = 0  # the number of the last message that was delivered
         self._sent = deque[UnacknowledgedMessage]()  # sent in this connection, and not acknowledged
         self._unsent = deque[UnacknowledgedMessage]()
-        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # by file: its last message, if never sent
+        self._growing: dict[PurePath, UnacknowledgedMessage] = {}  # unsent messages, to be extended
         self._on_way = 0  # bytes of the messages in _sent
         self._acknowledged = 0
         self._highest_sent = 0  # the highest number sent in any connection

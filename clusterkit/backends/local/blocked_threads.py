@@ -39,7 +39,7 @@ class StackFrame:
 
 @dataclass(frozen=True, slots=True)
 class ThreadActivity:
-    """A thread's activity, as a clause whose subject is the task.
+    """A thread's activity, such as `waits in Server.join`.
 
     `own`: the thread does not wait for another task. `connects`: it connects to the cluster, in a strategy's __init__.
     """
@@ -54,7 +54,7 @@ _CONNECTS = (
     "waits in MultiWorkerMirroredStrategy() for the others (coordination service)",
 )
 
-# Columns: the end of the file name, the function, and the fields `text` and `own` of Doing. The first row that matches
+# Columns: the end of the file name, the function, and the activity's `text` and `own`. The first row that matches
 # any frame between the program's code and the innermost frame is used, so specific rows come first.
 _TENSORFLOW = (
     ("clusterkit/training/checkpointer.py", "save|wait", "writes a checkpoint", True),
@@ -123,7 +123,7 @@ def main_thread(dump: str) -> tuple[StackFrame, ...]:
 
 
 def other_threads(dump: str) -> tuple[StackFrame, ...]:
-    """Return the innermost frame of the program's own code in each other thread that runs some, at most ten."""
+    """Return the innermost frame of the program's own code in each other thread, if any; at most ten."""
     main = main_thread(dump)
     own = ([frame for frame in frames if frame.own] for _, frames in _threads(dump) if frames != main)
     return tuple(islice((frames[0] for frames in own if frames), _MOST_THREADS))
@@ -151,7 +151,7 @@ def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | No
 
 
 def _threads(dump: str) -> list[tuple[bool, tuple[StackFrame, ...]]]:
-    """Return the frames of each thread, and whether it is the current one."""
+    """Return the frames of each thread, and whether the thread is the current one."""
     stacks = re.split(r"^(?=(?:Current thread|Thread) 0x)", dump, flags=re.MULTILINE)
     return [(text.startswith("Current"), _frames(text)) for text in stacks if _FRAME.search(text)]
 

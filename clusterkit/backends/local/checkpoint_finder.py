@@ -26,7 +26,7 @@ class _Query(NamedTuple):
 class CheckpointFinder:
     """Posts CheckpointFound for each attempt that had a checkpoint to resume from when it started.
 
-    Checkpoints written after the start are ignored, because the attempt may write its first one during the scan.
+    Checkpoints written after the start are ignored, because the attempt may write a checkpoint during the scan.
     This class does not use a Poller: a scan may hang forever, and `stop` must not wait for a scan.
     """
 

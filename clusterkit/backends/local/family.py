@@ -42,7 +42,7 @@ class Orphans:
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
-        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # possible leaders by orphan (pid, start)
+        self._unmarked: dict[tuple[int, int], frozenset[int]] = {}  # for each orphan (pid, start): its possible leaders
 
     def living(self, leaders: Mapping[int, AttemptChild]) -> Iterator[Orphan]:
         """Yield the living adopted processes, and reap the dead ones. `leaders` are the first processes of attempts."""
@@ -120,7 +120,10 @@ class ProcessFamily:
         self._lock = threading.RLock()  # acquired by `begin`, and released by `finish` in the same thread
 
     def begin(self, start: Start, server: ForkServer | None) -> PendingStart:
-        """Begin to start an attempt. Complete starts with `finish`, in the same order and thread. Raises OSError."""
+        """Start an attempt without waiting for its process. Raises OSError.
+
+        Call `finish` for each pending start, in the same order and from the same thread.
+        """
         pipe, oom_kills = os.readlink(f"/proc/self/fd/{start.output}"), procfs.oom_kills()
         self._lock.acquire()
         try:
@@ -163,7 +166,7 @@ class ProcessFamily:
         return left
 
     def sweep(self, ended: AttemptProcess) -> int:
-        """Kill the processes an attempt left behind, and reap its first; return how many died. Raises WillNotDie."""
+        """Kill the processes an attempt left behind, then its first; return how many died. Raises ProcessesSurvived."""
         killed = kill_until_gone(lambda: self._left_behind(ended))
         with self._lock:
             self._reap(ended.child)
@@ -193,7 +196,7 @@ class ProcessFamily:
             self._lock.release()
 
     def end_all(self, within: float) -> int:
-        """Kill every descendant of this process, at the end of the run. Raises WillNotDie."""
+        """Kill every descendant of this process, at the end of the run. Raises ProcessesSurvived."""
         with self._lock:
             try:
                 return end_descendants(os.getpid(), within)
@@ -208,7 +211,7 @@ class ProcessFamily:
             return found + [below for pid in found for below in procfs.descendants(pid)]
 
     def _reap(self, child: AttemptChild) -> None:
-        if self._leaders.pop(child.pid, None) is not None:  # absent if `end_all` has already reaped the child
+        if self._leaders.pop(child.pid, None) is not None:  # None if `end_all` has already reaped the child
             reap(child)
 
 

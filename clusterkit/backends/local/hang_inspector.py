@@ -56,7 +56,7 @@ class HangInspector:
         self._threads: list[threading.Thread] = []
 
     def begin(self, look: Look, why: str, subjects: Sequence[InspectedAttempt]) -> None:
-        """Start an inspection, which posts Inspected. Reap none of the attempts before this returns. Raises OSError."""
+        """Start an inspection, which posts Inspected. Reap no attempt before `begin` returns. Raises OSError."""
         for subject in subjects:
             subject.dump = dump_for(self._run, subject.task, subject.attempt, why)
             ask(subject.dump, subject.child.pid)
@@ -80,7 +80,7 @@ class HangInspector:
                 path = self._run.all_stacks / f"{look.value}-{number}.txt"
                 path.write_text(report_of(why, subjects))
                 report = str(path)
-        finally:  # in any case, since the machine waits for Inspected
+        finally:  # in any case, since the state machine waits for Inspected
             self._post(Inspected({subject.task: subject.vitals for subject in subjects}, look, report))
 
     def _watch(self, subjects: Sequence[InspectedAttempt]) -> None:
@@ -131,7 +131,7 @@ def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
 def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mapping[str, Task]) -> str:
     vitals = subject.vitals
     wrong = halted([subject.task], {subject.task: vitals})
-    state = STATES.get(vitals.state, "not there any more")
+    state = STATES.get(vitals.state, "gone")
     cpu = "unknown" if subject.cpu is None else f"{subject.cpu:.0f} % of a core"
     frames = main_thread(subject.dump.text) if subject.dump else ()
     stack = [f"    {frame.file}:{frame.line} in {frame.function}" for frame in frames]

@@ -55,7 +55,7 @@ class PaceInspector:
         self._thread: threading.Thread | None = None
 
     def begin(self, live: Mapping[Task, tuple[int, int]]) -> None:
-        """Start an inspection of tasks, given with attempt and first pid. It posts Inspected. Raises OSError."""
+        """Start an inspection of tasks, each given by attempt and first pid. It posts Inspected. Raises OSError."""
         if self._looking:
             self._post(Inspected({}, Look.PACE))
             return
@@ -83,7 +83,7 @@ class PaceInspector:
             with suppress(CannotLook):  # the next inspection follows soon
                 self._sample(subjects)
                 vitals = {task: found for task, of in subjects.items() if (found := _measured(of)) is not None}
-        finally:  # in any case, since the machine waits for Inspected, and may then request another inspection at once
+        finally:  # in any case, since the state machine waits for Inspected, and may then request another inspection
             self._looking = False
             self._post(Inspected(vitals, Look.PACE))
 

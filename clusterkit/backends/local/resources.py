@@ -32,7 +32,7 @@ SWITCH = "clusterkit's switch, which carries the tasks' packets,"
 TOOL = ("nvidia-smi", "--query-gpu=index,uuid", "--format=csv,noheader")
 ANSWER_WITHIN = 20.0  # seconds for nvidia-smi; without nvidia-persistenced the driver first has to wake up the GPUs
 # After importing TensorFlow, a process has 554 MB resident; with four such processes, 330 MB of each are not shared.
-# A small model and its data come on top. Measured with TensorFlow 2.21 on Linux.
+# A small model and its data need additional memory. Measured with TensorFlow 2.21 on Linux.
 TASK_MEMORY = 400 << 20
 DESCRIPTORS = 6  # the supervisor's descriptors per task: port, pipe, log, progress, pidfd, and one during the start
 DESCRIPTORS_OWN = 40
@@ -62,7 +62,7 @@ def claim_endpoints(job: JobSpec, tasks: Iterable[Task], stack: ExitStack) -> di
 
 
 def network_for(job: JobSpec, directory: RunDirectory, seed: int) -> VirtualNetwork | None:
-    """Create the virtual network, the disk for the fault disk-full, or both; None for neither. Raises NetworkError."""
+    """Create the virtual network or the disk for `disk-full` faults; None if neither is needed. Raises NetworkError."""
     if not _is_virtual(job) and not needs_disk(job.faults):
         return None
     from clusterkit.network.virtual import NetworkPlan, VirtualNetwork

@@ -112,7 +112,7 @@ class Spawner:
         return True
 
     def _begin(self, order: Spawn) -> Starting | None:
-        """Begin to start an attempt. Return None if it waits for a fork server, or if it failed, after posting that."""
+        """Begin to start an attempt. Return None if the start waits for a fork server or failed (which is posted)."""
         plan, task, attempt, means = self.plans.of(order), order.task, order.attempt, self._means
         env = attempt_environment(self._environ, plan, attempt, order.reason, order.restore or "")
         if means.servers.has_to_wait(plan, env):

@@ -19,7 +19,7 @@ from clusterkit.words.model import Task
 
 LOOK_EVERY = 0.02  # seconds between two reads of a dump file
 LONGEST = 4 << 20  # bytes read from the end of a dump file; the stacks of 100 threads take a fifth of this
-# Seconds without a new byte after which a dump counts as complete, with a last line that looks final, and without.
+# Seconds without a new byte after which a dump counts as complete: if its last line looks final, and if not.
 QUIET, QUIET_AT_ANY_LINE = 0.15, 1.0
 # The end of a final line: the main thread's outermost frame, or "..." in place of omitted frames and threads.
 _LAST = (" in <module>", "<no Python frame>", "...")
@@ -53,7 +53,7 @@ class Dump:
 
     @property
     def silence(self) -> str:
-        """The reason why the dump is missing, as a clause whose subject is the task."""
+        """Return the reason why the dump is missing, as a clause whose subject is the task."""
         if self.asked:
             return "does not answer. Is it paused?"
         if self.remote:

@@ -29,7 +29,8 @@ class Sweeper:
         self._family = family
         self._post = post
         self._ended: list[AttemptProcess] = []  # attempts to be swept in the thread's next turn
-        self._reap_at, self._may_reap_at = math.inf, 0.0  # the planned and the earliest time of a search
+        # When the next search for orphans to reap is planned, and the earliest time for it.
+        self._reap_at, self._may_reap_at = math.inf, 0.0
         self.child_ended = Bell()
         self._poller = Poller("sweeper", post, self._turn)
         self._poller.watch(self.child_ended.fileno(), lambda _: self._expect_orphan())

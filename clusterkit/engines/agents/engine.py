@@ -20,7 +20,7 @@ class ExternalAgents(Allocation):
     address = "::"
 
     def __init__(self, continues: bool = False, grace: float = 0.0) -> None:
-        """`grace` is the job's grace period, for which manifests extend the time that pods have to end."""
+        """`grace` is the job's grace period, by which manifests extend the time that pods have to end."""
         self._continues, self._grace = continues, max(MOVED_WITHIN, grace)
 
     def start(self, endpoint: str, key: Path) -> None:
@@ -40,7 +40,7 @@ class ExternalAgents(Allocation):
 
 
 class ExternalEngine(Engine):
-    """The engine for agents that others start with `clusterkit agent`."""
+    """The engine for agents that users start with `clusterkit agent`."""
 
     def allocation(self, job: JobSpec, directory: RunDirectory, continues: bool) -> ExternalAgents:
         return ExternalAgents(continues, job.limits.grace)

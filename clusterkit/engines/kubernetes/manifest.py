@@ -78,12 +78,12 @@ class Manifest:
 
     @property
     def hosts(self) -> int:
-        """The number of agents that have tasks at first."""
+        """Return the number of agents that have tasks at first."""
         return hosts_of(self.job, self.flags)
 
     @property
     def agents(self) -> int:
-        """The number of all agents, including spare agents, which get tasks only after another agent is lost."""
+        """Return the number of all agents, including spare agents, which get tasks only after another agent is lost."""
         return agents_of(self.job, self.flags)
 
     @property
@@ -92,7 +92,7 @@ class Manifest:
 
 
 def hosts_of(job: JobSpec, flags: ManifestFlags) -> int:
-    """Return the number of hosts from the flags, or else one for each computing task."""
+    """Return the number of hosts from the flags, or else one host for each task that computes."""
     return len(computing(job)) if flags.hosts is None else flags.hosts
 
 
@@ -184,7 +184,7 @@ def _secret_problems(job: JobSpec) -> Iterator[str]:
         for name in hidden_in(setup.env, job.show_env):
             yield (
                 f"--no-secret: {where}env: {name} may be a secret, and would be in the documents. Leave it out of "
-                "the job, and name a Secret of yours that has it: --env-from NAME. If it is none, add --show-env."
+                "the job, and name a Secret of yours that has it: --env-from NAME. If it is not secret, add --show-env."
             )
     if has_credentials(job):
         yield "--no-secret: the job has a URL with credentials in it, which would be in the documents. Use a variable."

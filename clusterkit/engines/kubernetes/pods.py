@@ -28,7 +28,7 @@ def supervisor_words(manifest: Manifest) -> list[str]:
 
 
 def agent_words() -> list[str]:
-    """Return the command of the agents' pods. Kubernetes replaces the variables in it."""
+    """Return the command of the agents' pods. Kubernetes replaces the variables in the command."""
     return [
         *("clusterkit", "agent", "--connect", f"$({SUPERVISOR_HOST}):{PORT}", "--key", f"{KEY_DIRECTORY}/{KEY}"),
         *("--host", f"$({POD_NAME})"),

@@ -22,7 +22,7 @@ from clusterkit.words.job import JobSpec
 
 def asked(gathered: GivenOptions, flags: ManifestFlags) -> Manifest:
     """Check everything that can be checked without the files in the image; return the manifest. Raises BadJob."""
-    # If the number of hosts is not given, it has a different default than on one machine.
+    # Without a given number of hosts, the default is not the same as on one machine.
     asked_for = replace(flags, hosts=flags.hosts and min(flags.hosts, MOST))
     hosts = max(1, manifest.hosts_of(_countable(gathered)[0], asked_for))
     on_hosts = gathered._replace(options=cast(JobOptions, {**gathered.options, "hosts": hosts}))
@@ -82,7 +82,7 @@ def write_private(path: str, text: str) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # not /dev/null, for example
+            if stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # skip special files such as /dev/null
                 os.fchmod(file.fileno(), 0o600)
             file.write(text)
     except OSError as error:

@@ -45,7 +45,7 @@ class SlurmAllocation(Allocation):
 
     @property
     def address(self) -> str:
-        """This host's address as the other hosts of the job resolve it from its name. Raises SlurmError.
+        """Return this host's address as the other hosts of the job resolve it from its name. Raises SlurmError.
 
         If /etc/hosts maps the host's own name to a loopback address, as on Debian, the address is that of the interface
         used to reach another host of the job.
@@ -133,7 +133,7 @@ class SlurmAllocation(Allocation):
 
 
 def requeue_when_lost(env: Mapping[str, str] = os.environ) -> bool:
-    """Wait until Slurm declares the host of this job's batch script down, then requeue the job; return True if it did.
+    """Wait until Slurm declares the host of this job's batch script down, then requeue the job and return True.
 
     Return False if the job ends, somebody else requeues it, or Slurm does not declare the host down in time.
     """

@@ -41,7 +41,7 @@ class JobPhase(enum.Enum):
 
     WAITING = "waiting"
     RUNNING = "running"
-    ENDING = "ending"  # its processes are being ended; then it is over, or waits again
+    ENDING = "ending"  # the job's processes are being ended; after that, the job is over or waits again
     OVER = "over"
     UNKNOWN = "unknown"  # a state that only another version of Slurm has
 

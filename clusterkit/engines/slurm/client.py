@@ -14,7 +14,7 @@ from clusterkit.text.printable import printable
 
 WITHIN = 30.0  # seconds; the time limit for a command; without a controller, some commands try for minutes
 KILLED_AGAIN = 3  # repetitions of a command that a signal killed, since signals to a job also reach commands in it
-# A job that starts again in the second of its end, by the clock of its host, fails with "Job credential revoked".
+# A job that starts again within the second in which it ended, by its host's clock, fails with "Job credential revoked".
 # The hosts' clocks are assumed to differ by less than this delay.
 REVOKED = 5  # seconds from the end of a job until it may start again
 # Environment variables that change the output of the commands, or the selection of jobs.

@@ -86,7 +86,7 @@ def why_ended(job: QueuedJob, restarts: int, log: str = "") -> EndCause:
     if job.preempted is not None:
         return EndCause.PREEMPTION
     if job.restarts > restarts:
-        return EndCause.REQUEUED  # by the user or an administrator
+        return EndCause.REQUEUED  # requeued by the user or an administrator
     return EndCause.CANCELLED if job.phase is JobPhase.ENDING else EndCause.UNKNOWN
 
 
@@ -101,7 +101,7 @@ def notice(job: QueuedJob | None, signal: int, restarts: int, now: float) -> All
     """
     end = EndCause.UNKNOWN if job is None else why_warned(job, now, WARNING, restarts)
     if signal in WARNINGS and end not in CONTINUES:
-        end = EndCause.TIME_LIMIT  # the purpose of the warning
+        end = EndCause.TIME_LIMIT  # the warning was requested for the time limit
     elif job is not None and end is EndCause.TIME_LIMIT and job.phase is JobPhase.RUNNING and signal not in WARNINGS:
         return None  # a user sent the signal, and the time limit is near by chance
     if end not in CONTINUES and job is not None:
@@ -140,18 +140,21 @@ _WAITS: Sequence[tuple[str, WaitReason]] = (
     ("ReqNodeNotAvail", WaitReason("hosts that it needs are down, drained or reserved")),
     ("NodeDown", WaitReason("a host that it needs is down")),
     ("Nodes required for job are DOWN", WaitReason("hosts that it needs are down, drained or reserved")),
-    ("PartitionNodeLimit", WaitReason("it asks for more hosts than the partition gives: use fewer --hosts", False)),
-    ("PartitionTimeLimit", WaitReason("it asks for more time than the partition gives: use less --time", False)),
+    ("PartitionNodeLimit", WaitReason("it requests more hosts than the partition allows: use fewer --hosts", False)),
+    ("PartitionTimeLimit", WaitReason("it requests more time than the partition allows: use less --time", False)),
     ("PartitionDown", WaitReason("the partition is down")),
     ("PartitionInactive", WaitReason("the partition starts no jobs at present")),
-    ("BadConstraints", WaitReason("no hosts are as it asks for: see --sbatch-arg and the resources of a task", False)),
+    (
+        "BadConstraints",
+        WaitReason("no hosts match what it requests: see --sbatch-arg and the resources of a task", False),
+    ),
     ("InvalidQOS", WaitReason("the QOS does not exist, or is not yours", False)),
     ("InvalidAccount", WaitReason("the account does not exist, or is not yours", False)),
     ("AccountNotAllowed", WaitReason("the partition is not for your account", False)),
     ("QOSNotAllowed", WaitReason("the partition is not for this QOS", False)),
     ("QOSUsageThreshold", WaitReason("the QOS has used up its share")),
     ("QOSMax", WaitReason("it, or all your jobs together, exceed a limit of the QOS")),
-    ("QOSMin", WaitReason("it asks for less than the QOS demands", False)),
+    ("QOSMin", WaitReason("it requests less than the QOS requires", False)),
     ("QOS", WaitReason("the jobs of the QOS have reached one of its limits")),
     ("AssocMax", WaitReason("it, or all your jobs together, exceed a limit of your account")),
     ("Association", WaitReason("your account has reached one of its limits")),

@@ -47,7 +47,7 @@ class BatchRequest:
     hosts: int
     directory: str
     output: str  # the file for the supervisor's output
-    time: float = 0.0  # seconds; for 0, and for an empty partition, Slurm chooses
+    time: float = 0.0  # seconds; Slurm chooses if 0; likewise the partition if empty
     partition: str = ""
     cpus: int = 0  # CPUs on each host; `gpus` is also per host
     gpus: int = 0

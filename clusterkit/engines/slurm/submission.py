@@ -32,7 +32,7 @@ PASSED = ("CLUSTERKIT_HOME",)
 LOOK_EVERY = 0.5  # seconds between two reads of the output
 ASK_EVERY = 2.0  # seconds between two queries to Slurm's controller
 LOOK_AT_RUN_EVERY = 0.1  # seconds between two checks whether the run is live
-PATIENCE = 4  # queries that may find a suspended run's job over before waiting ends, since `up` may still requeue it
+PATIENCE = 4  # the number of queries to repeat if a suspended run's job is over, since `up` may still requeue the job
 CHUNK = 1 << 16
 
 
@@ -133,7 +133,7 @@ class Following:
         result = self._one.run.result()
         if result is not None and result.final:
             return result.exit_code
-        why = "Slurm does not know it any more"
+        why = "Slurm no longer lists it"
         if known is not None:
             why = why_ended(known, known.restarts, self._tail()).value
         what = "without a result" if result is None else f"and the run {result.state}"
@@ -217,7 +217,7 @@ def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = 
                 return run.is_live()
             if job is not None and job.reason == "BeginTime" and hastened < job.restarts:
                 hastened = job.restarts
-                with suppress(SlurmError):  # on failure, the job waits for its two minutes
+                with suppress(SlurmError):  # if this fails, the job waits the usual two minutes
                     slurm.start_soon(job.job)
         _watch(run, ask_every)
     return False

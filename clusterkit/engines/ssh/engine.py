@@ -92,7 +92,7 @@ class SshConnection:
 
 
 class SshAgents(Allocation):
-    """Starts the agents through ssh, but none before all hosts have answered that they can run one."""
+    """Starts the agents through ssh, once all hosts have answered that they can run an agent."""
 
     address = "::"
 
@@ -156,7 +156,7 @@ class SshAgents(Allocation):
         return True
 
     def _seen_from(self, one: SshConnection) -> str:
-        """Return this machine's address for a host. If the host is this machine, return the address for other hosts."""
+        """Return the address by which a host reaches this machine; for this machine itself, that for other hosts."""
         peers = [each.peer for each in self._logins if not ip_address(each.peer.partition("%")[0]).is_loopback]
         return one.peer if one.peer in peers or not peers else peers[0]
 

@@ -88,7 +88,7 @@ class NetworkLink:
         return max(now, self._free)
 
     def _reschedule(self, now: float) -> None:
-        """Apply the current layers to the waiting packets. None becomes due later than if it had just arrived."""
+        """Apply the current layers to the waiting packets. No packet becomes due later than if it arrived now."""
         layers = [layer for layer, _ in self._layers.values()]
         self._delay = sum(layer.delay for layer in layers)
         self._rate = min((layer.rate for layer in layers if layer.rate), default=0.0)

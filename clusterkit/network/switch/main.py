@@ -52,7 +52,7 @@ def main() -> None:
         send(channel, {"id": plan["id"], "error": str(error)})
         return
     send(channel, {"id": plan["id"], "result": None})
-    with suppress(OSError):  # needs root
+    with suppress(OSError):  # this requires root
         os.setpriority(os.PRIO_PROCESS, 0, NICENESS)
     fabric.run()
     release(fabric.devices)

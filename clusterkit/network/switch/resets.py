@@ -107,7 +107,7 @@ def replies(segment: TcpSegment, doomed: set[bytes]) -> list[bytes] | None:
     if segment.flags & SYN and not segment.flags & ACK:
         doomed -= {flow, reverse(flow)}
         return None
-    # The reset has the sequence number that the sender expects; any other is only acknowledged (RFC 5961, 3.2).
+    # The reset has the sequence number that the sender expects; any other reset is only acknowledged (RFC 5961, 3.2).
     return [] if segment.flags & RST else [forge(reverse(flow), RST, segment.ack)]
 
 
@@ -120,7 +120,7 @@ def _endpoint(text: str) -> tuple[bytes, bytes]:
 
 @dataclass(slots=True)
 class Resets:
-    """Resets in progress. `Way.doomed` has the flows of the connections: an end that sends any packet is reset.
+    """Resets in progress. `Direction.doomed` has the connections' flows: an end that sends any packet is reset.
 
     A probe makes an idle end send a packet. The probe is repeated, since data that arrives between the end's reply and
     the reset makes the reset's sequence number stale. A connection that is already closed replies with a reset itself.

@@ -2,6 +2,7 @@
 
 import { copyButton, fill, h, hueOf, keyed, mark, section, taskName } from "./dom.js";
 import { byTask, bytes, clock, plural, seconds, share } from "./format.js";
+import { lazily } from "./store.js";
 
 /** The phases of a start, and their colors of the palette. */
 const PHASES = {
@@ -32,8 +33,9 @@ export class Startup {
     this.empty = h("p", { class: "empty" }, "It is shown once the first attempts are under way.");
     this.root = made.root;
     this.root.append(this.body, this.legend, this.empty);
-    store.on(["startup"], () => this.update());
-    store.onValue(["task", "run"], () => `${store.colors()} ${store.isLive()}`, () => this.update());
+    const update = lazily(() => this.update());
+    store.on(["startup"], update);
+    store.onValue(["task", "run"], () => `${store.colors()} ${store.isLive()}`, update);
   }
 
   update() {
@@ -87,8 +89,9 @@ export class Network {
     this.table = h("table", { class: "matrix" });
     this.root = made.root;
     this.root.append(h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-label": "Network between the tasks" }, this.table));
-    store.on(["cell"], () => this.update());
-    store.onValue(["task", "run"], () => `${store.colors()} ${store.isLive()}`, () => this.update());
+    const update = lazily(() => this.update());
+    store.on(["cell"], update);
+    store.onValue(["task", "run"], () => `${store.colors()} ${store.isLive()}`, update);
     // Where words don't fit, the cells' colors are left, and the words when one points there.
     new ResizeObserver(() => this.table.classList.toggle("compact", this.table.rows.length * 90 > this.root.clientWidth)).observe(this.root);
   }
@@ -153,7 +156,8 @@ export class Stalls {
     this.list = h("div");
     this.root = made.root;
     this.root.append(this.list);
-    store.on(["stall"], () => this.update());
+    const update = lazily(() => this.update());
+    store.on(["stall"], update);
   }
 
   update() {
@@ -209,8 +213,9 @@ export class Job {
     this.root = made.root;
     const command = h("p", { class: "command" }, this.command, copyButton(() => this.command.textContent));
     this.root.append(command, h("div", { class: "two" }, h("div", null, h("h3", null, "Job file"), this.file), h("div", null, h("h3", null, "TF_CONFIG"), this.configs)));
-    store.on(["job"], () => this.update());
-    store.onValue(["task", "run"], () => `${store.colors()} ${store.get("run")?.command}`, () => this.update());
+    const update = lazily(() => this.update());
+    store.on(["job"], update);
+    store.onValue(["task", "run"], () => `${store.colors()} ${store.get("run")?.command}`, update);
   }
 
   update() {

@@ -1,11 +1,15 @@
 // Numbers, times and sizes as people read them.
 
-const whole = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 export const NONE = "–";
+
+/** A whole number with commas. Not by `Intl`, which takes 80 ms before the first frame. */
+function whole(n) {
+  return String(Math.round(n)).replace(/\B(?=(\d{3})+$)/g, ",");
+}
 
 /** A count or a step: `1,290`. */
 export function count(n) {
-  return n == null ? NONE : whole.format(n);
+  return n == null ? NONE : whole(n);
 }
 
 /** A duration: `21.4 s`, `3 min 5 s`, `2 h 10 min`. */
@@ -57,7 +61,7 @@ export function bytes(n) {
 /** A speed: `138`, `4.2`. */
 export function speed(n) {
   if (n == null) return NONE;
-  return n < 9.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole.format(n);
+  return n < 9.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole(n);
 }
 
 /** A share of 1: `61 %`. */
@@ -73,7 +77,7 @@ export function metric(v) {
   if (v === 0) return "0";
   const n = Math.abs(v);
   if (n >= 1e6 || n < 1e-4) return v.toExponential(2);
-  return n >= 1000 ? whole.format(v) : String(Number(v.toPrecision(4)));
+  return n >= 1000 ? whole(v) : String(Number(v.toPrecision(4)));
 }
 
 /** What a curve's value is, in its unit. */

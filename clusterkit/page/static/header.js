@@ -49,6 +49,12 @@ export class Header {
       return h("div", { class: `fact ${key}` }, this.values[key], this.names[key]);
     });
     this.text = h("p", { class: "text" });
+    this.why = h("dd");
+    this.todo = h("span");
+    this.commands = h("span", { class: "commands" });
+    this.judged = h("dd");
+    this.judgedBy = h("dt", null, "Campaign");
+    this.brief = h("dl", { class: "brief" }, this.judgedBy, this.judged, h("dt", null, "Why"), this.why, h("dt", null, "What to do"), h("dd", null, this.todo, this.commands));
     this.error = h("pre", { class: "error", tabindex: "0", "aria-label": "The error of the task that failed" });
     this.spoken = h("div", { class: "unseen", role: "alert" });
     this.links = h("div", { class: "links" });
@@ -67,11 +73,13 @@ export class Header {
       { class: "run" },
       h("div", { class: "title" }, this.pill, h("h1", null, this.program, this.about), h("div", { class: "facts" }, facts)),
       h("div", { class: "line" }, this.text, this.links, back),
+      this.brief,
       this.error,
       this.goodput,
       this.spoken,
     );
     store.on(["run", "goodput"], () => this.update());
+    store.on(["verdict"], () => this.judge());
     setInterval(() => this.tick(), 500);
   }
 
@@ -94,6 +102,10 @@ export class Header {
     say(this.names.restarts, run.restarts === 1 ? "restart" : "restarts");
     say(this.names.time, run.phase === "over" ? "in total" : "so far");
     say(this.text, run.text);
+    say(this.why, run.why);
+    say(this.todo, run.todo);
+    this.brief.hidden = !run.todo;
+    keyed(this.commands, run.commands, (one) => one, (one) => h("span", null, h("code", { title: one }, one), copyButton(() => one, "Copy")));
     say(this.error, run.error.join("\n"));
     this.error.hidden = !run.error.length;
     this.showLinks(run);
@@ -101,9 +113,20 @@ export class Header {
     this.tick();
   }
 
+  /** What the campaign of the run found wrong with it. */
+  judge() {
+    const verdict = this.store.get("verdict");
+    this.judgedBy.hidden = this.judged.hidden = !verdict;
+    if (!verdict) return;
+    const { campaign, violations, replay } = verdict;
+    const name = this.source.live ? h("a", { href: `/campaign/${encodeURIComponent(campaign)}` }, campaign) : campaign;
+    const again = violations.length > 0 && h("span", { class: "commands" }, h("span", null, h("code", { title: replay }, replay), copyButton(() => replay, "Copy the replay")));
+    fill(this.judged, name, violations.length ? ` failed this run: ${violations.join(" ")} ` : " passed this run.", again);
+  }
+
   /** Say what is new, also to those who look elsewhere, if they allow it. */
   tell(word, run) {
-    say(this.spoken, `${word}: ${run.text}`);
+    say(this.spoken, `${word}: ${run.text} ${run.why}`);
     if (document.hasFocus() || !this.source.live || globalThis.Notification?.permission !== "granted") return;
     new Notification(`${word}: ${run.program}`, { body: run.text, tag: run.id }).onclick = () => focus();
   }
@@ -114,13 +137,12 @@ export class Header {
 
   showLinks(run) {
     const asks = this.source.live && run.phase !== "over" && globalThis.Notification?.permission === "default";
-    const key = `${run.tensorboard} ${run.resume} ${run.exit_code} ${asks}`;
+    const key = `${run.tensorboard} ${run.exit_code} ${asks}`;
     if (key === this.linked) return;
     this.linked = key;
     fill(
       this.links,
       run.exit_code != null && h("span", null, `exit code ${run.exit_code}`),
-      run.resume && [h("code", { title: run.resume }, run.resume), copyButton(() => run.resume, "Copy")],
       asks && h("button", { class: "small", type: "button", onclick: () => Notification.requestPermission().then(() => this.update()) }, "Notify me"),
       run.tensorboard && this.source.live && h("a", { href: run.tensorboard, target: "_blank", rel: "noreferrer" }, "TensorBoard"),
     );

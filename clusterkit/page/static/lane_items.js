@@ -4,7 +4,7 @@ import { byTask, seconds } from "./format.js";
 import { idleGaps } from "./timeline.js";
 
 /** How an attempt ended, as the name of a color of the palette; null: it did not end badly. */
-export const ENDS = { failed: "bar-bad", fault: "bar-bad", collateral: "bar-wait", lost: "bar-bad", success: "bar-ok" };
+export const END_COLORS = { failed: "bar-bad", fault: "bar-bad", collateral: "bar-wait", lost: "bar-bad", success: "bar-ok" };
 export const ENDED = {
   running: "is running",
   success: "succeeded",

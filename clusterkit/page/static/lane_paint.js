@@ -1,6 +1,6 @@
 // Draws the lanes on a canvas. What is smaller than a pixel is drawn once.
 
-import { ENDS } from "./lane_items.js";
+import { END_COLORS } from "./lane_items.js";
 import { tick } from "./format.js";
 
 export const TOP = 20; // pixels above the first lane, for marks of the whole run
@@ -118,7 +118,7 @@ function paintRow(p, row, top) {
     if (right - left < 2) {
       if (Math.floor(left) <= drawn) continue;
       drawn = Math.floor(left) + 1;
-      c.fillStyle = ENDS[attempt.how] ? palette(ENDS[attempt.how]) : body;
+      c.fillStyle = END_COLORS[attempt.how] ? palette(END_COLORS[attempt.how]) : body;
       c.fillRect(Math.floor(left), bar.y, 2, bar.height);
       continue;
     }
@@ -145,7 +145,7 @@ function paintAttempt(p, attempt, bar, left, right, body) {
     c.fillRect(l, bar.y, Math.max(r - l, 1), bar.height);
     if (part.kind in OUTLINES) outline(c, palette(OUTLINES[part.kind]), l, r, bar);
   }
-  const end = ENDS[attempt.how];
+  const end = END_COLORS[attempt.how];
   if (end && right <= width + 8) {
     c.fillStyle = palette(end);
     c.fillRect(right - Math.min(5, (right - left) / 2), bar.y, 5, bar.height);

@@ -39,6 +39,7 @@ export class LogTools {
     this.error = h("span", { class: "error", role: "alert" });
     const step = (by, sign, label) => h("button", { class: "small", type: "button", "aria-label": label, onclick: () => log.search(this.find.value, by) }, sign);
     this.follow = h("button", { class: "chip", type: "button", "aria-pressed": "false", hidden: !live, onclick: () => this.toggle() }, "follow");
+    this.whole = h("button", { class: "chip", type: "button", hidden: true, onclick: () => this.download() }, "whole log");
     this.root = h(
       "div",
       { class: "tools" },
@@ -49,6 +50,7 @@ export class LogTools {
       h("div", { class: "fields" }, this.filter, this.error, this.find, this.count, step(-1, "↑", "Previous match"), step(1, "↓", "Next match")),
       this.flood,
       toggle("wall clock", (on) => this.clock(on)),
+      this.whole,
       h("button", { class: "chip", type: "button", title: "Save the lines that are loaded", onclick: () => this.save() }, "save"),
       this.follow,
     );
@@ -94,6 +96,9 @@ export class LogTools {
       fill(this.attempt, h("option", { value: "" }, "all attempts"), numbers.map((n) => h("option", { value: n }, `attempt ${n}`)));
     }
     mark(this.attempt, "disabled", numbers.length < 2);
+    this.newest = asked.attempt ?? numbers.at(-1);
+    this.whole.hidden = !this.log.source.addressOf || !asked.task || this.newest == null;
+    mark(this.whole, "title", `Download all that ${asked.task} wrote in attempt ${this.newest}`);
     this.attempt.value = asked.attempt ?? "";
   }
 
@@ -110,6 +115,15 @@ export class LogTools {
   clock(on) {
     this.log.wall = on ? this.log.store.get("run")?.wall : null;
     this.log.draw();
+  }
+
+  async download() {
+    const name = `${this.log.asked.task}.attempt-${this.newest}.log`;
+    try {
+      h("a", { href: await this.log.source.addressOf(`log/${name}`), download: name }).click();
+    } catch (error) {
+      this.problem(error.message);
+    }
   }
 
   save() {

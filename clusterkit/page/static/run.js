@@ -73,7 +73,7 @@ function key() {
 function zoomTools(timeline) {
   const button = (text, label, use) => h("button", { class: "small", type: "button", "aria-label": label, title: label, onclick: use }, text);
   const all = button("All", "All of the run", () => timeline.reset());
-  const folds = button("Fold idle time", "Fold the time in which no task runs", () => timeline.fold(!timeline.folds));
+  const folds = button("Fold idle time", "Fold idle time, in which no task runs", () => timeline.fold(!timeline.folds));
   timeline.on(() => {
     mark(all, "disabled", !timeline.range);
     folds.hidden = !timeline.idle?.length;

@@ -1,8 +1,8 @@
 // The list of all runs, and of the campaigns.
 
 import { Actions } from "./actions.js";
-import { h, keyed, mark, say } from "./dom.js";
-import { count, moment, seconds } from "./format.js";
+import { fill, h, keyed, mark, say } from "./dom.js";
+import { count, metric, moment, plural, seconds } from "./format.js";
 import { toneOf } from "./header.js";
 import { MOST_COMPARED } from "./source.js";
 
@@ -14,17 +14,18 @@ export class RunsPage {
     document.title = "Runs · clusterkit";
     this.filter = h("input", { type: "search", placeholder: "Filter: program, id or state", "aria-label": "Filter the runs", oninput: () => this.update() });
     this.states = h("select", { "aria-label": "State of the runs that are shown", onchange: () => this.update() });
+    this.grouping = h("select", { "aria-label": "How the runs are grouped", onchange: () => this.update() }, GROUPS.map(([key, name]) => h("option", { value: key }, name)));
     this.compare = h("a", { class: "home", hidden: true }, "Compare");
     this.chosen = new Set();
     this.sort = { key: "wall", by: -1 };
-    this.runs = table(["run", "state", "program", "tasks", "began", "took", "step", "restarts", ""], (at) => this.sortBy(KEYS[at]));
+    this.runs = table([...COLUMNS.map(([name]) => name), ""], (at) => this.sortBy(KEYS[at]));
     this.campaigns = table(["campaign", "state", "program", "began", "runs", "failed", ""]);
     this.empty = h("p", { class: "empty" });
     this.ofCampaigns = h("section", { "aria-labelledby": "h-campaigns" }, h("div", { class: "head" }, h("h2", { id: "h-campaigns" }, "Campaigns")), this.campaigns.root);
     this.root = h(
       "div",
       { class: "page" },
-      h("header", { class: "list" }, h("h1", null, "clusterkit"), this.remove, this.compare, this.states, this.filter),
+      h("header", { class: "list" }, h("h1", null, "clusterkit"), this.remove, this.compare, this.states, this.grouping, this.filter),
       h("main", { class: "stack" }, h("section", { "aria-labelledby": "h-runs" }, h("div", { class: "head" }, h("h2", { id: "h-runs" }, "Runs")), this.runs.root, this.empty), this.ofCampaigns),
     );
     store.on(["run"], () => this.update());
@@ -33,22 +34,24 @@ export class RunsPage {
 
   update() {
     const { key, by } = this.sort;
-    const all = this.store.all("run").sort((a, b) => by * compared(a[key], b[key]) || b.wall - a.wall);
+    const value = key === "metric" ? (row) => row.metric?.[1] : (row) => row[key];
+    const all = this.store.all("run").sort((a, b) => by * compared(value(a), value(b)) || b.wall - a.wall);
     for (const id of this.chosen) if (!this.store.get(`run/${id}`)) this.chosen.delete(id);
     this.showChosen();
     const states = [...new Set(all.map((row) => row.state))].sort();
     keyed(this.states, ["", ...states], (state) => state, (state) => h("option", { value: state }, state || "all states"));
     const wanted = this.filter.value.toLowerCase();
-    const rows = all.filter((row) => (!this.states.value || row.state === this.states.value) && `${row.id} ${row.program} ${row.state} ${row.shape}`.toLowerCase().includes(wanted));
+    const rows = all.filter((row) => (!this.states.value || row.state === this.states.value) && `${row.id} ${row.program} ${row.state} ${row.shape} ${row.part_of}`.toLowerCase().includes(wanted));
     this.empty.hidden = rows.length > 0;
     const known = this.store.kinds.has("run") || this.answered;
     say(this.empty, all.length ? "No run matches the filter." : known ? "There are no runs yet. Start one with: clusterkit up PROGRAM" : "Loading …");
-    keyed(this.runs.body, rows, (row) => row.id, (row) => this.makeRun(row), showRun);
+    const make = (row) => (row.group ? h("tr", { class: "group" }, h("th", { scope: "rowgroup", colspan: COLUMNS.length + 1 })) : this.makeRun(row));
+    keyed(this.runs.body, grouped(rows, this.grouping.value), (row) => row.group ?? `run ${row.id}`, make, (tr, row) => (row.group ? showGroup(tr.firstChild, row) : showRun(tr, row)));
     this.runs.root.hidden = !rows.length;
   }
 
   makeRun(row) {
-    const tr = makeRow("/run", row.id, 7);
+    const tr = makeRow("/run", row.id, COLUMNS.length - 1);
     tr.lastElementChild.className = "words";
     const choose = ({ target }) => {
       this.chosen[target.checked ? "add" : "delete"](row.id);
@@ -66,7 +69,7 @@ export class RunsPage {
   }
 
   sortBy(key) {
-    this.sort = { key, by: key === this.sort.key ? -this.sort.by : typeof this.store.all("run")[0]?.[key] === "number" ? -1 : 1 };
+    this.sort = { key, by: key === this.sort.key ? -this.sort.by : ["metric", "wall", "seconds", "step", "restarts"].includes(key) ? -1 : 1 };
     this.runs.heads.forEach((head, at) => mark(head, "aria-sort", KEYS[at] !== key ? null : this.sort.by > 0 ? "ascending" : "descending"));
     this.update();
   }
@@ -84,7 +87,33 @@ export class RunsPage {
   }
 }
 
-const KEYS = ["id", "state", "program", "shape", "wall", "seconds", "step", "restarts"];
+/** The columns and what they are sorted by; in a narrow window the last ones are left out. */
+const COLUMNS = [["run", "id"], ["state", "state"], ["program", "program"], ["metric", "metric"], ["began", "wall"], ["took", "seconds"], ["step", "step"], ["restarts", "restarts"], ["tasks", "shape"]]; // prettier-ignore
+const KEYS = COLUMNS.map(([, key]) => key);
+const GROUPS = [["part_of", "by campaign and exam"], ["program", "by program"], ["", "not grouped"]]; // prettier-ignore
+
+/** The rows with a row before each group, in the order of their first rows; those of no group come first. */
+function grouped(rows, by) {
+  const groups = new Map([["", []]]);
+  for (const row of rows) {
+    const name = row[by] ?? "";
+    if (!groups.has(name)) groups.set(name, []);
+    groups.get(name).push(row);
+  }
+  return [...groups].flatMap(([name, those]) => (name ? [{ group: `${by} ${name}`, by, name, rows: those }, ...those] : those));
+}
+
+/** The name of a group, how many runs it has, and what compares the first of them. */
+function showGroup(cell, { by, name, rows }) {
+  const ids = rows.slice(0, MOST_COMPARED).map((row) => row.id);
+  const [kind, id] = by === "part_of" ? name.split("/", 2) : ["", ""];
+  const key = `${ids} ${rows.length}`;
+  if (key === cell.shown) return;
+  cell.shown = key;
+  const title = kind === "campaign" ? h("a", { href: `/campaign/${encodeURIComponent(id)}` }, `campaign ${id}`) : kind ? `${kind} ${id}` : name;
+  const what = rows.length > ids.length ? `Compare the first ${ids.length}` : "Compare";
+  fill(cell, title, h("small", null, plural(rows.length, "run")), ids.length > 1 && h("a", { href: `/compare/${ids.map(encodeURIComponent).join(",")}` }, what));
+}
 
 function compared(a, b) {
   return a === b ? 0 : (a ?? "") < (b ?? "") ? -1 : 1;
@@ -116,8 +145,10 @@ function showRow(tr, state, texts) {
 
 function showRun(tr, row) {
   const { program, shape, wall, step, restarts, text } = row;
-  showRow(tr, row.state, [program, shape, moment(wall), seconds(row.seconds), count(step), count(restarts), text]);
+  const final = row.metric ? `${row.metric[0]} ${metric(row.metric[1])}` : "–";
+  showRow(tr, row.state, [program, final, moment(wall), seconds(row.seconds), count(step), count(restarts), shape, text]);
   mark(tr.lastElementChild, "title", text);
+  mark(tr.rest[0], "title", program);
 }
 
 function makeCampaign(row) {

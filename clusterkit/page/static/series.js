@@ -3,8 +3,7 @@
 import { byTask } from "./format.js";
 
 const SPEED = "steps/s";
-const KINDS = ["loss", SPEED]; // shown at first, where they exist
-const OWN = ["step", "cpu", "memory"]; // after all that the program reports
+const OWN = ["step", "cpu", "memory", "gpu", "gpu memory"]; // after all that the program reports
 
 /** The metrics there are, in the order of the buttons: [{name, unit, tasks}]. */
 export function metricsOf(store) {
@@ -17,7 +16,8 @@ export function metricsOf(store) {
     add(info.name, info.unit, info);
     if (info.name === "step") add(SPEED, "", info);
   }
-  const rank = (name) => (KINDS.includes(name) ? KINDS.indexOf(name) : OWN.includes(name) ? 100 + OWN.indexOf(name) : 50);
+  const first = [store.get("run")?.metric, SPEED]; // what the run is mainly about
+  const rank = (name) => (first.includes(name) ? first.indexOf(name) : OWN.includes(name) ? 100 + OWN.indexOf(name) : 50);
   for (const metric of found.values()) metric.tasks.sort(byTask);
   return [...found.values()].sort((a, b) => rank(a.name) - rank(b.name) || (a.name < b.name ? -1 : 1));
 }

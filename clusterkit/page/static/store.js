@@ -95,6 +95,23 @@ export class Store {
   }
 }
 
+const LATEST = 200; // milliseconds
+
+/** `update` for what stands below the first screen: but for the first call, it waits until all else has been drawn. */
+export function lazily(update) {
+  let [first, waits] = [true, false];
+  const now = () => {
+    waits = false;
+    update();
+  };
+  return () => {
+    if (first) update();
+    else if (!waits) requestAnimationFrame(() => (globalThis.requestIdleCallback ? requestIdleCallback(now, { timeout: LATEST }) : setTimeout(now)));
+    waits = !first;
+    first = false;
+  };
+}
+
 function kindOf(key) {
   const slash = key.indexOf("/");
   return slash < 0 ? key : key.slice(0, slash);

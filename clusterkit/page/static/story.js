@@ -2,6 +2,7 @@
 
 import { fill, h, say, taskName } from "./dom.js";
 import { after, clock, count, plural, seconds } from "./format.js";
+import { lazily } from "./store.js";
 
 const BEFORE = 1; // seconds before a story's beginning that still belong to it
 const AROUND = 30; // seconds around a moment without a story
@@ -77,7 +78,7 @@ export class Story {
     say(this.title, `${clock(stall.at)} · Stalled`);
     this.target = { t: stall.at };
     const verdicts = stall.tasks.map(([task, verdict]) => lineOf({ text: `${task} ${verdict}`, kind: "" }, ""));
-    fill(this.list, lineOf({ text: stall.text, kind: "warning" }, clock(stall.at)), verdicts);
+    fill(this.list, verdicts.length ? verdicts : lineOf({ text: stall.text, kind: "warning" }, clock(stall.at)));
     say(this.numbers, stall.report ? "The stacks of all tasks are below, under Stalls." : "");
   }
 
@@ -153,8 +154,9 @@ export class Recoveries {
       h("div", { class: "head" }, h("h2", { id: "h-recoveries" }, "Recoveries")),
       h("div", { class: "wide-table", tabindex: "0", role: "group", "aria-labelledby": "h-recoveries" }, this.table, this.empty),
     );
-    store.on(["story"], () => this.update());
-    store.onValue(["run"], () => store.isLive(), () => this.update());
+    const update = lazily(() => this.update());
+    store.on(["story"], update);
+    store.onValue(["run"], () => store.isLive(), update);
   }
 
   update() {

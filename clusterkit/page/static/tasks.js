@@ -70,12 +70,12 @@ export class Tasks {
   }
 }
 
-const ENDS = { success: "succeeded", failed: "failed", fault: "failed", collateral: "failed", ended: "ended" };
+const END_WORDS = { success: "succeeded", failed: "failed", fault: "failed", collateral: "failed", ended: "ended" };
 const DOES = { start: "starting", stalled: "stalled" };
 
 /** What the lanes show of the newest attempt, if that is more than the task's state. */
 function stateOf({ state }, attempt) {
-  if (state === "down") return ENDS[attempt?.how] ?? state;
+  if (state === "down") return END_WORDS[attempt?.how] ?? state;
   return (state === "running" && DOES[attempt?.segments.at(-1)?.kind]) || state;
 }
 

@@ -21,7 +21,7 @@ def hold(module: Any, load: Any) -> None:
         raised = t if isinstance(t, BaseException) else sys.exc_info()[1]
         traceback = t if t is not None and raised is not t else getattr(raised, "__traceback__", None)
         if traceback is None:
-            plain(t)  # raises
+            plain(t)  # raises the usual exception for a missing traceback
         load("task/debugger").examine(load, raised, traceback)
 
     replace(module, "set_trace", set_trace)

@@ -1,8 +1,8 @@
 """Patches Keras's callbacks, which otherwise write and delete the same files on all workers.
 
 Loaded by path: standard library only. Each worker except the chief writes into a directory `workertemp_N` next to the
-callback's files, and removes the directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. Why not
-skip the writing: all workers may have to take part in saving a model. All workers restore the chief's backup.
+callback's files, and removes the directory at the end of `fit`. Keras 2 does this too, except for CSVLogger. These
+workers have to write because all workers may be needed to save a model. All workers restore the chief's backup.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BACKUP_PATHS = (
 
 
 def write_apart(module: Any, load: Any) -> None:
-    """Patch the callback that the module defines to write into this worker's directory."""
+    """Patch the module's callback: each worker except the chief writes into its own directory."""
     for name, attribute in PLACES.items():
         if kind := vars(module).get(name):
             _move(kind, attribute, load)
@@ -41,7 +41,7 @@ def back_up_whole(module: Any, load: Any) -> None:
     save = kind._save_model
 
     def save_whole(self: Any) -> None:
-        if self.double_checkpoint:  # the previous backup is used instead of an incomplete one
+        if self.double_checkpoint:  # Keras itself then keeps the previous backup until the new one is complete
             save(self)
             return
         part = f"{os.path.normpath(self.backup_dir)}.part"
@@ -60,7 +60,7 @@ def own_directory() -> str:
 
 
 def apart(path: str, suffix: str = "") -> tuple[str, str]:
-    """Return this worker's directory, and the path in it that replaces `path`.
+    """Return this worker's directory, and the path in this directory that replaces `path`.
 
     The directory is next to the first component of the path that depends on the epoch, or else next to the file.
     """
@@ -71,7 +71,7 @@ def apart(path: str, suffix: str = "") -> tuple[str, str]:
 
 
 def with_paths(callback: Any, directory: str, call: Callable[[Any], object]) -> None:
-    """Call a method of a backup callback whose paths point into another directory during the call."""
+    """Call a method of a backup callback. During the call, the callback's paths point into `directory`."""
     before = {name: getattr(callback, name) for name in BACKUP_PATHS if hasattr(callback, name)}
     for name, path in before.items():
         setattr(callback, name, directory if name == "backup_dir" else os.path.join(directory, os.path.basename(path)))

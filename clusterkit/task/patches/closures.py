@@ -1,6 +1,6 @@
 """Reports how long each of a coordinator's workers takes for a step.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. A step lasts from the moment when a
+Loaded by path: imports only standard modules that entry.py has already imported. A step lasts from the moment when a
 worker's thread takes a closure until the closure is finished. Closures that a lost worker returns are not counted.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 EVERY = 2.0  # seconds; the minimum time between two reports
-MOST = 100  # workers in one report, which must fit into one atomic write
+MOST = 100  # the maximum number of workers in one report, which must fit into one atomic write
 
 
 class ClosureTimes:
@@ -21,7 +21,7 @@ class ClosureTimes:
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
         self.lock = _thread.allocate_lock()  # the coordinator has a thread for each worker
-        self.here = _thread._local()  # each thread's worker, and the time at which its step began
+        self.here = _thread._local()  # the worker of the current thread, and the time at which the worker's step began
         self.workers: dict[int, tuple[int, float]] = {}  # from worker index to count and total seconds of its steps
         self.sent_at = time.monotonic()
 
@@ -46,7 +46,7 @@ class ClosureTimes:
 
 
 def reports_of(workers: dict[int, tuple[int, float]]) -> list[str]:
-    """Return the JSON fields of the reports, each on the counts and seconds of at most MOST workers."""
+    """Return the JSON fields of the reports; each report has the counts and seconds of at most MOST workers."""
     fields = [f'"{worker}":[{count},{seconds:.6f}]' for worker, (count, seconds) in sorted(workers.items())]
     return [f'"workers":{{{",".join(fields[first : first + MOST])}}}' for first in range(0, len(fields), MOST)]
 

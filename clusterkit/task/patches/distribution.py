@@ -1,6 +1,6 @@
 """Reports how the program trains: the strategies that it creates, and whether it joins a cluster and trains on it.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. A report is sent when one of these
+Loaded by path: imports only standard modules that entry.py has already imported. A report is sent when one of these
 facts changes, which happens only a few times in a process.
 """
 
@@ -11,10 +11,10 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-MOST = 8  # strategies in a report
-LONGEST_PROGRAM = 1 << 20  # characters of the program's file that are parsed
+MOST = 8  # the maximum number of strategies in a report
+LONGEST_PROGRAM = 1 << 20  # characters; only this much of the program's file is parsed
 DEFAULT = "_DefaultDistributionStrategy"  # the strategy that TensorFlow uses outside any scope
-# The beginning of a class's name, and the public name of the class.
+# Pairs: the beginning of a strategy class's name, and the public name of the class.
 NAMES = (
     ("CollectiveAllReduceStrategy", "MultiWorkerMirroredStrategy"),
     ("ParameterServerStrategy", "ParameterServerStrategy"),
@@ -24,7 +24,7 @@ OTHERS = ("horovod", "byteps", "mpi4py", "smdistributed", "bagua", "ray", "flwr"
 
 
 class Distribution:
-    """The facts about this process. `write` sends a report of the given kind with the given fields."""
+    """The facts about this process's training. `write` sends a report of the given kind with the given fields."""
 
     def __init__(self, write: Callable[[str, str], None]) -> None:
         self.write = write
@@ -130,7 +130,7 @@ def has_uncalled_main() -> bool:
     except Exception:  # the program has no file, or the file is not Python code
         return False
     is_defined = any(isinstance(node, ast.FunctionDef) and node.name == "main" for node in tree.body)
-    # Names, and strings, by which a library may call the function.
+    # Strings are included, since a library may call the function by a name in a string.
     names = (getattr(node, kind, None) for node in ast.walk(tree) for kind in ("id", "attr", "value"))
     return is_defined and "main" not in names
 

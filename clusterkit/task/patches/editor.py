@@ -15,7 +15,7 @@ from typing import Any
 
 POLL_EVERY = 0.5  # seconds between two checks whether an editor is attached
 LISTENS_WITHIN = 5.0  # seconds; the time limit for debugpy's thread to listen
-LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # in the format of /proc/net/tcp
+LOOPBACK = f"{int.from_bytes(socket.inet_aton('127.0.0.1'), sys.byteorder):08X}"  # in /proc/net/tcp's format
 
 
 def start(module: object, load: Any) -> None:

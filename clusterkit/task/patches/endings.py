@@ -10,7 +10,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any
 
-# The methods of TensorFlow's context that add a function or depend on the functions that exist.
+# The methods of TensorFlow's context that add or look up a function.
 LOOKUPS = (
     "add_c_function", "add_function_def", "get_c_function", "get_function_def", "has_function", "list_function_names",
 )  # fmt: skip
@@ -36,7 +36,7 @@ def report_end(module: Any, load: Any) -> None:
 
 
 def end_without_workers(module: Any, load: object) -> None:
-    """At exit, skip the coordinator's messages to its workers. training/server.py does the same, and says why."""
+    """At exit, skip the coordinator's messages to its workers, for the reason given in training/server.py."""
     atexit.register(setattr, module.ClusterCoordinator, "__del__", lambda self: None)
 
 
@@ -57,7 +57,7 @@ def remove_functions_later(module: Any, load: Any) -> None:
             while True:  # other threads may add names in the meantime
                 handle, name = dropped.popleft()
                 if handle == id(context._handle):  # otherwise the function belonged to a context that was replaced
-                    # TensorFlow ignores failures here too, since garbage collection would raise them.
+                    # TensorFlow ignores failures of a removal, too.
                     with suppress(Exception):
                         plain(context, name)
 

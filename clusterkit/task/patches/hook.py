@@ -1,7 +1,7 @@
 """The import hook: patches modules when they are imported, or at once if a fork server has already imported them.
 
-entry.py loads this file by path if the task's plan names patches: standard library only, and no module that entry.py
-has not imported. The hook imports no module that the program would not import itself.
+entry.py loads this file by path if the task's plan names patches. The file imports only standard modules that entry.py
+has already imported, and the hook imports only modules that the program itself imports.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SAVERS = (
     *("keras.src.saving.saving_lib", "keras.src.saving.saving_api", "keras.src.models.model"),
     *("tf_keras.src.saving.saving_lib", "tf_keras.src.saving.saving_api", "tf_keras.src.engine.training"),
 )
-# From the name of a patch, as used in plans, to the modules to patch, each with the file and function that patch it.
+# Each patch by its name in plans: the modules to patch, and for each module the file and the function that patch it.
 PATCHES = {
     "tf-config": {"os": ("tf_config", "keep")},
     "keras-fit": {
@@ -143,7 +143,7 @@ PATCHES = {
 
 
 def install(names: Iterable[str], load: Load) -> None:
-    """Apply these patches to modules that are already imported, and to others when they are. `load` is entry.py's."""
+    """Apply these patches to modules now, or when they are imported. `load` is the function of entry.py."""
     due: dict[str, list[Apply]] = {}
     for module, (file, function) in [item for name in names for item in PATCHES[name].items()]:
         apply = partial(patch, load=load, file=file, function=function)
@@ -197,7 +197,7 @@ def after(owner: Any, name: str, call: Callable[..., object]) -> None:
 
 
 def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
-    """Patch the methods, given as `Class.method`, of those classes that the module contains."""
+    """Patch methods, given as `Class.method`. Classes that the module does not contain are skipped."""
     for patched, calls in ((after, after_calls), (before, before_calls)):
         for path, call in calls.items():
             kind, _, method = path.partition(".")
@@ -206,7 +206,7 @@ def watch(module: ModuleType, after_calls: Calls, before_calls: Calls) -> None:
 
 
 class Finder:
-    """A meta path finder that delegates to the others, and removes itself once all modules in `due` are loaded."""
+    """A meta path finder that delegates to other finders, and removes itself once all modules in `due` are loaded."""
 
     def __init__(self, due: dict[str, list[Apply]]) -> None:
         self.due = due

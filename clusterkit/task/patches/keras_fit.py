@@ -1,9 +1,9 @@
 """Patches `fit`, `evaluate`, `predict` and related methods of Keras 3, which fail or are wrong on several workers.
 
-Loaded by path: standard library only; TensorFlow and Keras come from the patched module. Most patches are applied when
-a model first reads its strategy, which only these methods do, and the strategy is MultiWorkerMirroredStrategy. Two
-defects of Keras are patched if the installed version still has them: Keras builds the model from a batch that was
-reduced over the workers, and reduces each step's metrics, which are scalars, over their rows.
+Loaded by path: standard library only; TensorFlow and Keras come from the patched module. Only these methods read a
+model's strategy. The first read applies most patches, if the strategy is MultiWorkerMirroredStrategy. Two defects of
+Keras are patched if the installed version still has them: Keras builds the model from a batch that was reduced over the
+workers, and reduces each step's metrics, which are scalars, over their rows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 Load = Callable[[str], ModuleType]
-REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # files keras_*.py whose patches suit every version
+REPAIRS = ("rows", "losses", "logs", "optimizers", "state")  # names of files keras_NAME.py, for every version
 
 
 class ProbeCalled(Exception):
@@ -23,7 +23,7 @@ class ProbeCalled(Exception):
 
 
 def watch(trainer: Any, load: Load) -> None:
-    """Patch Keras when a model first reads its strategy, and the strategy is MultiWorkerMirroredStrategy."""
+    """Patch Keras when a model first reads its strategy, if the strategy is MultiWorkerMirroredStrategy."""
     model = trainer.TensorFlowTrainer
     plain = model.distribute_strategy
 
@@ -106,7 +106,7 @@ def say_once(tf: Any, text: str) -> None:
 
 
 def holds(has_defect: Callable[[Any], bool], trainer: Any) -> bool:
-    """Return whether the check finds its defect. If the check fails, this version has other code without the defect."""
+    """Return whether Keras has the defect. If the check raises, the code it examines does not exist in this version."""
     try:
         return has_defect(trainer)
     except Exception:
@@ -124,7 +124,7 @@ def builds_from_a_reduced_batch(trainer: Any) -> bool:
     model = SimpleNamespace(
         _distribute_strategy=strategy, distribute_strategy=strategy, _symbolic_build=lambda **_: None
     )
-    for numbers in (0, 1), (0,):  # step numbers that precede the batches: two since Keras 3.11, one before
+    for numbers in (0, 1), (0,):  # two step numbers precede the batches since Keras 3.11, one number before 3.11
         try:
             trainer.TensorFlowTrainer._maybe_symbolic_build(model, iterator=[(*numbers, iter([ReplicaPart()]))])
         except ProbeCalled:
@@ -161,8 +161,8 @@ def part_of(trainer: Any, strategy: Any, iterator: Any) -> Any:
         return local(getattr(spec, "_value_specs", (spec,))[0])
 
     try:
-        # Why specs first: a batch that is read here would be lost if the iterator can't be restarted, and would give
-        # data that is reshuffled each epoch another order than in a single process.
+        # Specs are preferred: if a batch is read here, it is lost unless the iterator can be restarted. Besides, data
+        # that is reshuffled in each epoch would have another order than in a single process.
         specs = trainer.tree.map_structure(local_spec, iterator._distributed_dataset.element_spec)
         if all(spec is None or spec.shape.rank is not None for spec in trainer.tree.flatten(specs)):
             return specs

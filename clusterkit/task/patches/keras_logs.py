@@ -2,9 +2,9 @@
 
 Loaded by path: standard library only. A step returns results of metrics, losses, and numbers that the program computes.
 A metric's result is computed from the sum of the replicas' variables, a loss is the sum of the replicas' parts, and
-every other number is the replicas' mean, weighted by rows. One collective operation per data type transfers them all. A
-metric function that returns one number for a batch (a mean over tokens, say) is called with the rows of all replicas,
-since the batch's number is in general not a mean of the workers' numbers.
+every other number is the replicas' mean, weighted by rows. There is one collective operation per data type. A metric
+function that returns one number for a batch (a mean over tokens, say) is called with the rows of all replicas, since
+the batch's number is in general not a mean of the workers' numbers.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def scale_means(trainer: Any, load: Any) -> None:
 
 
 def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
-    """Patch losses that are divided by a sum of masks or weights to be divided by the sum over all replicas."""
+    """Patch losses that divide by a sum of masks or weights: they divide by the sum over all replicas instead."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     losses, tf = trainer.loss_module, trainer.tf
     reduce, mask_weights = losses.reduce_values, losses.apply_mask
@@ -80,7 +80,7 @@ def divide_by_the_sum_of_all(trainer: Any, load: Any) -> None:
             return mask_weights(sample_weight, mask, dtype=dtype, reduction=reduction)
         total, valid = tf.cast(tf.size(mask), dtype), tf.reduce_sum(tf.cast(mask, dtype))
         total, valid = tf.unstack(step.all_reduced(step.own(tf.stack([total, valid]))))
-        # The weights that unpatched Keras would compute from the whole batch's mask before it divides by `total`.
+        # The same weights that unpatched Keras computes from the whole batch's mask before it divides by `total`.
         weights = tf.where(tf.cast(mask, tf.bool), tf.math.divide_no_nan(total, valid), tf.zeros((), dtype))
         if sample_weight is None:
             return weights
@@ -121,7 +121,7 @@ def compute_from_all_rows(trainer: Any, load: Any) -> None:
 
 
 def wrap_calls(trainer: Any, load: Any) -> None:
-    """Patch `compile` for loss classes that override `__call__`: a returned number is computed from all rows."""
+    """Patch `compile`: if a loss object's own `__call__` returns one number, call it with the rows of all replicas."""
     steps, replace = load("task/patches/keras_step"), load("task/patches/hook").replace
     tf, kind = trainer.tf, compiled()
     base, build = trainer.loss_module.Loss, kind._build_nested

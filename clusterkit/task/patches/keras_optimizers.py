@@ -103,7 +103,7 @@ def agree_on_overflow(trainer: Any, load: Any) -> None:
 
 
 def average_in_place(trainer: Any, load: Any) -> None:
-    """Patch `ema_overwrite_frequency`: each replica assigns a variable's moving average to its own copy of it."""
+    """Patch `ema_overwrite_frequency`: each replica assigns the moving average to its own copy of the variable."""
     tf, kind, steps = trainer.tf, optimizer(), load("task/patches/keras_step")
     overwrite = kind._overwrite_model_variables_with_average_value
 
@@ -167,8 +167,8 @@ def _parts(tf: Any, step: Any, grads: Any) -> tuple[list[Any], list[Callable[[An
 
     TensorFlow adds up slices by concatenating the slices of all replicas. The result is the same as in one process,
     which has the slices of all rows, except in two cases: indices that do not depend on rows (positions), and lookups
-    of unique indices. There one process has each index only once, and since optimizers square the slices, slices with
-    the same index have to be added.
+    of unique indices. In these cases one process has each index only once. Slices with the same index then have to be
+    added up, because optimizers square the slices.
     """
     parts, whole = [], list[Callable[[Any], Any]]()
     for grad in (_own(tf, step, grad) for grad in grads):
@@ -197,7 +197,7 @@ def _slices(tf: Any, like: Any, values: Any) -> Any:
 
 
 def _own(tf: Any, step: Any, grad: Any) -> Any:
-    """Return a gradient, or zeros in a replica without rows, unless gradients accumulate and so have earlier rows."""
+    """Return the gradient, or zeros in a replica without rows. Accumulated gradients of earlier rows are kept."""
     if step.accumulates:
         return grad
     return _times(tf, grad, step.rows > 0)

@@ -83,7 +83,7 @@ def in_python(tf: Any, model: Any, make: Callable[[], Any]) -> Any:
 
 
 def rest(tf: Any, iterator: Any) -> Any:
-    """Return an iterator for the next step: the same one, or one with the next batch; None at the end of the data."""
+    """Return `iterator`, or an iterator over only the next batch; None at the end of the data."""
     number = getattr(iterator, "_cardinality", tf.data.INFINITE_CARDINALITY)
     if number >= 0:
         iterator.batches_read = getattr(iterator, "batches_read", 0) + 1
@@ -155,7 +155,7 @@ def one_at_least(trainer: Any, data: Any, step: Any, steps: Any) -> Any:
 
 
 def with_row(step: Any, values: list[Any], wider: Callable[[Any], str]) -> list[Any]:
-    """Return the values, or, if they have no row, the first row of the first replica that has one.
+    """Return the values or, if they have no row, the first row of the first replica that has rows.
 
     TensorFlow can't send strings between workers, so a row of strings is replaced by empty strings.
     """

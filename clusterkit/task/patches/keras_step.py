@@ -46,7 +46,7 @@ class Step:
         return hasattr(self.share, "numpy")
 
     def mark(self, value: Any) -> Any:
-        """Return a copy of the tensor that is a mark: values that depend on it are parts of the batch's loss."""
+        """Return a copy of the tensor as a mark: values that depend on the copy are parts of the batch's loss."""
         marked = self.tf.identity(value)
         self.marks.add(marked.ref())
         return marked
@@ -80,7 +80,7 @@ class Step:
         return self._depends(value, is_argument, lambda one: one.op.type.startswith(NO_ROWS))
 
     def _depends(self, value: Any, on: Callable[[Any], bool], ends: Callable[[Any], bool]) -> bool:
-        """Return whether `value` depends on a tensor with `on(tensor)`; tensors with `ends(tensor)` stop the search."""
+        """Return whether `value` depends on a tensor for which `on` is true. The search stops where `ends` is true."""
         waiting, seen = [value], set[int]()
         while waiting:
             tensor = waiting.pop()
@@ -165,7 +165,7 @@ def wider(dtype: Any) -> str:
     return WIDER.get(dtype.name, str(dtype.name))
 
 
-_steps: dict[int, Step] = {}  # by the replica's number in this process
+_steps: dict[int, Step] = {}  # each replica's current step, by the replica's number in this process
 
 
 def current(tf: Any) -> Step | None:

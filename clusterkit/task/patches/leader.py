@@ -19,7 +19,7 @@ CONNECT_WITHIN = 1.0
 
 
 def wait_for_leader(module: Any, load: Any) -> None:
-    """Patch the last call before a worker's server starts and connects to the leader, to wait for the leader first."""
+    """Patch the last call before a worker's server connects to the leader: wait until the leader listens."""
     load("task/patches/hook").before(module.Context, "enable_collective_ops", wait)
 
 

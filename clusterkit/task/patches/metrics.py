@@ -1,7 +1,7 @@
 """Reports metrics of a program that reports none itself: Keras's logs, `tf.summary.scalar`, and results of closures.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. Reports need no tracing and no
-computation. The logs of a batch may still be on a device, so they are read once a second; an epoch's are always read.
+Loaded by path: imports only standard modules that entry.py has already imported. Reports need no tracing and no
+computation. Logs of batches may still be on a device, so they are read once a second; logs of epochs are always read.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-EVERY = 1.0  # seconds; the minimum time between two reports of a batch or by the thread
+EVERY = 1.0  # seconds; the minimum time between two reports of batches, or of the thread
 EPOCH_EVERY = 0.1  # seconds; the minimum time between two reports at the ends of epochs
-MOST, LONGEST_NAME = 30, 100  # metrics in a report, and bytes of a name; a report must fit into one atomic write
+MOST, LONGEST_NAME = 30, 100  # number of metrics, and bytes of a name; a report must fit into one atomic write
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
 
 
@@ -53,7 +53,7 @@ class Metrics:
         self.send(0.0)
 
     def begin_epoch(self) -> None:
-        """Delay the next report, since logs are means over an epoch's batches, and the first would cover only one."""
+        """Delay the next report, since logs are means over the epoch so far, and the first mean covers one batch."""
         if self.sent_at:
             self.sent_at = time.monotonic()
 

@@ -126,7 +126,7 @@ def _share_permutations(kind: Any, name: str, load: Any) -> None:
 
 
 def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
-    """Create a dataset whose permutations are the same in all workers. A variable of the adapter counts them."""
+    """Create a dataset whose permutations are equal in all workers. A variable of the adapter counts permutations."""
     tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
     if _is_seeded():

@@ -1,6 +1,6 @@
 """Reports the phases that are visible as calls of TensorFlow and Keras: saving, restoring, evaluating and training.
 
-Loaded by path: may import only modules of the standard library that entry.py has already imported.
+Loaded by path: imports only standard modules that entry.py has already imported.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reports the phases of a program that can trigger faults, and pauses the program if a fault is due in a phase.
 
-Loaded by path: only modules that entry.py has imported. An error of this code is printed once; the program continues.
+Loaded by path: imports only standard modules that entry.py has already imported. Errors in this file are only printed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import partial, wraps
 from typing import Any
 
-WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep in it
+WAIT, NAP = 1.0, 0.005  # seconds; the length of a pause, and of each sleep during a pause
 FRAMEWORKS = frozenset({"tensorflow", "keras", "tf_keras"})
 OPEN, WRITE, SYNC, RENAME = "saving-open", "saving-write", "saving-sync", "saving-rename"
 AT_ENTRY = frozenset({"exporting", "evaluating"})  # phases that begin with the function, not with its first system call
@@ -34,7 +34,7 @@ class Save:
 
 
 class ThreadState(_thread._local):
-    """The phases of a thread. "Functions" are those of TensorFlow and Keras that are known to save, read and so on."""
+    """The phases of a thread. In this file, "functions" are those of TensorFlow and Keras that save, read and so on."""
 
     is_reporting = False
     save: Save | None = None  # the last save outside of functions, until it is complete
@@ -46,7 +46,7 @@ class ThreadState(_thread._local):
 
 
 class Phases:
-    """Counts and reports the phases of this process. ("Functions" has the same meaning as in ThreadState.)"""
+    """Counts and reports the phases of this process."""
 
     def __init__(self) -> None:
         self.pid = os.getpid()
@@ -90,7 +90,7 @@ class Phases:
             reported, waited = self.wanted.get(phase, (1, 0))
             if number <= reported:
                 self.write("moment", f'"phase":"{phase}","number":{number}')
-        if 0 < number <= waited:  # not in `own`: what the program's signal handlers raise is not clusterkit's
+        if 0 < number <= waited:  # outside `own`, so that exceptions of the program's signal handlers pass
             for _ in range(round(WAIT / NAP)):
                 time.sleep(NAP)
 
@@ -104,7 +104,7 @@ class Phases:
             self.reach_once("starting")
 
     def evaluate(self, *_: object, **__: object) -> None:
-        """Report an evaluation that Keras begins, unless it is in a call of `evaluate`, which is reported itself."""
+        """Report an evaluation that Keras begins, unless `evaluate` was called, which has already been reported."""
         if not self.inside("evaluating"):
             self.reach("evaluating")
 
@@ -133,7 +133,7 @@ class Phases:
         return self.state.depth.get(kind, 0) > 0
 
     def save(self, phase: str, path: str = "") -> None:
-        """Report the phase of a save's next system call, and before that, if the save begins here, "saving"."""
+        """Report the phase of a save's next system call. If the save begins with this call, report "saving" first."""
         state = self.state
         if self.is_off:
             return
@@ -208,7 +208,7 @@ class Phases:
         return ""
 
     def opening(self, path: Any, flags: int) -> None:
-        """Handle that a file is about to be opened, for a save or for a read of a checkpoint."""
+        """Report a file that is about to be opened, for a save or for a read of a checkpoint."""
         found = self.find(path)
         if found and flags & (os.O_WRONLY | os.O_RDWR):
             self.save(OPEN, found)
@@ -216,7 +216,7 @@ class Phases:
             self.read(found)
 
     def renaming(self, *paths: Any) -> None:
-        """Handle that a file or directory is about to be renamed."""
+        """Report a file or directory that is about to be renamed."""
         if any(map(self.find, paths[:2])):
             self.save(RENAME)
 
@@ -227,7 +227,7 @@ class Phases:
             self.save(phase)
 
     def watch_file(self, made: Any, file: Any) -> None:
-        """Make a file object that was opened for writing report each write and record its end."""
+        """Patch a file object that was opened for writing to report each write, and to record when it is closed."""
         if self.find(file):
             with self.own():
                 raw = getattr(made, "buffer", made)
@@ -239,7 +239,7 @@ class Phases:
 
 
 class WatchedFile:
-    """Replaces `write` and `close` of a raw file object, which may be gone by then if it is in a reference cycle."""
+    """Replaces `write` and `close` of a raw file object; both work even when garbage collection closes the object."""
 
     def __init__(self, raw: Any, save: Save | None) -> None:
         self.raw, self.save, self.number, self.is_owner = ref(raw), save, raw.fileno(), raw.closefd

@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any
 
 CALLS = ("Function.__call__", "BaseOptimizer.apply", "Optimizer.apply_gradients", "OptimizerV2.apply_gradients")
-HOLD = 1.5  # seconds for which a held task pauses after each step, unless the exam ends the task first
-TRIES = 20  # calls before which all variables are read, in case the call turns out to be the first step
+HOLD = 1.5  # seconds; the length of a pause in which the exam can end the task exactly after a step
+TRIES = 20  # all variables are read before each of this number of calls, in case the call makes the first step
 
 
 class Recorder:
@@ -82,7 +82,7 @@ class Recorder:
         self.advance(now)
 
     def advance(self, now: int) -> None:
-        """Record the steps since the newest one, up to the step `now`."""
+        """Record every step after the newest recorded step, up to the step `now`."""
         before, self.step = self.step, now
         if not self.has_begun:
             self.begin()
@@ -104,7 +104,7 @@ class Recorder:
             time.sleep(HOLD)
 
     def begin(self) -> None:
-        """At the first step, make `end` the first exit handler: TensorFlow shuts down in exit handlers of its own."""
+        """At the first step, make `end` the first exit handler, since other exit handlers shut down TensorFlow."""
         self.has_begun = True
         self.keep()
         atexit.unregister(self.end)
@@ -210,7 +210,7 @@ class Recorder:
         self.record("end")
 
     def end_step(self) -> None:
-        """Count a last step after which the program ended before `compare` or `end_batch`, such as in a callback."""
+        """Count a last step if the program ended before `compare` or `end_batch` could count it, as in a callback."""
         if self.fits:
             counts = [self.base + self.state.count_of(optimizer) for optimizer in self.state.alive(self.fitted[-1:])]
         else:

@@ -1,4 +1,4 @@
-"""Records which files a task saves, which it renames without an fsync, and which old models it overwrites.
+"""Records the files that a task saves or renames (with or without an fsync), and the old models that it overwrites.
 
 Loaded by path: standard library only. Checkpoints that TensorFlow's C++ code writes are not visible here.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-MOST = 50  # files of each kind that are recorded
+MOST = 50  # the maximum number of recorded files of each kind
 MODEL = "saved_model.pb"  # a SavedModel's last file, which TensorFlow first writes as, say, `saved_model.pb.tmp12ab`
 
 

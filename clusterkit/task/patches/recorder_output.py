@@ -18,7 +18,7 @@ MOST_ROWS = 200_000
 
 
 def steps_of(text: str) -> frozenset[int]:
-    """Return the steps to record from a text such as `0,1,50,no-dropout`. Words are parsed elsewhere."""
+    """Return the steps to record from a text such as `0,1,50,no-dropout`, and ignore words such as `no-dropout`."""
     return frozenset(int(step) for step in text.split(",") if step.strip().isdecimal())
 
 
@@ -43,7 +43,7 @@ class RecordOutput:
 
     @property
     def is_open(self) -> bool:
-        """Whether the task is recorded, and this process is the task itself and not a fork of it."""
+        """Whether the task is recorded and this process is the task's first process, not a fork."""
         return bool(self.directory) and os.getpid() == self.pid
 
     def write(self, kind: str, **fields: object) -> None:

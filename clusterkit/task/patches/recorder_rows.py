@@ -1,8 +1,8 @@
 """Records the rows that a task trains on: a digest of each row of the first tensor among the arguments of a step.
 
 Loaded by path: standard library only. A function that `Strategy.run` runs is a training step if it computes gradients.
-Keras's `fit` calls `Strategy.run` too, even on one worker, and before a replica without rows borrows another replica's
-row. Rows are not recorded in XLA, which can't call Python, or with parameter servers, where other tasks run the steps.
+Keras's `fit` calls `Strategy.run` too, even on one worker; rows that a replica borrows later are not recorded. Rows are
+not recorded in XLA, which can't call Python, or with parameter servers, where other tasks run the steps.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def seed_generators(module: Any, load: Any) -> None:
         return cls.from_seed(next(numbers), alg)
 
     kind.from_non_deterministic_state = classmethod(from_non_deterministic_state)
-    module.config = SimpleNamespace(is_op_determinism_enabled=lambda: False)  # for `get_global_generator`
+    module.config = SimpleNamespace(is_op_determinism_enabled=lambda: False)  # keeps get_global_generator from raising
 
 
 def build_from_specs(trainer: Any, load: Any) -> None:

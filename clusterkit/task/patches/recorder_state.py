@@ -13,7 +13,7 @@ from typing import Any
 
 LARGEST = 1_000_000  # elements; of a larger variable, only a fixed part is recorded
 STATISTICS = ("moving_mean", "moving_variance", "moving_stddev", "renorm_mean", "renorm_stddev")
-NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # classes of results of assignments and of wrapped handles
+NO_VARIABLES = ("_UnreadVariable", "BaseResourceVariable")  # results of assignments, and wrapped handles
 Value = tuple[dict[str, object], Any]
 
 
@@ -121,7 +121,7 @@ def variables_of(owner: Any) -> list[Any]:
 
 def count_of(optimizer: Any) -> int:
     """Return how many steps an optimizer has made; 0 if it does not count them."""
-    try:  # why not `iterations`: Keras 2's legacy optimizers create that variable on the first access
+    try:  # `iterations` is not read, since Keras 2's legacy optimizers create that variable on the first access
         own = int(read(leaf_of(optimizer._iterations)))
     except Exception:  # a subclass in the program may raise anything
         return 0
@@ -213,11 +213,11 @@ def add_plain(variable: Any) -> None:
 
 
 def add_distributed(variable: Any) -> None:
-    """Add a variable of a strategy, which replaces those of its replicas."""
+    """Add a variable of a strategy in place of the replicas' variables."""
     registry.add(variable, variable.name.partition(":")[0])
 
 
 def add_keras(variable: Any) -> None:
-    """Add a variable of Keras, which replaces TensorFlow's; shards of a sharded variable stay listed instead."""
+    """Add a variable of Keras in place of TensorFlow's variable; of a sharded variable, keep the shards instead."""
     if hasattr(leaf_of(variable), "handle"):
         registry.add(variable, variable._path)

@@ -102,7 +102,7 @@ def asked_by(frame: FrameType | None) -> tuple[str, str]:
     """Return the library's method that the program has called, and the program's line that calls it."""
     called = ""
     while frame is not None and _is_of_a_library(str(frame.f_globals.get("__name__", ""))):
-        if "self" in frame.f_locals:  # otherwise the frame is that of a wrapper with another name
+        if "self" in frame.f_locals:  # otherwise the frame belongs to a wrapper with another name
             called = frame.f_code.co_name
         frame = frame.f_back
     if frame is None:

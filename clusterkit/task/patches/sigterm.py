@@ -1,4 +1,4 @@
-"""Reports whether a task handles SIGTERM, by which the supervisor chooses the grace period.
+"""Reports whether a task handles SIGTERM, which decides the grace period that the supervisor grants.
 
 Loaded by path: standard library only. In every job of several workers, TensorFlow's preemption notifier handles
 SIGTERM, which has no effect unless the program waits for the notifier (`PreemptionCheckpointHandler`,
@@ -30,7 +30,7 @@ def watch_handlers(module: Any, load: Any) -> None:
 
 
 def report(load: Any, waits: bool = False, waited: list[bool] = []) -> None:  # noqa: B006 - keeps its state between calls
-    """Report whether SIGTERM is handled now. Ignoring SIGTERM counts too, since such a task needs time to end."""
+    """Report whether SIGTERM is handled now. An ignored SIGTERM is reported as handled: the task needs time to end."""
     if waits:
         waited.append(True)
     handled = bool(waited) or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL

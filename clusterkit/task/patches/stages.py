@@ -1,7 +1,7 @@
 """Reports the stages of a program's start: TensorFlow imported, server up, connected, first step about to begin.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. Each stage is reported only once,
-so training does not become slower.
+Loaded by path: imports only standard modules that entry.py has already imported. Each stage is reported only once, so
+training does not become slower.
 """
 
 from __future__ import annotations

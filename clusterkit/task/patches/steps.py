@@ -1,10 +1,10 @@
 """Reports the steps of a program that reports none itself: of Keras's `fit`, a coordinator's closures, or other loops.
 
-Loaded by path: may import only modules of the standard library that entry.py has already imported. The reports are
-those of `clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches
-of `fit` and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A
-coordinator's `iterations` are on a parameter server, where a read can hang: they are read once, before its first
-closure. While `fit` counts batches they are not read, because they grow before the callback of a batch runs.
+Loaded by path: imports only standard modules that entry.py has already imported. The reports look like those of
+`clusterkit.training.report`, and end when the program calls that function. Training is never delayed: batches of `fit`
+and closures are counted in Python; for other loops, a thread reads the `iterations` of optimizers. A coordinator's
+`iterations` are on a parameter server, where a read can hang: they are read once, before the first closure. While `fit`
+counts batches, no `iterations` are read, because they grow before the callback of a batch runs.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Steps:
         self.steps_per_closure = 1  # greater than 1 with `steps_per_execution`
         self.is_testing = False  # True while `evaluate` or `predict` runs, whose closures are not steps
         self.metrics: Metrics | None = None  # the metrics that are reported with the steps
-        self.unreported: Any = None  # notices a program that trains and reports no step of its own
+        self.unreported: Any = None  # the object that notices a program that trains and itself reports no step
         self.has_thread = False
         self.end_requested = _thread.allocate_lock()  # released at exit
         self.thread_lives = _thread.allocate_lock()  # held while the thread runs
@@ -119,7 +119,7 @@ class Steps:
         if self.path is not None and not self.is_fork():
             self.end_requested.acquire()
             self.thread_lives.acquire()
-            # Why not `threading`: the thread would be visible to the program in `threading.enumerate`.
+            # `threading` is not used, since the program would then see the thread in `threading.enumerate`.
             _thread.start_new_thread(self.watch, ())
             atexit.register(self.end)
 
@@ -151,7 +151,7 @@ class Steps:
             if self.read is not before:  # a `fit` began in the meantime, and may already be over
                 return
             self.read = counts
-            if self.fitted:  # the first count of an optimizer does not add steps: it may have been restored
+            if self.fitted:  # the first count of an optimizer adds no steps, since the optimizer may have been restored
                 made = max((count - count_of(known(), before, count) for known, count in counts), default=0)
                 self.step = (self.step or 0) + made
             elif moved := [one for one in counts if one[1] != count_of(one[0](), before, 0)]:
@@ -191,7 +191,7 @@ class Steps:
         self.send_step()
 
     def begin_epoch(self, epoch: int, params: Any) -> None:
-        """Record the remaining steps of `fit`. An epoch of unknown length counts as long as the previous one."""
+        """Record the remaining steps of `fit`. If an epoch's length is unknown, the previous epoch's length is used."""
         self.batch = -1
         made = None if self.epoch_began is None else (self.step or 0) - self.epoch_began
         self.epoch_began, self.total = self.step, None
@@ -255,7 +255,7 @@ def uses_training() -> bool:
 
 def steps_of(optimizer: Any) -> int:
     """Return how many steps an optimizer has made; 0 if it does not count them."""
-    try:  # why not `iterations`: Keras 2's legacy optimizers create that variable on the first access
+    try:  # `iterations` is not read, since Keras 2's legacy optimizers create that variable on the first access
         return int(optimizer._iterations.numpy())
     except Exception:  # a subclass in the program may raise anything
         return 0

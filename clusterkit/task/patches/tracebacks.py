@@ -1,6 +1,6 @@
 """Removes clusterkit's frames from the stacks that a program prints and that TensorFlow records for graph nodes.
 
-Loaded by path: standard library only, and no module that entry.py has not imported. entry.py itself removes the frames
+Loaded by path: imports only standard modules that entry.py has already imported. entry.py itself removes the frames
 from the exception that ends the program.
 """
 

@@ -1,6 +1,6 @@
 """Notices a program that imports clusterkit.training, trains in its own loop, and reports no step.
 
-Loaded by path: standard library only, and no module that entry.py has not imported.
+Loaded by path: imports only standard modules that entry.py has already imported.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
-AFTER = 60.0  # seconds of training
-LEAST = 3  # changes of the count: a restored optimizer makes one
+AFTER = 60.0  # seconds; the minimum time from the first step that is seen to the report
+LEAST = 3  # the minimum number of changes of the count; the restoring of an optimizer is one change
 
 
 class Unreported:
-    """Follows the steps that the program makes, until it reports one or a report has said that it does not."""
+    """Counts the program's steps until the program reports a step, or until the missing reports have been reported."""
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
-        self.closures = 0  # that a coordinator has finished
-        self.made = self.changes = 0  # the newest count, and how often it was another one
-        self.since: float | None = None  # the first change
+        self.closures = 0  # the number of closures that a coordinator has finished
+        self.made = self.changes = 0  # the newest count of steps, and the number of times that the count has changed
+        self.since: float | None = None  # the time of the first change
 
     def look(self) -> None:
-        """Count anew; once the program has trained long enough without a report, report that."""
+        """Update the count. Report "unreported" once the program has trained long enough without reporting a step."""
         made = self.closures if self.steps.coordinates else sum(count for _, count in self.steps.counts())
         if made == self.made or self.steps.sent is not None:
             return

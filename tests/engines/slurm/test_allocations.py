@@ -62,7 +62,7 @@ def test_tensorflows_own_preemption_handler_saves_before_the_allocation_ends(up:
     result = run.run.result()
     assert result is not None
     saved = {str(one.task): one for one in result.attempts if one.attempt == 1}
-    assert {str(one.exit) for one in saved.values()} == {"ended with its allocation (exit code 42)"}
+    assert {str(one.exit) for one in saved.values()} == {"stopped: its allocation had ended (exit code 42)"}
     resumed = {event["task"]: event["step"] for event in run.events("Resumed") if event["attempt"] == 2}
     steps = {one.last_step for one in saved.values()}
     assert len(resumed) == 2

@@ -1,0 +1,117 @@
+"""The file `usage.jsonl`: samples of the CPU, memory and GPU use of a run's tasks, one JSON object per line."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from clusterkit.store.journal import LATEST, parse_line
+from clusterkit.words.model import Task
+
+LARGEST = 1 << 23  # bytes; the maximum size of the file
+LONGEST = 1 << 18  # bytes; longer lines are ignored
+EVERY = 2.0  # seconds; the minimum time between two samples
+SLOWER = 1800.0  # in a long run, the time between two samples is the run's age divided by this number
+MOST_GPUS = 64
+GREATEST = 1e15  # percent or bytes; the use of a task or GPU with a greater number is ignored
+Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
+
+
+class UsageSample(NamedTuple):
+    """The CPU and memory use of each task, and the use of each GPU of this machine, at the wall time `wall`."""
+
+    wall: float
+    tasks: Mapping[Task, Use]
+    gpus: Mapping[int, Use]
+
+
+class UsageLog:
+    """Appends samples up to LARGEST bytes. After an error, further samples are discarded."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._open = path, True
+
+    def add(self, sample: UsageSample) -> None:
+        if not self._open:
+            return
+        tasks = {str(task): [round(cpu, 1), memory] for task, (cpu, memory) in sample.tasks.items()}
+        gpus = {str(number): [round(used, 1), memory] for number, (used, memory) in sample.gpus.items()}
+        line = {"t": round(sample.wall, 2), "tasks": tasks, **({"gpus": gpus} if gpus else {})}
+        data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                self._open = os.fstat(file).st_size + len(data) <= LARGEST
+                if self._open:
+                    os.write(file, data)
+            finally:
+                os.close(file)
+        except OSError:
+            self._open = False
+
+
+class UsageReader:
+    """Reads each sample once. The file may contain anything, since tasks can write to the run directory."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._offset = path, 0
+
+    def new(self) -> list[UsageSample]:
+        """Return the samples that were written since the last call."""
+        data = self._read()
+        *lines, rest = data.split(b"\n")
+        self._offset += len(data) - len(rest)
+        return [sample for line in lines if len(line) <= LONGEST and (sample := _sample(line)) is not None]
+
+    def _read(self) -> bytes:
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            return b""
+        try:
+            known = os.fstat(file)
+            if not stat.S_ISREG(known.st_mode) or self._offset >= LARGEST:
+                return b""
+            return os.pread(file, LARGEST - self._offset, self._offset)
+        except OSError:
+            return b""
+        finally:
+            os.close(file)
+
+
+def _sample(line: bytes) -> UsageSample | None:
+    found = parse_line(line)
+    wall = None if found is None else _number(found.get("t"), LATEST)
+    if found is None or wall is None:
+        return None
+    tasks, gpus = dict[Task, Use](), dict[int, Use]()
+    for name, used in _items(found.get("tasks")):
+        try:
+            tasks[Task.parse(name)] = used
+        except ValueError:
+            continue
+    for name, used in _items(found.get("gpus"))[:MOST_GPUS]:
+        if name.isascii() and name.isdecimal() and len(name) < 4:
+            gpus[int(name)] = used
+    return UsageSample(wall, tasks, gpus)
+
+
+def _items(value: Any) -> list[tuple[str, Use]]:
+    found = []
+    for name, pair in value.items() if isinstance(value, dict) else ():
+        if isinstance(pair, list) and len(pair) == 2:
+            percent, memory = (_number(one, GREATEST) for one in pair)
+            if percent is not None and memory is not None:
+                found.append((name, (percent, int(memory))))
+    return found
+
+
+def _number(value: Any, most: float) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value <= most and math.isfinite(value) else None

@@ -1,0 +1,145 @@
+"""Why a run ended as it did, and what to do now, by hand-made results; hosts, faults and hostile text of live ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from clusterkit.ledger.situation import RunActivity, situation_of
+from clusterkit.views.guidance import Guidance, end_guidance, guidance, guidance_lines
+from clusterkit.words import events as ev
+from clusterkit.words.account import RecoveryReport
+from clusterkit.words.explanation import Explanation
+from clusterkit.words.faults import FaultAction
+from clusterkit.words.outcome import Exit, Failure, NotInjected, RunResult, RunState
+from tests.histories import SIGKILL, task
+from tests.ledger.recovering import Told, gang
+
+RESUME = "clusterkit up --resume r train.py"
+FAILURE = Failure(task("worker:1"), 2, Exit(code=1), 9.0)
+TRACE = (
+    "Traceback (most recent call last):",
+    '  File "/job/train.py", line 9, in main',
+    "    fit()",
+    "ValueError: bad",
+)
+FAILED = RunResult(RunState.FAILED, 1, "worker:1 exited with code 1", FAILURE)
+SUCCESS = RunResult(RunState.SUCCEEDED, 0, "worker:0 exited with code 0")
+FIX = Explanation("row", task("worker:1"), "The rate is negative.", "Use a positive one.")
+
+
+@pytest.mark.parametrize(
+    ("result", "resume", "why", "todo", "commands"),
+    [
+        (SUCCESS, None, "Nothing failed.", "Nothing.", ("clusterkit show r",)),
+        (replace(SUCCESS, not_injected=(NotInjected("kill worker:1 @ step=9", "it has no step 9"),)), None,
+         "Never injected: kill worker:1 @ step=9: it has no step 9.", "Give the fault a trigger that this run reaches.",
+         ()),
+        (replace(SUCCESS, unfinished=(FAILURE,)), None, "worker:1 exited with code 1 (attempt 2)",
+         "Let each task make as many steps.", ()),
+        (replace(SUCCESS, unfinished=(FAILURE,), explanations=(FIX,)), None, FIX.means, FIX.advice, ()),
+        (FAILED, None, "worker:1 exited with code 1.", "Look for the reason at the end of worker:1's log.",
+         ("clusterkit logs r worker:1",)),
+        (replace(FAILED, cause=replace(FAILURE, exception="ValueError: bad", tail=TRACE)), RESUME, "ValueError: bad",
+         "Mend the program, at train.py:9 or before it. Then resume it:", (RESUME, "clusterkit logs r worker:1")),
+        (replace(FAILED, cause=replace(FAILURE, exception="ValueError: bad"), repeated=True), None,
+         "worker:1 failed: ValueError: bad (attempt 2).", "Mend the program: a restart fails the same way.",
+         ("clusterkit logs r worker:1",)),
+        (replace(FAILED, explanations=(FIX,)), RESUME, FIX.means, f"{FIX.advice} Then resume it:",
+         (RESUME, "clusterkit logs r worker:1")),
+        (replace(FAILED, cause=None), None, "worker:1 exited with code 1.", "Mend that, and start it again.", ()),
+        (replace(FAILED, state=RunState.STOPPED), RESUME, "worker:1 exited with code 1.", "Continue it:", (RESUME,)),
+        (replace(FAILED, state=RunState.TIMED_OUT), None, "worker:1 exited with code 1.", "Start it again.", ()),
+        (replace(FAILED, lost=True), RESUME,
+         "Its supervisor was killed, or the machine went down: no task failed by itself.", "Continue it:", (RESUME,)),
+    ],
+)  # fmt: skip
+def test_each_end_has_a_reason_and_a_next_step(
+    result: RunResult, resume: str | None, why: str, todo: str, commands: tuple[str, ...]
+) -> None:
+    """The explanation's words where there is one."""
+    assert end_guidance(result, RecoveryReport(), "r", resume) == Guidance(why, todo, commands)
+
+
+def recovered(*faults: str, saved: bool, times: int = 1) -> RecoveryReport:
+    """Of a gang whose worker was killed."""
+    told = gang(*faults)
+    for _ in range(times):
+        told.run.exits("worker:1", signal=SIGKILL)
+        told.run.after(20)
+        for worker in ("worker:0", "worker:1"):
+            if saved:
+                told.run.resumes(worker, 20, "ckpt-20")
+            told.run.progresses(worker, 21 if saved else 1)
+    return told.ledger.incidents.report()
+
+
+@pytest.mark.parametrize(
+    ("report", "why", "todo"),
+    [
+        (recovered(saved=True), "worker:1 was killed by SIGKILL. Recovered: 10 steps trained again.",
+         "Nothing. To lose fewer steps, save checkpoints more often."),
+        (recovered(saved=False), "worker:1 was killed by SIGKILL. Recovered: 30 steps trained again.",
+         "To lose less next time, add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer."),
+        (recovered(saved=True, times=2), "worker:1 was killed by SIGKILL. Recovered 2 times: 11 steps trained again.",
+         "Nothing. To lose fewer steps, save checkpoints more often."),
+    ],
+)  # fmt: skip
+def test_a_success_with_recoveries_says_what_was_lost(report: RecoveryReport, why: str, todo: str) -> None:
+    """And how to lose less."""
+    found = end_guidance(SUCCESS, report, "r", None)
+    assert (found.why, found.todo) == (why, todo)
+
+
+def faulted(told: Told) -> None:
+    """A partition that lasts was injected."""
+    told._observe(ev.FaultInjected(1, "partition worker:1", FaultAction.PARTITION, (task("worker:1"),)), told.run.now)
+
+
+def pausing(told: Told) -> None:
+    """A worker stands still."""
+    told._observe(ev.Paused(task("worker:1"), 1, True), told.run.now + 1)
+
+
+def stalling(told: Told) -> None:
+    """Nothing happens for a minute."""
+    told.run.now += 60
+    told._observe(ev.Stalled("told", task("worker:1"), 60.0, {}, None, "worker:1 \x1b[31mhangs"), told.run.now)
+
+
+@pytest.mark.parametrize(
+    ("happen", "doing", "first"),
+    [
+        ((faulted,), RunActivity.TRAINING, "clusterkit fault r --heal"),
+        ((faulted, pausing), RunActivity.PAUSED, "clusterkit fault r --heal"),
+        ((faulted, stalling), RunActivity.STALLED, "clusterkit fault r --heal"),
+        ((stalling,), RunActivity.STALLED, "clusterkit stacks r worker:1"),
+        ((pausing,), RunActivity.PAUSED, "clusterkit unpause r worker:1"),
+    ],
+)  # fmt: skip
+def test_a_fault_is_ended_first(happen: tuple[Callable[[Told], None], ...], doing: RunActivity, first: str) -> None:
+    """Since it holds the run up; without one, the task is looked at or continued. What a task wrote can't act."""
+    told = gang()
+    for one in happen:
+        one(told)
+    assert situation_of(told.ledger).doing is doing
+    found = guidance(told.ledger, "r")
+    assert found.commands[0] == first
+    assert "partition worker:1" in found.why or faulted not in happen
+    lines = guidance_lines(found, 60)
+    assert not [char for line in lines for char in line if ord(char) < 32 and char != "\n"]
+    assert max(len(line) for text in lines for line in text.split("\n")) <= 60
+    assert lines[-len(found.commands) :] == [f"     {command}" for command in found.commands]
+
+
+def test_steps_that_were_on_their_way_do_not_end_a_pause() -> None:
+    """All tasks that make steps are paused; reports from before the pause come later. One that runs on does end it."""
+    for paused, doing in ((("worker:0", "worker:1"), RunActivity.PAUSED), (("worker:1",), RunActivity.TRAINING)):
+        told = gang()
+        for name in paused:
+            told._observe(ev.Paused(task(name), 1, True), told.run.now)
+        for step in (31, 32, 33):
+            told.run.progresses("worker:0", step)
+        assert situation_of(told.ledger).doing is doing
