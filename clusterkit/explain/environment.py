@@ -60,6 +60,17 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
+        "library-too-old",
+        "/lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by …)",
+        r"(?P<library>[^\s/]{1,200}\.so[.\d]*): version `(?P<version>[A-Z][\w.]{1,60})' not found \(required by "
+        r"(?P<by>[^)\n]{1,300})\)",
+        "{by} was built for a newer {library} than the one that {task} loads, which has no {version}.",
+        "Install that package anew, for this machine; for libstdc++, let the tasks find a newer one, as conda's: --env "
+        "LD_LIBRARY_PATH=$CONDA_PREFIX/lib.",
+        reported=("horovod/horovod#97", "horovod/horovod#406"),
+        example=_ONE,
+    ),
+    Row(
         "tensor-too-large",
         "ResourceExhaustedError: OOM when allocating tensor with shape[…]",
         r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\])",
@@ -94,9 +105,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "not-for-xla",
         "InvalidArgumentError: Detected unsupported operations when trying to compile graph",
-        r"Detected unsupported operations when trying to compile graph",
-        "A function that is compiled by XLA (jit_compile=True) uses an operation that XLA cannot compile here.",
+        r"Detected unsupported operations when trying to compile graph|known_issues#tfvariable_on_a_different_device",
+        "A function that is compiled by XLA (jit_compile=True) uses an operation, or a variable of another device, "
+        "that XLA cannot compile here.",
         "Leave out jit_compile=True, in compile() or in tf.function, or call that operation outside the function.",
+        reported=("keras-team/keras#19005",),
         example=_TWO,
     ),
     Row(

@@ -181,6 +181,18 @@ ROWS: tuple[Row, ...] = (
         example=GANG,
     ),
     Row(
+        "groups-of-different-sizes",
+        "Collective ops is aborted by: Device … is joining a group with size2, but that group has size 3",
+        r"is joining a group with size ?\d+, but that group has size"
+        r"|Collective Op[^\n]{0,200}has group_size \d+ and group_key ?\d+ but that group has size",
+        "At {line}, {task} meets a group of another size: the workers have different numbers of GPUs, or one process "
+        "trains with strategies of different sizes after each other.",
+        "Give each worker as many GPUs (--gpus-per-task 1, CUDA_VISIBLE_DEVICES), and each training a process.",
+        reported=("tensorflow/tensorflow#33979", "tensorflow/tensorflow#61314"),
+        example=GANG,
+        over=("peer-gone",),
+    ),
+    Row(
         "collective-timeout",
         "DeadlineExceededError: … Collective has timed out waiting for other workers.",
         "Collective has timed out waiting for other workers|Collective has timed out during execution",

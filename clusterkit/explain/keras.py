@@ -8,9 +8,9 @@ from clusterkit.explain.row import Row
 _TWO = ("--workers", "2")
 _OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Adafactor|Ftrl|Lion|Lamb|Muon|LossScaleOptimizer"
 _TENSORFLOW_1 = (
-    "Session|InteractiveSession|placeholder|get_variable|variable_scope|global_variables_initializer|ConfigProto"
-    "|GPUOptions|app|flags|layers|Server|Saver|replica_device_setter|MonitoredTrainingSession|SyncReplicasOptimizer"
-    "|AdamOptimizer|GradientDescentOptimizer|get_or_create_global_step|set_random_seed"
+    r"\w*Session|placeholder|get_variable|variable_scope|\w+_initializer|\w+Optimizer|ConfigProto|GPUOptions|app|flags"
+    r"|layers|logging|gfile|Server|Saver|Supervisor|replica_device_setter|(?:get_or_)?create_global_step|set_random_seed"
+    r"|(?:dis|en)able_eager_execution|reset_default_graph|get_collection|random_(?:uniform|normal)|to_(?:float|int32)"
 )
 
 ROWS: tuple[Row, ...] = (
@@ -29,7 +29,8 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError: Mixing different tf.distribute.Strategy objects",
         r"RuntimeError: Mixing different tf\.distribute\.Strategy objects",
         "{line} uses an optimizer or a metric that was made outside the strategy's scope, or in another's.",
-        "Make it inside `with strategy.scope():`, and call optimizer.build(model.trainable_variables) there, too.",
+        "Make it and the model inside `with strategy.scope():`, and call optimizer.build(model.trainable_variables) "
+        "there.",
         reported=("tensorflow/tensorflow#35601", "GoogleCloudPlatform/practical-ml-vision-book#19"),
         example=_TWO,
     ),

@@ -59,12 +59,29 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "slot-variable-of-another-scope",
-        "ValueError: Trying to create optimizer slot variable under the scope for tf.distribute.Strategy",
-        r"Trying to create optimizer slot variable under the scope for tf\.distribute\.Strategy",
-        "The model was made outside the scope of the strategy under which its optimizer is used.",
-        "Make the model inside with strategy.scope(), as the optimizer.",
-        reported=("huggingface/transformers#8448", "tensorflow/recommenders-addons#272"),
-        example=_OLD,
+        "ValueError: `colocate_vars_with` must only be passed a variable created in this …Strategy.scope()",
+        r"`colocate_vars_with` must only be passed a variable created in this tf\.distribute\.Strategy\.scope"
+        r"|Trying to create optimizer slot variable under the scope for tf\.distribute\.Strategy",
+        "The model, or a variable of it, was made outside the scope of the strategy under which its optimizer is used.",
+        "Make the model inside with strategy.scope(), as the optimizer, and its variables with tf.Variable or "
+        "add_weight.",
+        reported=(
+            "huggingface/transformers#8448",
+            "tensorflow/recommenders-addons#272",
+            "dmonterom/face_recognition_TF2#4",
+            "NVIDIA-Merlin/HugeCTR#387",
+        ),
+        example=_TWO,
+    ),
+    Row(
+        "optimizer-built-in-a-step",
+        "InvalidArgumentError: You must feed a value for placeholder tensor 'cond/else/_1/cond/Placeholder'",
+        r"You must feed a value for placeholder tensor '[^'\n]{0,200}?\bcond/(?:else|then)/_\d+/cond/Placeholder",
+        "The optimizer makes its variables in the first step, a @tf.function that {line} calls for several replicas: "
+        "Keras 3 cannot initialize them there.",
+        "Build the model and call optimizer.build(model.trainable_variables) in strategy.scope(), before any step.",
+        reported=("keras-team/keras#23085", "keras-team/keras#20164"),
+        example=("--workers", "1"),
     ),
     Row(
         "distributed-dataset-without-steps",
@@ -89,7 +106,7 @@ ROWS: tuple[Row, ...] = (
         "ValueError: positional args must be a list or tuple, got <class '…PerReplica'>",
         r"ValueError: positional args must be a list or tuple, got <class '(?P<type>[\w.]+)'>",
         "{line} passes one value to run as args, which has to be a tuple of all arguments: (batch) is no tuple.",
-        "Add the comma: strategy.run(step, args=(batch,)).",
+        "strategy.run(step, args=(batch,)), with the comma; strategy.run(step, args=(x, y)) for several.",
         example=_TWO,
     ),
     Row(

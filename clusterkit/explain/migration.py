@@ -67,6 +67,16 @@ ROWS: tuple[Row, ...] = (
         example=_ONE,
     ),
     Row(
+        "session-not-ready",
+        "Waiting for model to be ready. Ready_for_local_init_op: Variables not initialized: global_step, …",
+        r"Waiting for model to be ready\.\s+Ready_for_local_init_op|Session was not ready after waiting \d+ secs",
+        "{task} waits for the chief, which initializes the variables of TensorFlow 1: it has not come, failed, or is "
+        "called master, a name that later versions do not know.",
+        "Look at the chief's log; call it chief in TF_CONFIG, or make worker:0 the chief (is_chief=index == 0).",
+        reported=("kubeflow/kubeflow#1283",),
+        example=_ONE,
+    ),
+    Row(
         "eager-execution-switched-off",
         "TypeError: int() argument must be a string … not 'SymbolicTensor', in model.fit",
         r"TypeError: int\(\) argument must be [^\n]* not 'SymbolicTensor'",

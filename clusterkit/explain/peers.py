@@ -35,7 +35,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "peer-gone",
         "UnavailableError: Collective ops is aborted by: … (stopped sending heartbeats)",
-        "Collective ops is aborted by|stopped sending heartbeats|[Hh]eartbeat timeout",
+        "Collective ops is aborted by|stopped sending heartbeats|[Hh]eartbeat timeout|Horovod has been shut down",
         "Another worker has failed, is frozen or is cut off: the error of {task} is only the consequence.",
         "Look at the worker that is named here, or else at the one whose log ends first.",
         example=("--workers", "2"),

@@ -37,6 +37,7 @@ class Watch:
     stalls: Stalls = field(init=False)
     paces: Paces = field(init=False)
     startup_overdue: bool = False
+    asked: bool = False  # True once it was asked whether a strategy waits for tasks that do not answer
     hinted: bool = False  # True once the user was told that the program reports no steps
     left_judged: Callable[[Mapping[Task, Vitals]], bool] = lambda vitals: False  # whether exits explain a stall
 
@@ -45,10 +46,10 @@ class Watch:
         self.paces = Paces(self.state, self.ending)
 
     def spawned(self, record: TaskRecord, event: Spawned) -> None:
-        """Set the startup deadline of a task that has peers to connect to."""
+        """Set the startup deadline of a task that may have peers to connect to."""
         record.checkpoint_found, record.checkpoint_known = event.checkpoint, self.state.newest_checkpoint
         limit = self.state.job.limits.startup
-        if limit and self.state.job.shape is not Shape.SINGLE and record.task.type is not TaskType.EVALUATOR:
+        if limit and record.task.type is not TaskType.EVALUATOR:
             self.state.timers.set(Timer.STARTUP, self.state.now + limit, record.task)
         if record.attempt > 1 and record.task.trains:
             self.stalls.expect_progress()
@@ -161,18 +162,33 @@ class Watch:
         if event.look is Look.STARTUP:
             self._judge_startup(vitals, event.report)
         elif event.look is Look.STALL:
+            self._tell_who_connects(vitals)
             if not self.left_judged(vitals):
                 self.stalls.judge(vitals, event.report)
         else:
             self._glanced(vitals)
 
     def _glanced(self, vitals: Mapping[Task, Vitals]) -> None:
-        if self.startup_overdue and (late := self._late(vitals)) and not self.ending.begun:
-            names = ", ".join(map(str, late))
-            limit = self.state.job.limits.startup
-            self.state.out.append(Inspect(Look.STARTUP, f"not connected after {limit:g} s: {names}"))
+        limit = self.state.job.limits.startup
+        if self.startup_overdue and not self.ending.begun:
+            if late := ", ".join(map(str, self._late(vitals))):
+                self.state.out.append(Inspect(Look.STARTUP, f"not connected after {limit:g} s: {late}"))
+            elif self.state.progress_at is None and not self.asked:
+                self.asked = True
+                self.state.out.append(Inspect(Look.STALL, f"no progress {limit:g} s after the start"))
         self.startup_overdue = False
         self.stalls.glanced(vitals)
+
+    def _tell_who_connects(self, vitals: Mapping[Task, Vitals]) -> None:
+        """Warn if a strategy still waits for tasks of its cluster, which the program may have made up."""
+        leader = self.state.job.leader
+        if leader in vitals and vitals[leader].connects:
+            self.state.warn(
+                f"{whereabouts(leader, vitals)}, and a task of its cluster does not answer. If the program gives the "
+                "cluster, leave out the evaluator and tasks that this job does not have, write an IPv6 address as "
+                "[::1]:2222, or run the job with --tf-config ours.",
+                leader,
+            )
 
     def _late(self, vitals: Mapping[Task, Vitals]) -> list[Task]:
         """Return the tasks that are not connected in time. Time in the debugger is not counted."""
@@ -183,6 +199,8 @@ class Watch:
             if record.task in vitals
             and not record.ready
             and record.asked is None
+            and self.state.job.shape is not Shape.SINGLE
+            and record.task.type is not TaskType.EVALUATOR  # which may wait for a checkpoint
             and self.state.now >= record.started + limit + self.state.timers.stood - record.stood
             and self.state.job.listens(record.task)
         ]
@@ -191,10 +209,10 @@ class Watch:
         late = self._late(vitals)
         if not late or self.ending.begun or self.state.is_leader_done:
             return
-        names = ", ".join(map(str, late))
-        doing = "; ".join(whereabouts(task, vitals) for task in late if whereabouts(task, vitals) != str(task))
+        doing = "; ".join(told for task in late if (told := whereabouts(task, vitals)) != str(task))
+        limit = f"{self.state.job.limits.startup:g} s"
         self.ending.give_up(
-            f"{names} opened no port and reported no progress within {self.state.job.limits.startup:g} s of the start"
+            f"{', '.join(map(str, late))} opened no port and reported no progress within {limit} of the start"
             + (f": {doing}. " if doing else ". ")
             + (f"What was seen of every task is in {report}. " if report else "")
             + "--startup-timeout gives more time, 0 any amount"

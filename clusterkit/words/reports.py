@@ -53,9 +53,10 @@ class Pace:
 class Vitals:
     """What is observed of a live attempt from outside. `state` is the letter of /proc/PID/stat.
 
-    Look.PACE sets `pace` but not `listening`. STALL and STARTUP set two more fields:
+    Look.PACE sets `pace` but not `listening`. STALL and STARTUP set three more fields:
     `doing` is what the main thread does, such as "waits in Server.join", or empty;
-    `own` is True if the main thread runs the program's own code, so that the task does not wait for other tasks.
+    `own` is True if the main thread runs the program's own code, so that the task does not wait for other tasks;
+    `connects` is True if a strategy that is being made waits for the other tasks of its cluster.
     """
 
     attempt: int
@@ -63,6 +64,7 @@ class Vitals:
     state: str
     doing: str = ""
     own: bool = False
+    connects: bool = False
     pace: Pace | None = None
 
 

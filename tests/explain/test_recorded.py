@@ -45,6 +45,28 @@ def test_data_that_ends_is_no_matter_of_parameter_servers_in_a_gang() -> None:
     assert len(explain(Evidence(ended, build_job({**gang, "ps": 1}, ProgramKind.SCRIPT)))) == 1
 
 
+ALSO = {  # other texts of a row: of other versions, or from a log without a traceback
+    "slot-variable-of-another-scope": "ValueError: `colocate_vars_with` must only be passed a variable created in this "
+    "tf.distribute.Strategy.scope(), not: <tf.Variable 'train_model/arcfacelayer/kernel:0' shape=(512, 85742)>",
+    "session-not-ready": "INFO:tensorflow:Waiting for model to be ready.  Ready_for_local_init_op:  Variables not "
+    "initialized: global_step, ready: None",
+    "not-for-xla": "Trying to access resource dense/kernel/replica_1/3 located in device CPU:1 from device CPU:0\n"
+    " Cf. https://www.tensorflow.org/xla/known_issues#tfvariable_on_a_different_device",
+    "library-too-old": "ImportError: /lib64/libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by /a/b.so)",
+    "optimizer-built-in-a-step": "  (0) INVALID_ARGUMENT:  You must feed a value for placeholder tensor "
+    "'StatefulPartitionedCall/cond/else/_32/cond/Placeholder_8' with dtype int32",
+    "tensorflow-1-names": "AttributeError: module 'tensorflow' has no attribute 'logging'",
+    "peer-gone": "AbortedError: Horovod has been shut down. This was caused by an exception on one of the ranks",
+    "groups-of-different-sizes": "Internal:  Collective Op  has group_size 8 and group_key2 but that group has size 4",
+}
+
+
+@pytest.mark.parametrize("id_", ALSO)
+def test_another_text_of_a_row(id_: str) -> None:
+    """It gets the same explanation, and no other."""
+    assert [one.row for one in explain(Evidence((TaskEvidence(text=ALSO[id_]),)))] == [id_]
+
+
 NEAR = {  # what looks like a row's text, and is something else
     "absl.app.run": '  File "/home/u/train.py", line 9, in <module>\n    app.run(main)\n'
     "TypeError: main() takes 0 positional arguments but 1 was given",
@@ -61,6 +83,10 @@ NEAR = {  # what looks like a row's text, and is something else
     "TypeError: stat: path should be string, bytes, os.PathLike or integer, not NoneType",
     "a data frame's values": '  File "/home/u/train.py", line 9, in <module>\n    frame.values[0]\n'
     "AttributeError: 'NoneType' object has no attribute 'values'",
+    "a value that was not fed": "errors_impl.InvalidArgumentError: You must feed a value for "
+    "placeholder tensor 'Placeholder' with dtype float",
+    "a name that no version has": "AttributeError: module 'tensorflow' has no attribute 'sesion'",
+    "a version of a file": "ValueError: version `B_2' not found (required by the report)",
     "a crash elsewhere": 'Fatal Python error: Segmentation fault\n  File "/home/u/train.py", line 9 in <module>',
 }
 

@@ -84,3 +84,27 @@ def test_a_worker_that_does_not_come_up_is_named_with_what_it_does_meanwhile(up:
     assert "opened no port and reported no progress within 8 s of the start" in reason
     report = report_in(reason)
     assert "worker:0 waits in MultiWorkerMirroredStrategy() for the others (coordination service)" in report
+
+
+def test_a_single_process_whose_own_cluster_has_a_worker_that_does_not_exist(up: Start, tmp_path: Path) -> None:
+    """Its strategy waits for it without a word from TensorFlow; the run goes on."""
+    program = tmp_path / "alone.py"
+    program.write_text(OWN_CLUSTER)
+    run = up("--workers", "1", "--startup-timeout", "6s", "--timeout", "20s", "--grace-period", "1s", program)
+    warned = run.wait_for("Warned", 60, task="worker:0")
+    assert warned["text"].startswith("worker:0 waits in MultiWorkerMirroredStrategy() for the others")
+    assert "a task of its cluster does not answer" in warned["text"]
+    assert run.wait(60) == 124
+
+
+OWN_CLUSTER = """
+import json, os, socket
+import tensorflow as tf
+
+with socket.socket() as free:
+    free.bind(("localhost", 0))
+    port = free.getsockname()[1]
+cluster = {"worker": [f"localhost:{port}", "localhost:1"]}
+os.environ["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": 0}})
+tf.distribute.MultiWorkerMirroredStrategy()
+"""

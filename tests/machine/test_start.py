@@ -85,23 +85,63 @@ def test_a_restarted_task_has_the_startup_deadline_again() -> None:
     assert run.result.reason.startswith("worker:1 opened no port")
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [job(workers=1), job(workers=1, evaluator=1), job(workers=2, limits=Limits(startup=0))],
-    ids=["single", "single with evaluator", "switched off"],
-)
-def test_there_is_no_startup_deadline_without_peers_or_where_it_is_switched_off(spec: JobSpec) -> None:
-    """One process has nobody to connect to; 0 gives any amount of time."""
-    run = History(spec, listening=False).begin()
+def test_there_is_no_startup_deadline_where_it_is_switched_off() -> None:
+    """0 gives any amount of time."""
+    run = History(job(workers=2, limits=Limits(startup=0)), listening=False).begin()
     run.after(10_000)
     assert run.asked(Inspect) == []
     assert not run.over
 
 
+@pytest.mark.parametrize("spec", [job(workers=1), job(workers=1, evaluator=1)], ids=["alone", "with evaluator"])
+def test_a_single_process_is_looked_at_once_and_has_no_deadline(spec: JobSpec) -> None:
+    """It has no peers; only its program may name some."""
+    run = History(spec, listening=False).begin()
+    run.after(10_000)
+    assert [inspect.look for inspect in run.asked(Inspect)] == [ev.Look.GLANCE, ev.Look.STALL]
+    assert run.warnings == []
+    assert not run.over
+
+
+def test_an_evaluator_that_waits_for_a_checkpoint_is_not_late() -> None:
+    """It needs no port, and may report nothing for as long as it likes."""
+    run = History(job(workers=2, evaluator=1)).begin()
+    run.vitals["evaluator:0"] = ev.Vitals(1, False, "S", "sleeps at x.py:1", own=True)
+    run.after(10_000)
+    assert run.warnings == []
+    assert not run.over
+
+
+CONNECTS = ev.Vitals(1, True, "S", "waits in MultiWorkerMirroredStrategy()", connects=True)
+
+
+@pytest.mark.parametrize("spec", [job(workers=1), job(workers=2), job(workers=1, ps=1, evaluator=1)])
+def test_a_strategy_that_still_waits_for_its_cluster_is_warned_of_once(spec: JobSpec) -> None:
+    """All tasks listen, so that one that this job does not have, or cannot be reached, is waited for."""
+    run = History(spec).begin()
+    run.vitals[str(spec.leader)] = CONNECTS
+    run.after(119)
+    assert run.warnings == []
+    run.after(10_000)
+    (warning,) = run.warnings
+    assert warning.startswith(f"{spec.leader} waits in MultiWorkerMirroredStrategy(), and a task of its cluster does")
+    assert "[::1]:2222" in warning
+    assert not run.over
+
+
+def test_who_makes_steps_is_not_asked_for_whom_it_waits() -> None:
+    """A report of progress is enough."""
+    run = History(job(workers=1, limits=Limits(stall_warning=0))).begin()
+    run.vitals["worker:0"] = CONNECTS
+    run.send(ev.Progressed(task("worker:0"), 1, 0))
+    run.after(10_000)
+    assert run.warnings == []
+
+
 def test_the_machine_sleeps_until_its_next_deadline_and_no_shorter() -> None:
-    """After the start the startup deadline is the next thing; a single process has none at all."""
+    """After the start the startup deadline is the next thing; where it is switched off, there is none at all."""
     assert History(job(workers=2)).begin().machine.deadline() == BEGAN + 120
-    assert History(job(workers=1)).begin().machine.deadline() is None
+    assert History(job(workers=1, limits=Limits(startup=0))).begin().machine.deadline() is None
     assert History(job(workers=1, limits=Limits(job=30))).begin().machine.deadline() == BEGAN + 30
 
 

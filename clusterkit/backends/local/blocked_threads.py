@@ -39,11 +39,20 @@ class StackFrame:
 
 @dataclass(frozen=True, slots=True)
 class ThreadActivity:
-    """A thread's activity, such as `waits in Server.join`. `own`: the thread does not wait for another task."""
+    """A thread's activity, such as `waits in Server.join`.
+
+    `own`: the thread does not wait for another task. `connects`: it connects to the cluster, in a strategy's __init__.
+    """
 
     text: str
     own: bool
+    connects: bool = False
 
+
+_CONNECTS = (
+    "waits in ParameterServerStrategy(), which connects to every task",
+    "waits in MultiWorkerMirroredStrategy() for the others (coordination service)",
+)
 
 # Columns: the end of the file name, the function, and the activity's `text` and `own`. The first row that matches
 # any frame between the program's code and the innermost frame is used, so specific rows come first.
@@ -63,10 +72,10 @@ _TENSORFLOW = (
      "waits in RemoteValue.fetch", False),
     ("distribute/coordinator/cluster_coordinator.py", "put", "waits in ClusterCoordinator.schedule", False),
     ("distribute/parameter_server_strategy_v2.py", "__init__|_connect_to_cluster",
-     "waits in ParameterServerStrategy(), which connects to every task", False),
+     _CONNECTS[0], False),
     ("tensorflow/python/training/server_lib.py", "join", "waits in Server.join", False),
     ("distribute/collective_all_reduce_strategy.py", "__init__|_initialize_multi_worker",
-     "waits in MultiWorkerMirroredStrategy() for the others (coordination service)", False),
+     _CONNECTS[1], False),
     ("tensorflow/python/eager/context.py", "get_config_key_value|wait_at_barrier",
      "waits for the others (coordination service)", False),
     ("tensorflow/python/data/ops/iterator_ops.py|data/ops/multi_device_iterator_ops.py",
@@ -128,7 +137,7 @@ def doing(frames: Sequence[StackFrame], source: str = "") -> ThreadActivity | No
     inner = frames[: len(frames) if place is None else place]
     for files, functions, text, own in _TENSORFLOW:
         if any(_is(frame, files, functions) for frame in inner):
-            return ThreadActivity(text, own)
+            return ThreadActivity(text, own, text in _CONNECTS)
     at = f"at {frames[0 if place is None else place]}"
     for files, functions, text in _PYTHON:
         if any(_is(frame, files, functions) for frame in inner):

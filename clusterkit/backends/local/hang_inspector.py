@@ -107,7 +107,7 @@ def _tell(subjects: Sequence[InspectedAttempt]) -> None:
         frames = main_thread(subject.dump.text) if subject.dump else ()
         source = _source_of(frames[0]) if frames else ""
         if told := doing(frames, source):
-            subject.vitals = replace(subject.vitals, doing=told.text, own=told.own)
+            subject.vitals = replace(subject.vitals, doing=told.text, own=told.own, connects=told.connects)
     linecache.clearcache()
 
 
