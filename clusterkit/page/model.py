@@ -189,7 +189,8 @@ class RunModel:
 
     def _add_verdict(self, offset: int, at: float, event: ev.Stalled) -> None:
         states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
-        doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in sorted(event.vitals.items())}
+        vitals = sorted(event.vitals.items(), key=lambda one: (one[0] != event.task, one[0]))  # who is to blame first
+        doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in vitals}
         tasks = tuple((str(task), clean(text)) for task, text in doing.items())
         report = event.report
         verdict = StallVerdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])

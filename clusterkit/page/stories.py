@@ -18,6 +18,7 @@ from clusterkit.words.outcome import RunResult
 
 MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
 MOST_STORIES = 1000  # the newest
+SAME = " with the same error, on its own"
 
 
 def stories(report: RecoveryReport, result: RunResult | None = None) -> list[Story]:
@@ -98,7 +99,7 @@ def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
         plain = recovery.faults or recovery.cause.exception is not None or not others
         yield _death(recovery.cause, "cause", "" if plain else ": this is the cause")
     for deaths, kind, why in (
-        (recovery.same, "cause", ", on its own, with the same error"),
+        (recovery.same, "cause", SAME),
         (recovery.collateral, "collateral", ": collateral"),
     ):
         yield from (_death(death, kind, why) for death in deaths[:MOST_TOLD])
@@ -109,7 +110,8 @@ def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
 
 def _death(death: Death, kind: str, why: str) -> StoryLine:
     by = ", as requested" if death.requested else "" if death.fault is None else f", by fault {death.fault}"
-    return StoryLine(death.at, f"{died(death)}{by}{why}", kind, str(death.task))
+    how = f"{death.task} failed" if why == SAME else died(death)
+    return StoryLine(death.at, f"{how}{by}{why}", kind, str(death.task))
 
 
 def _return(recovery: Recovery, unrepaired: str) -> Iterator[StoryLine]:
