@@ -95,5 +95,5 @@ function metricsOf(row) {
 /** Why there is no step in a task's row. */
 function withoutSteps(row) {
   if (row.steps || row.step != null || row.type === "evaluator") return "";
-  return row.type === "worker" ? "its steps are the coordinator's" : "makes no steps: it holds variables";
+  return row.type === "worker" ? "the coordinator reports its steps" : "makes no steps: it holds variables";
 }
