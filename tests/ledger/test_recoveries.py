@@ -296,19 +296,3 @@ def test_an_evaluator_that_is_given_up() -> None:
     told.run.progresses("worker:0", 2)
     one = told.one()
     assert (one.planned, one.went_on, one.lost) == (None, True, 0)
-
-
-@pytest.mark.parametrize(("signal", "tasks", "known"), [(9, ("worker:1",), True), (9, (), True), (15, (), False)])
-def test_a_kill_that_was_requested(signal: int, tasks: tuple[str, ...], known: bool) -> None:
-    """Of the attempt that ran then, by that signal alone; a later death of the task is another matter."""
-    told = gang()
-    told._observe(ev.Requested(1, ev.Verb.KILL, tuple(map(task, tasks)), signal), told.run.now)
-    for requested in (known, False):
-        told.run.exits("worker:1", signal=SIGKILL)
-        told.run.after(20)
-        for worker in ("worker:0", "worker:1"):
-            told.run.resumes(worker, 20, "ckpt-20")
-            told.run.progresses(worker, 21)
-        cause = told.report.recoveries[-1].cause
-        assert cause is not None
-        assert cause.requested is requested
