@@ -182,7 +182,16 @@ class Account(JournalLines):
     def _death(self, failure: Line) -> dict[str, Any]:
         fault = self.accounted.get(key_of(failure))
         known = {name: failure[name] for name in ("task", "attempt", "exit", "exception")}
-        return {"at": self.exited(failure), "fault": fault} | known
+        return {"at": self.exited(failure), "fault": fault, "requested": self._requested(failure)} | known
+
+    def _requested(self, failure: Line) -> bool:
+        """Whether somebody requested the signal that ended the attempt, while it ran."""
+        key, signal = key_of(failure), failure["exit"]["signal"]
+        begun = [line["place"] for line in self.of("Spawned") if key_of(line) == key]
+        ended = [line["place"] for line in self.of("Exited") if key_of(line) == key]
+        kills = [line for line in self.of("Requested") if line["verb"] == "kill" and line["signal"] == signal]
+        kills = [line for line in kills if not line["tasks"] or key[0] in line["tasks"]]
+        return any(begun and begun[0] < one["place"] < min(ended, default=self.end) for one in kills)
 
     def _detected(self, failure: Line, plan: Line | None) -> float:
         found = [line for line in self.of("Failed") if key_of(line["failure"]) == key_of(failure)]

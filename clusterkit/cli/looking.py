@@ -60,7 +60,7 @@ class RunSnapshot:
         return guidance_lines(self._guidance(), width)
 
     def _guidance(self) -> Guidance:
-        from clusterkit.job.options import resume_command
+        from clusterkit.job.options import resume_command, start_command
         from clusterkit.views.guidance import end_guidance, guidance
 
         name, saved = self.run.run_id, self.status.checkpoint is not None
@@ -68,7 +68,8 @@ class RunSnapshot:
             return guidance(self._ledger, name)
         result = self.run.result() or self.status.result
         resume = resume_command(name, self._ledger.job, result, saved)
-        return end_guidance(result, self._ledger.incidents.report(), name, resume)
+        start = start_command(self._ledger.job)
+        return end_guidance(result, self._ledger.incidents.report(), name, resume, start)
 
     def refresh(self) -> None:
         """Read what the run has written since the last refresh."""

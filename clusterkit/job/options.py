@@ -263,6 +263,11 @@ def resume_command(run_id: str, job: JobSpec, result: RunResult | None, saved: b
     return command.replace("clusterkit up", f"clusterkit up {words}", 1)
 
 
+def start_command(job: JobSpec) -> str | None:
+    """The command line that starts the job anew; None if the job is not known."""
+    return command_of(replace(job, resume=None)) if job.counts else None
+
+
 def _counts(job: JobSpec) -> dict[str, Any]:
     workers, ps, chief, evaluator = (
         job.counts.get(kind, 0) for kind in (TaskType.WORKER, TaskType.PS, TaskType.CHIEF, TaskType.EVALUATOR)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from clusterkit.words.events import AttemptEnded
+from clusterkit.words.events import AttemptEnded, Requested, Verb
 from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskType
 from clusterkit.words.outcome import Asked, Exit, RoleKind, RunResult
@@ -73,6 +73,7 @@ class Attempt:
     last: int | None = None
     trace: Trace = field(default_factory=Trace)
     stops: list[Stop] = field(default_factory=list)
+    signals: set[int] = field(default_factory=set)  # that a client requested
 
     @property
     def record(self) -> AttemptEnded:
@@ -196,6 +197,13 @@ class Attempts:
                 attempt.stop(at, "stopped", "paused with SIGSTOP")
             else:
                 attempt.go_on(at, "stopped")
+
+    def request(self, event: Requested) -> None:
+        """Note the signal that a client has requested for attempts that run."""
+        if event.verb is Verb.KILL:
+            for one in self.running():
+                if not event.tasks or one.task in event.tasks:
+                    one.signals.add(event.signal)
 
     def stall(self, text: str) -> None:
         """Note the warning of a stall, which began with the last step."""

@@ -186,8 +186,9 @@ class Incidents:
 
     def _death(self, failure: Failure) -> Death:
         fault = self._attempts.explained.get((failure.task, failure.attempt))
-        at = failure.at - self._run.start
-        return Death(failure.task, failure.attempt, at, failure.exit, fault, failure.exception)
+        at, attempt = failure.at - self._run.start, self._attempts.get(failure.task, failure.attempt)
+        requested = attempt is not None and failure.exit.signal in attempt.signals
+        return Death(failure.task, failure.attempt, at, failure.exit, fault, failure.exception, requested)
 
     def _merge(self, blamed: Blame | None, now: float, tasks: frozenset[Task] = frozenset()) -> Incident:
         """Merge the incidents of these failures (cause first), or those that a requested restart of `tasks` repairs."""

@@ -251,9 +251,7 @@ class Ledger:
                 self.incidents.planned(now, event)
                 self.time.planned(event.tasks)
             case ev.Shrunk():
-                for task in event.tasks:
-                    if (status := self.run.tasks.get(task)) is not None:
-                        status.given_up = True
+                self.run.give_up(event.tasks)
                 self.incidents.shrunk(event)
             case ev.WaitsForChange():
                 self.run.phase, self.run.reason = RunPhase.WAITING, event.reason
@@ -279,6 +277,8 @@ class Ledger:
                 self.time.ends(event)
             case ev.Placed():
                 self.run.place(event.hosts, event.endpoints)
+            case ev.Requested():
+                self.attempts.request(event)
             case _:
                 assert_never(event)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase
+from clusterkit.machine.scope import restart_scope
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Failure
 
@@ -42,6 +43,7 @@ class Situation:
     stepped: float | None = None  # when the last new step was reported
     aside: tuple[Task, ...] = ()
     faults: tuple[str, ...] = ()
+    scope: tuple[Task, ...] = ()  # in a stall, the tasks that a restart of the blamed task restarts
 
 
 def situation_of(ledger: Ledger) -> Situation:
@@ -69,7 +71,9 @@ def situation_of(ledger: Ledger) -> Situation:
         begun, event = pace.stall
         blamed = () if event.task is None else (event.task,)
         verdict = f"{event.verdict}." if event.verdict else event.text
-        return Situation(RunActivity.STALLED, begun, blamed, verdict=verdict, stepped=pace.stepped, faults=faults)
+        scope = tuple(sorted(restart_scope(ledger.job, event.task))) if event.task is not None else ()
+        stalled = Situation(RunActivity.STALLED, begun, blamed, verdict=verdict, stepped=pace.stepped)
+        return replace(stalled, faults=faults, scope=scope)
     if repairs or conditions.failed:
         tasks = restarting or tuple(sorted(conditions.failed))
         attempt = max((back.attempt for one in repairs for back in one.returns.values()), default=None)

@@ -130,6 +130,11 @@ class RunStatus:
         self.waits_for: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `grace` seconds
         self.grace = 0.0
 
+    def give_up(self, tasks: Iterable[Task]) -> None:
+        for task in tasks:
+            if (status := self.tasks.get(task)) is not None:
+                status.given_up = True
+
     @property
     def attempts(self) -> int:
         """Return the number of attempts of all tasks so far."""

@@ -7,7 +7,7 @@ from clusterkit.words import events as ev
 # Events that do not change the ledger. Only the narration and the page's marks show them.
 Unrecorded = (
     ev.Ticked | ev.AllocationEnding | ev.Profiled | ev.Noted | ev.TensorBoardReady | ev.TensorBoardLost
-    | ev.DashboardReady | ev.DashboardLost | ev.ProgramChanged | ev.Inspected | ev.Requested | ev.Impaired | ev.Crashed
+    | ev.DashboardReady | ev.DashboardLost | ev.ProgramChanged | ev.Inspected | ev.Impaired | ev.Crashed
     | ev.StorageFailed | ev.HostJoined | ev.HostCut | ev.HostBack | ev.HostDraining | ev.HostLost | ev.HostAvoided
     | ev.LeftEarly | ev.CannotExit | ev.TrainAlone | ev.RequestRefused | ev.Warned | ev.EditTrains
     | ev.CheckpointFound | ev.Swept | ev.Drained | ev.StepsTimed | ev.TrainsWith | ev.PhaseReached
@@ -24,5 +24,5 @@ OfProgram = (
 )  # fmt: skip
 OfRun = (
     ev.Began | ev.Continued | ev.RestartPlanned | ev.Shrunk | ev.WaitsForChange | ev.Stalled | ev.Succeeded
-    | ev.Stopping | ev.Interrupted | ev.LifelineLost | ev.Finished | ev.Placed
+    | ev.Stopping | ev.Interrupted | ev.LifelineLost | ev.Finished | ev.Placed | ev.Requested
 )  # fmt: skip

@@ -204,13 +204,13 @@ def stuck_task(
 
 
 def verdict(job: JobSpec, stuck: tuple[Task, str], vitals: Mapping[Task, Vitals]) -> str:
-    """Describe who waits, and who is stuck: `chief:0 waits in ClusterCoordinator.join; worker:1 is stopped (T)`."""
+    """Describe the stuck task, then who waits: `worker:1 is stopped (T); chief:0 waits in ClusterCoordinator.join`."""
     alike: dict[str, list[Task]] = {}
     for task in job.steppers:
         if task in vitals and vitals[task].doing and task != stuck[0]:
             alike.setdefault(vitals[task].doing, []).append(task)
     waiting = [_alike(tasks, what) for what, tasks in alike.items()]
-    return "; ".join([*waiting, f"{stuck[0]} {stuck[1]}"])
+    return "; ".join([f"{stuck[0]} {stuck[1]}", *waiting])
 
 
 def whereabouts(task: Task, vitals: Mapping[Task, Vitals]) -> str:

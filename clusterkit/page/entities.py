@@ -31,6 +31,7 @@ class Run:
     now: str = ""  # a live run's situation in a word: starting, training, stalled, paused, recovering …
     text: str = ""  # the same as a sentence, or the final one
     why: str = ""
+    heading: str = "Why"  # of `why`; of a run that succeeded, it is what happened
     todo: str = ""  # what to do about it
     commands: tuple[str, ...] = ()  # for that, as they can be typed
     error: tuple[str, ...] = ()  # what the task printed that failed
@@ -72,6 +73,8 @@ class TaskRow:
     pid: int | None
     ready: bool
     step: int | None
+    old: bool  # whether the step and the metrics are those of an earlier attempt
+    steps: bool  # whether the task makes steps; under parameter servers, the coordinator does
     total: int | None
     speed: float | None
     metrics: Mapping[str, float | str | None]

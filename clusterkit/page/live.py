@@ -76,7 +76,7 @@ class LiveRun:
         if due:
             self._read_usage()
         self.model.end(None if self._live else self.model.written or self.run.result())
-        self.model.refresh(time.time(), self._live, self._usage if self._live else NO_USAGE, due or not self._live)
+        self.model.refresh(time.time(), self._live, self._uses_now() if self._live else NO_USAGE, due or not self._live)
         self._refreshed = now if due else self._refreshed
         if not self._live:
             self.model.board.put("verdict", self._verdict.read(), self.model.offset, always=True)
@@ -142,6 +142,11 @@ class LiveRun:
             self._usage, self._used = sample.tasks, sample.wall
         if time.time() - self._used > max(OLD, 3 * self.model.seconds(self._used) / SLOWER):
             self._usage = NO_USAGE
+
+    def _uses_now(self) -> Usage:
+        """The newest sample, without tasks whose process has begun since."""
+        begun = {task: of.started or 0.0 for task, of in self.model.ledger.run.tasks.items()}
+        return {task: used for task, used in self._usage.items() if begun.get(task, 0.0) <= self._used}
 
 
 class WatchedRun:

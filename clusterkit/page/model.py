@@ -110,7 +110,7 @@ class RunModel:
         for number, (task, status) in enumerate(self.ledger.run.tasks.items()):
             if not (everything or task in self._tasks):
                 continue
-            row = task_entity(status, number, now)
+            row = task_entity(status, number, now, self.ledger.attempts.trains(task))
             self.board.put(f"task/{task}", row, self._tasks.pop(task, self.offset), always=True)
         self.board.put(RUN, run_entity(self._run, self.ledger, now), self.offset, always=True)
         if self._incidents is not None:
@@ -189,7 +189,8 @@ class RunModel:
 
     def _add_verdict(self, offset: int, at: float, event: ev.Stalled) -> None:
         states = {"T": "is stopped", "t": "is stopped by a debugger", "Z": "has ended", "D": "waits for a device"}
-        doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in sorted(event.vitals.items())}
+        vitals = sorted(event.vitals.items(), key=lambda one: (one[0] != event.task, one[0]))  # who is to blame first
+        doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in vitals}
         tasks = tuple((str(task), clean(text)) for task, text in doing.items())
         report = event.report
         verdict = StallVerdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])
@@ -231,7 +232,7 @@ class RunModel:
     def _tell_stories(self, offset: int) -> None:
         if self.info is None:
             return
-        told = stories(self.ledger.incidents.report(), () if self.written is None else self.written.explanations)
+        told = stories(self.ledger.incidents.report(), self.written or self.ledger.run.result)
         for number, story in enumerate(told):
             self.board.put(f"story/{number}", story, offset)
         number = len(told)

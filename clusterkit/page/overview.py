@@ -81,7 +81,7 @@ class Overview:
             state, text, _ = told(known.ledger, wall, seconds)
         else:
             state = run_state(False, status.phase, result)
-            text = status.reason if result is None else reason_of(result.reason, result.cause)
+            text = status.reason if result is None else reason_of(result)
         known.row = replace(
             known.row,
             state=state,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 
 from clusterkit.job.jobfile import job_text
-from clusterkit.job.options import command_of, options_of, resume_command
+from clusterkit.job.options import command_of, options_of, resume_command, start_command
 from clusterkit.job.plan import cluster_json, tf_config
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase, TaskStatus
@@ -83,7 +83,7 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         resume, advice = None, guidance(ledger, run.id)
     else:
         resume = resume_command(run.id, ledger.job, result, status.checkpoint is not None)
-        advice = end_guidance(result, ledger.incidents.report(), run.id, resume)
+        advice = end_guidance(result, ledger.incidents.report(), run.id, resume, start_command(ledger.job))
     failure = ledger.pace.failure if now.live else None if result is None else result.cause
     return replace(
         run,
@@ -92,6 +92,7 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         now=doing,
         text=clean(text if now.live else ending(result)),
         why=clean(advice.why),
+        heading=advice.heading,
         todo=clean(advice.todo),
         commands=tuple(map(clean, advice.commands)),
         error=_error(failure),
@@ -115,8 +116,8 @@ def _error(failure: Failure | None) -> tuple[str, ...]:
     return tuple(clean(line) for line in cause_lines(failure.tail, ERROR_COLUMNS))
 
 
-def task_entity(of: TaskStatus, number: int, now: Now) -> TaskRow:
-    usage = now.usage.get(of.task) if now.live else None
+def task_entity(of: TaskStatus, number: int, now: Now, trains: bool = True) -> TaskRow:
+    usage = now.usage.get(of.task) if now.live and of.pid is not None else None
     note = f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
     return TaskRow(
         task=str(of.task),
@@ -129,6 +130,8 @@ def task_entity(of: TaskStatus, number: int, now: Now) -> TaskRow:
         pid=of.pid if now.live else None,
         ready=now.live and of.ready,
         step=of.step,
+        old=of.step is not None and not of.reports,
+        steps=trains,
         total=of.total,
         speed=of.speed(now.wall) if now.live else None,
         metrics={clean(name): of.metrics[name] for name in list(of.metrics)[:MOST_METRICS]},

@@ -10,27 +10,30 @@ from clusterkit.page.entities import Story, StoryLine
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
-from clusterkit.views.naming import died
+from clusterkit.views.naming import died, same_error
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.explanation import Explanation
 from clusterkit.words.model import Task, number_of
+from clusterkit.words.outcome import RunResult
 
 MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
 MOST_STORIES = 1000  # the newest
+SAME = " with the same error, on its own"
 
 
-def stories(report: RecoveryReport, explanations: Sequence[Explanation] = ()) -> list[Story]:
+def stories(report: RecoveryReport, result: RunResult | None = None) -> list[Story]:
     """A story for each recovery, and for each fault that killed no task, in the order of time.
 
     An explanation is part of the last recovery from a failure of its task that no fault brought about.
     """
     faults = {fault.number: fault for fault in report.faults}
     told, found = set[int](), list[Story]()
+    explanations = () if result is None else result.explanations
     last = {one.task: recovery for recovery in report.recoveries for one in _failures(recovery) if one.fault is None}
     for recovery in report.recoveries:
         begun_by = [faults[n] for n in recovery.faults if n in faults and n not in told]
         why = [one for one in explanations if one.task is not None and last.get(one.task) is recovery]
-        found.append(_of_recovery(recovery, begun_by, why))
+        found.append(_of_recovery(recovery, begun_by, why, _unrepaired(result)))
         told |= set(recovery.faults)
     found += [_of_fault(fault) for fault in report.faults if fault.number not in told]
     return sorted(found, key=lambda story: story.at)[-MOST_STORIES:]
@@ -40,10 +43,20 @@ def _failures(recovery: Recovery) -> Iterator[Death]:
     yield from filter(None, (recovery.cause, *recovery.same, *recovery.collateral))
 
 
-def _of_recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], why: Sequence[Explanation]) -> Story:
+def _unrepaired(result: RunResult | None) -> str:
+    """Why nothing restarted after the last failure."""
+    if result is None or not (result.repeated or result.usage_error):
+        return "Nothing was restarted"
+    again = " again" if result.restarts else ""
+    return f"Not restarted{again}: {'the same error twice' if result.repeated else 'it would fail the same way'}"
+
+
+def _of_recovery(
+    recovery: Recovery, begun_by: Sequence[InjectedFault], why: Sequence[Explanation], unrepaired: str
+) -> Story:
     cause = recovery.cause
     reasons = [StoryLine(recovery.at if cause is None else cause.at, printable(str(one)), "why") for one in why]
-    lines = [*_injections(begun_by), *_deaths(recovery), *reasons, *_return(recovery)]
+    lines = [*_injections(begun_by), *_deaths(recovery), *reasons, *_return(recovery, unrepaired)]
     return Story(
         at=recovery.at,
         title=_title(recovery),
@@ -61,7 +74,8 @@ def _of_recovery(recovery: Recovery, begun_by: Sequence[InjectedFault], why: Seq
 
 def _title(recovery: Recovery) -> str:
     if recovery.cause is not None:
-        return died(recovery.cause)
+        alike, exception = [one.task for one in recovery.same], recovery.cause.exception
+        return same_error([recovery.cause.task, *alike], exception) if alike and exception else died(recovery.cause)
     tasks = tasks_named([one.task for one in recovery.returns])
     if recovery.host is not None:
         return printable(f"The host {recovery.host} left")
@@ -85,7 +99,7 @@ def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
         plain = recovery.faults or recovery.cause.exception is not None or not others
         yield _death(recovery.cause, "cause", "" if plain else ": this is the cause")
     for deaths, kind, why in (
-        (recovery.same, "cause", ", on its own, with the same error"),
+        (recovery.same, "cause", SAME),
         (recovery.collateral, "collateral", ": collateral"),
     ):
         yield from (_death(death, kind, why) for death in deaths[:MOST_TOLD])
@@ -95,15 +109,16 @@ def _deaths(recovery: Recovery) -> Iterator[StoryLine]:
 
 
 def _death(death: Death, kind: str, why: str) -> StoryLine:
-    number = "" if death.fault is None else f", by fault {death.fault}"
-    return StoryLine(death.at, f"{died(death)}{number}{why}", kind, str(death.task))
+    by = ", as requested" if death.requested else "" if death.fault is None else f", by fault {death.fault}"
+    how = f"{death.task} failed" if why == SAME else died(death)
+    return StoryLine(death.at, f"{how}{by}{why}", kind, str(death.task))
 
 
-def _return(recovery: Recovery) -> Iterator[StoryLine]:
+def _return(recovery: Recovery, unrepaired: str) -> Iterator[StoryLine]:
     tasks = tasks_named([one.task for one in recovery.returns])
     if recovery.planned is None:
         last = max([recovery.at, *(death.at for death in (*recovery.same, *recovery.collateral))])
-        yield StoryLine(last, "Nothing was restarted", "warning")
+        yield StoryLine(last, unrepaired, "warning")
     else:
         why = ", as asked" if recovery.asked and recovery.host is None else ""
         verb = "restart" if len(recovery.returns) > 1 else "restarts"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import assert_never
 
@@ -12,13 +12,13 @@ from clusterkit.ledger.situation import RunActivity, Situation, situation_of
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.wrapping import at_words
-from clusterkit.views.naming import LONGEST, all_failed, died
+from clusterkit.views.naming import LONGEST, all_failed, died, named, plain
 from clusterkit.views.recoveries import KEEPS, USUAL, repeated_steps
 from clusterkit.views.situations import failure_text, reason_of
 from clusterkit.views.tracebacks import error_place
 from clusterkit.words.account import Recovery, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import RunResult, RunState
+from clusterkit.words.outcome import SIGKILL, RunResult, RunState, signal_name
 
 FEW = 2  # causes that are named
 
@@ -30,6 +30,7 @@ class Guidance:
     why: str
     todo: str
     commands: tuple[str, ...] = ()
+    heading: str = "Why"  # of `why`
 
 
 def guidance(ledger: Ledger, run_id: str) -> Guidance:
@@ -38,7 +39,7 @@ def guidance(ledger: Ledger, run_id: str) -> Guidance:
     logs = f"clusterkit logs --follow {run_id}"
     match found.doing:
         case RunActivity.STARTING:
-            return Guidance(_faults(found) or "Nothing has failed.", "Nothing: wait for the first step.", (logs,))
+            return Guidance(_faults(found), "Nothing: wait for the first step.", (logs,))
         case RunActivity.TRAINING:
             return _training(ledger, found, run_id)
         case RunActivity.STALLED:
@@ -50,7 +51,7 @@ def guidance(ledger: Ledger, run_id: str) -> Guidance:
         case RunActivity.NO_HOST:
             return Guidance(_failure(found), "Wait for a host, or add one to those of the job.", (logs,))
         case RunActivity.WAITING:
-            return Guidance(_failure(found), "Mend the program and save it: the job then starts again.")
+            return Guidance(_failure(found), "Fix the program and save it: the job then starts again.")
         case RunActivity.STOPPING:
             kill = f"clusterkit down --kill {run_id}"
             return Guidance(reason or "Every step is made.", "Nothing: wait for the tasks. To kill them now:", (kill,))
@@ -77,7 +78,7 @@ def _training(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
     if found.faults:
         return Guidance(_faults(found), "Nothing: training continues. To end the fault now:", _healing(found, run_id))
     if not ended:
-        return Guidance("Nothing has failed.", "Nothing. To read along:", (logs,))
+        return Guidance("", "Nothing. To read along:", (logs,))
     lost = sum(one.lost for one in ended)
     why = f"Nothing is wrong now. {number_of('interruption', len(ended))} so far, {_again(lost) or 'no step lost'}."
     return Guidance(why, "Nothing. To read along:", (logs,))
@@ -89,13 +90,28 @@ def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
     look = f"clusterkit stacks {run_id} {task}".strip()
     if found.faults:
         return Guidance(f"{_faults(found)} {verdict}", "End the fault:", (*_healing(found, run_id), look))
+    if not task:
+        return Guidance(verdict, "Look where each task hangs, then end the run.", (look, f"clusterkit down {run_id}"))
     limit = ledger.job.limits.stall
-    alone = f" Without you it restarts after {shown(limit)} without a step." if limit else ""
-    if task:
-        act, then = f"clusterkit restart {run_id} {task}", f"restart {task}"
-    else:
-        act, then = f"clusterkit down {run_id}", "end the run"
-    return Guidance(verdict, f"Look where {task or 'each task'} hangs, then {then}.{alone}", (look, act))
+    alone = f"Without you, {task} is restarted after {shown(limit)} without a step."
+    todo = f"Look where {task} hangs, then restart {task}."
+    todo += f" That restarts {named(found.scope)} {_from(ledger, found.scope)}."
+    todo += f" {alone if limit else 'Nothing restarts by itself: the run has no --stall-timeout.'}"
+    return Guidance(verdict, todo, (look, f"clusterkit restart {run_id} {task}"))
+
+
+def _from(ledger: Ledger, tasks: Sequence[Task]) -> str:
+    """Where a restart of these tasks continues, and what that costs."""
+    saved, step = ledger.run.checkpoint, ledger.run.trained
+    if not any(map(ledger.attempts.trains, tasks)):
+        return "alone, and no step is lost"
+    again = 0 if step is None else max(0, step - (0 if saved is None else saved[0]))
+    lost = f"; {number_of('step', again)} to train again" if again else ""
+    if saved is None:
+        return f"from the start, since no checkpoint was saved{lost}"
+    name = PurePath(saved[1]).name
+    of = "" if str(saved[0]) in name else f", of step {saved[0]:,}"
+    return printable(f"from {name}{of}{lost}")
 
 
 def _paused(found: Situation, idle: Sequence[Task], run_id: str) -> Guidance:
@@ -105,37 +121,33 @@ def _paused(found: Situation, idle: Sequence[Task], run_id: str) -> Guidance:
 
 
 def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
-    restart, saved, step = ledger.pace.restart, ledger.run.checkpoint, ledger.run.trained
-    number = ""
+    restart, number = ledger.pace.restart, ""
     if restart is not None and restart.charged:
         number = f", restart {restart.charged} of {restart.budget}"
-    origin = "from the start, since no checkpoint was saved"
-    if saved is not None:
-        origin = f"from {PurePath(saved[1]).name}, of step {saved[0]:,}"
-    again = 0 if step is None else max(0, step - (0 if saved is None else saved[0]))
-    lost = f"; {number_of('step', again)} to train again" if again else ""
-    todo = f"Nothing: it restarts by itself{number}, {printable(origin)}{lost}."
+    todo = f"Nothing: it restarts by itself{number}, {_from(ledger, found.tasks)}."
     task = "" if found.failure is None else f" {found.failure.task}"
     return Guidance(_broken(ledger) or _failure(found), todo, (f"clusterkit logs {run_id}{task}",))
 
 
-def end_guidance(result: RunResult | None, report: RecoveryReport, run_id: str, resume: str | None) -> Guidance:
-    """Why a run ended as it did, and what to do now; `resume` is the command that continues it."""
-    again = () if resume is None else (resume,)
+def end_guidance(
+    result: RunResult | None, report: RecoveryReport, run_id: str, resume: str | None, start: str | None = None
+) -> Guidance:
+    """Why a run ended as it did, and what to do now; `resume` is the command that continues it, `start` starts anew."""
+    again, anew = (() if one is None else (one,) for one in (resume, start))
     if result is None or result.lost:
         return Guidance(
             "Its supervisor was killed, or the machine went down: no task failed by itself.", "Continue it:", again
         )
     if result.state is RunState.SUCCEEDED:
-        return _success(result, report, run_id)
+        return replace(_success(result, report, run_id), heading="What happened")
     if result.state is not RunState.FAILED:
-        return Guidance(f"{printable(result.reason)}.", "Continue it:" if again else "Start it again.", again)
+        return Guidance(f"{printable(result.reason)}.", "Continue it:" if again else "Start it again.", again or anew)
     logs = () if result.cause is None else (f"clusterkit logs {run_id} {result.cause.task}",)
     why, advice = _explained(result)
     place, said = error_place(result.cause.tail) if result.cause is not None else ("", "")
-    then = " Then resume it:" if again else ""
-    why = why or printable(said)[:LONGEST] or f"{reason_of(result.reason, result.cause)}."
-    return Guidance(why, f"{advice or _mend(result, printable(place))}{then}", (*again, *logs))
+    then = " Then resume it:" if again else " Then start it again:" if anew else ""
+    why = why or printable(plain(said))[:LONGEST] or f"{reason_of(replace(result, same=()))}."
+    return Guidance(why, f"{advice or _mend(result, printable(place))}{then}", (*(again or anew), *logs))
 
 
 def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance:
@@ -149,16 +161,21 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
         fault = result.not_injected[0]
         text = printable(f"Never injected: {fault.fault}: {fault.why}.")
         return Guidance(text, "Give the fault a trigger that this run reaches.")
+    show = (f"clusterkit show {run_id}",)
+    kept = "" if result.checkpoint is None else printable(f" The last checkpoint is {result.checkpoint}.")
     if not report.recoveries:
-        return Guidance("Nothing failed.", "Nothing.", (f"clusterkit show {run_id}",))
+        return Guidance("Nothing failed.", f"Nothing.{kept}", show)
     lost = sum(one.lost or 0 for one in report.recoveries)
     told = _recovered(report, lost)
     if advice:
         return Guidance(f"{told} {why}", advice)
     if repeated_steps(report):
-        return Guidance(told, f"To lose less next time, {KEEPS}.", (f"clusterkit show {run_id}",))
-    less = "Nothing. To lose fewer steps, save checkpoints more often." if lost else "Nothing: no step was lost."
-    return Guidance(told, less, (f"clusterkit show {run_id}",))
+        return Guidance(told, f"To lose less next time, {KEEPS}.", show)
+    less = "Nothing: no step was lost."
+    if lost:
+        most = max(one.lost or 0 for one in report.recoveries)
+        less = f"Nothing. To train fewer than {number_of('step', most)} again, save checkpoints more often."
+    return Guidance(told, f"{less}{kept}", show)
 
 
 def _explained(result: RunResult) -> tuple[str, str]:
@@ -173,10 +190,10 @@ def _mend(result: RunResult, place: str) -> str:
     """What to do about a failure that nothing explains."""
     cause = result.cause
     if cause is None:
-        return "Mend that, and start it again."
+        return "Fix that, and start it again."
     if cause.exception is None:
         return f"Look for the reason at the end of {cause.task}'s log."
-    where = f"Mend the program, at {place} or before it" if place else "Mend the program"
+    where = f"Fix the program, at {place} or before it" if place else "Fix the program"
     return f"{where}: a restart fails the same way." if result.repeated or result.usage_error else f"{where}."
 
 
@@ -192,17 +209,28 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
     texts = {one.number: one.fault for one in report.faults}
     if recovery.cause is None:
         return "A restart was requested"
+    if recovery.cause.requested:
+        return f"{died(recovery.cause)}, as a user had requested"
     fault = next((texts[number] for number in recovery.faults if number in texts), None)
     return died(recovery.cause) + _by(fault)
 
 
 def _broken(ledger: Ledger) -> str:
-    """What is being repaired: how a task died, and of which fault."""
+    """Why a task died that is being repaired: more than that it died, as far as that is known."""
     incident = next((one for one in ledger.incidents.mending() if one.deaths), None)
     if incident is None:
         return ""
+    death, failure = incident.deaths[0], ledger.pace.failure
+    if death.requested:
+        return f"A user asked for that: `clusterkit kill` of {death.task}, or the same on the page."
     known = [ledger.faults.known[number].event.fault for number in incident.faults if number in ledger.faults.known]
-    return f"{died(incident.deaths[0])}{_by(known[0] if known else None)}."
+    exit_ = death.exit
+    if not known and exit_.signal == SIGKILL and exit_.asked is None and not exit_.out_of_memory:
+        unseen = "neither clusterkit nor, as far as the kernel says, a lack of memory"
+        return f"From outside: {unseen} killed {death.task} ({signal_name(SIGKILL)})."
+    tail = failure.tail if failure is not None and failure.task == death.task else ()
+    place = printable(error_place(tail)[0])
+    return f"{died(death)}{f', at {place}' if place else ''}{_by(known[0] if known else None)}."
 
 
 def _by(fault: str | None) -> str:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
 from clusterkit.words.account import Death
+from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure
 
 MOST, SHOWN = 32, 8  # of more than MOST names, only SHOWN are shown
 LONGEST = 300  # characters of a description of a death, at most
+_WRAPPER = re.compile(r"Exception encountered when calling .*?\.(?:\s+|$)")  # Keras's, before the actual error
 
 
 def named(items: Sequence[object]) -> str:
@@ -45,9 +48,19 @@ def failed(failure: Failure) -> str:
     return printable(f"{failure.task} {failure.exit} (attempt {failure.attempt})")
 
 
+def plain(error: str) -> str:
+    """What an error says, without a full stop, and without the sentence of Keras that only says where it arose."""
+    return _WRAPPER.sub("", error).strip().rstrip(".:")
+
+
+def same_error(tasks: Iterable[Task], exception: str) -> str:
+    """`worker:0 and worker:1 failed with the same ValueError`."""
+    return printable(f"{named(sorted(tasks))} failed with the same {exception.partition(':')[0]}")
+
+
 def died(death: Death) -> str:
     """Describe a death: `worker:1 was killed by SIGKILL` or, with an exception, `worker:1 failed: ValueError: bad`."""
-    how = str(death.exit) if death.exception is None else f"failed: {death.exception}"
+    how = str(death.exit) if death.exception is None else f"failed: {plain(death.exception)}"
     return f"{death.task} {printable(how)[:LONGEST]}"
 
 

@@ -8,7 +8,7 @@ from clusterkit.ledger.status import QUIET, RunStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
-from clusterkit.views.naming import failed, measured, named
+from clusterkit.views.naming import failed, measured, named, plain, same_error
 from clusterkit.words.model import Task, TaskState, number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
@@ -49,7 +49,8 @@ def _sentence(found: Situation, run: RunStatus, speed: float | None, silence: fl
         case RunActivity.NO_HOST:
             return f"{tasks} {'wait' if len(found.tasks) > 1 else 'waits'} for a host{_step(run)}."
         case RunActivity.WAITING:
-            return f"The job failed: {reason_of(run.reason, found.failure)}. Waiting for a change to its program."
+            why = run.reason if found.failure is None else failure_text(found.failure)
+            return f"The job failed: {why}. Waiting for a change to its program."
         case RunActivity.STOPPING:
             left = f" Waiting for {tasks} to end." if tasks else ""
             return f"The run is ending{_step(run)}: {run.reason or 'every step is made'}.{left}"
@@ -106,12 +107,17 @@ def failure_text(failure: Failure) -> str:
     """What failed, with its exception's line where there is one: `worker:1 failed: ValueError: bad (attempt 2)`."""
     if failure.exception is None:
         return failed(failure)
-    return printable(f"{failure.task} failed: {failure.exception} (attempt {failure.attempt})")
+    return printable(f"{failure.task} failed: {plain(failure.exception)} (attempt {failure.attempt})")
 
 
-def reason_of(reason: str, cause: Failure | None) -> str:
-    """Why a run ended: the exception's line of what caused it, or else the reason."""
-    return printable(reason) if cause is None or cause.exception is None else failure_text(cause)
+def reason_of(result: RunResult) -> str:
+    """Why a run ended: the exception of what caused that, or else the reason."""
+    cause = None if result.state is RunState.SUCCEEDED else result.cause
+    if cause is None or cause.exception is None:
+        return printable(result.reason)
+    if result.same:
+        return same_error([cause.task, *(one.task for one in result.same)], cause.exception)
+    return failure_text(cause)
 
 
 def ending(result: RunResult | None) -> str:
@@ -123,5 +129,5 @@ def ending(result: RunResult | None) -> str:
     if result.state is RunState.SUCCEEDED and result.restarts:
         after += f", with {number_of('restart', result.restarts)}"
     without = f" It went on without {listed(result.given_up)}." if result.given_up else ""
-    cause = None if result.state is RunState.SUCCEEDED else result.cause
-    return f"The run {how}{after}: {reason_of(result.reason, cause)}.{without}"
+    metrics = measured(result.metrics, FEW) if result.state is RunState.SUCCEEDED else ""
+    return f"The run {how}{after}: {reason_of(result)}{f'; {metrics}' if metrics else ''}.{without}"

@@ -17,7 +17,10 @@ from clusterkit.words.reports import Stage
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A failed attempt. `fault` is the number of the fault that explains it; `exception` is a line of the log."""
+    """A failed attempt. `fault` is the number of the fault that explains it; `exception` is a line of the log.
+
+    `requested` is True if a client had requested the signal that ended the attempt.
+    """
 
     task: Task
     attempt: int
@@ -25,6 +28,7 @@ class Death:
     exit: Exit
     fault: int | None = None
     exception: str | None = None
+    requested: bool = False
 
 
 @dataclass(frozen=True, slots=True)

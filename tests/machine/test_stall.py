@@ -40,17 +40,17 @@ def test_who_is_to_blame_for_a_stall(
 @pytest.mark.parametrize(
     ("steps", "vitals", "said"),
     [
-        ((9, 9), (RUNTIME, SPINS), "worker:0 waits in TensorFlow's runtime; worker:1 is at train.py:7 in spin"),
-        ((9, None), (RUNTIME, SPINS), "worker:0 waits in TensorFlow's runtime; worker:1 is at train.py:7 in spin"),
-        ((None, None), (RUNTIME, SPINS), "worker:0 waits in TensorFlow's runtime; worker:1 is at train.py:7 in spin"),
-        ((9, 9), (RUNTIME, STOPPED), "worker:0 waits in TensorFlow's runtime; worker:1 is stopped (T)"),
-        ((9, 9), (STOPPED, SPINS), "worker:1 is at train.py:7 in spin; worker:0 is stopped (T)"),
-        ((9, 8), (SLEEPS, SPINS), "worker:0 sleeps; worker:1 is the furthest behind (step 8) and is at train.py:7 in "
-         "spin"),
-        ((9, 9), (RUNTIME, RUNTIME), "worker:1 waits in TensorFlow's runtime; worker:0 is at step 9 and waits in "
-         "TensorFlow's runtime"),
-        ((None, None), (RUNTIME, RUNTIME), "worker:1 waits in TensorFlow's runtime; worker:0 leads the job and waits "
+        ((9, 9), (RUNTIME, SPINS), "worker:1 is at train.py:7 in spin; worker:0 waits in TensorFlow's runtime"),
+        ((9, None), (RUNTIME, SPINS), "worker:1 is at train.py:7 in spin; worker:0 waits in TensorFlow's runtime"),
+        ((None, None), (RUNTIME, SPINS), "worker:1 is at train.py:7 in spin; worker:0 waits in TensorFlow's runtime"),
+        ((9, 9), (RUNTIME, STOPPED), "worker:1 is stopped (T); worker:0 waits in TensorFlow's runtime"),
+        ((9, 9), (STOPPED, SPINS), "worker:0 is stopped (T); worker:1 is at train.py:7 in spin"),
+        ((9, 8), (SLEEPS, SPINS), "worker:1 is the furthest behind (step 8) and is at train.py:7 in spin; "
+         "worker:0 sleeps"),
+        ((9, 9), (RUNTIME, RUNTIME), "worker:0 is at step 9 and waits in TensorFlow's runtime; worker:1 waits "
          "in TensorFlow's runtime"),
+        ((None, None), (RUNTIME, RUNTIME), "worker:0 leads the job and waits in TensorFlow's runtime; worker:1 "
+         "waits in TensorFlow's runtime"),
     ],
 )  # fmt: skip
 def test_who_is_to_blame_where_stacks_tell(
@@ -73,16 +73,16 @@ def test_the_servers_of_a_parameter_server_job_are_never_blamed_for_code_of_thei
     stopped = {**vitals, task("worker:1"): STOPPED}
     stuck = stuck_task(spec, dict.fromkeys(stopped), stopped)
     assert stuck is not None
-    assert verdict(spec, stuck, stopped) == "chief:0 waits in ClusterCoordinator.join; worker:1 is stopped (T)"
+    assert verdict(spec, stuck, stopped) == "worker:1 is stopped (T); chief:0 waits in ClusterCoordinator.join"
 
 
 @pytest.mark.parametrize(
     ("workers", "said"),
     [
-        (3, "worker:0 waits in TensorFlow's runtime, as does worker:1; worker:2 is stopped (T)"),
-        (4, "worker:0 waits in TensorFlow's runtime, as do worker:1 and worker:2; worker:3 is stopped (T)"),
-        (9, "worker:0 waits in TensorFlow's runtime, as do worker:1, worker:2, worker:3 and 4 more; worker:8 is "
-         "stopped (T)"),
+        (3, "worker:2 is stopped (T); worker:0 waits in TensorFlow's runtime, as does worker:1"),
+        (4, "worker:3 is stopped (T); worker:0 waits in TensorFlow's runtime, as do worker:1 and worker:2"),
+        (9, "worker:8 is stopped (T); worker:0 waits in TensorFlow's runtime, as do worker:1, worker:2, "
+         "worker:3 and 4 more"),
     ],
 )  # fmt: skip
 def test_a_verdict_names_a_few_of_many_that_do_the_same(workers: int, said: str) -> None:

@@ -44,7 +44,7 @@ def test_a_stopped_worker_is_named_by_the_verdict_and_killed_in_the_end(up: Star
     run = up("--stall-warning", "3s", "--stall-timeout", "6s", *PS_JOB)
     run.wait_for_step(20, deadline=90)
     run.kill("worker:1", signal.SIGSTOP)
-    said = r"chief:0 waits in ClusterCoordinator\.join; worker:1 is stopped \(T\)\."
+    said = r"worker:1 is stopped \(T\); chief:0 waits in ClusterCoordinator\.join\."
     report = report_in(warned_of(run, said))
     assert "worker:0 waits in Server.join" in report
     assert re.search(
@@ -67,7 +67,7 @@ def test_a_worker_that_is_lost_in_its_own_code_is_named_while_the_other_waits(up
     run = up("--workers", "2", "--stall-warning", "3s", "--stall-timeout", "5s", CHILDREN / "loops.py")
     place = r"is at loops\.py:\d+ in lost"
     waits = r"worker:0 waits in TensorFlow's runtime \(a step or a collective\)"
-    report = report_in(warned_of(run, f"{waits}; worker:1 {place}"))
+    report = report_in(warned_of(run, f"worker:1 {place}; {waits}"))
     assert int(re.findall(rf"worker:1 {place}\n.*\n  CPU +(\d+) %", report)[0]) > 3  # of a busy machine
     assert re.search(r"worker:0 waits .*\n.*\n.*\n.*\n  connections  .*worker:1", report)
     assert run.wait(90) == 0, run.output[-4000:]

@@ -33,7 +33,7 @@ def test_sixty_seconds_without_progress_are_warned_of_once_with_a_verdict() -> N
     run.after(500)
     assert closely(run) == [Inspect(ev.Look.STALL, "no progress for 60 s")]
     assert run.warnings == [
-        "No task has reported progress for 60 s: chief:0 waits in ClusterCoordinator.join; worker:1 is stopped (T). "
+        "No task has reported progress for 60 s: worker:1 is stopped (T); chief:0 waits in ClusterCoordinator.join. "
         "What was seen of every task is in stall-1.txt. "
         "--stall-timeout ends the stuck task after a time that you choose."
     ]

@@ -117,6 +117,26 @@ def killed() -> Told:
     return told
 
 
+def requested() -> Told:
+    """The same, by a user."""
+    told = gang()
+    told._observe(ev.Requested(1, ev.Verb.KILL, (task("worker:1"),)), told.run.now)
+    told.run.exits("worker:1", signal=SIGKILL)
+    told.run.after(3)
+    return told
+
+
+def alike() -> Told:
+    """Both workers raise the same exception, until the budget is used up."""
+    told = gang()
+    for _ in range(6):
+        if not told.run.over:
+            told.run.exits("worker:1", code=1, exception=ERROR)
+            told.run.exits("worker:0", code=1, exception=ERROR)
+            told.run.after(60)
+    return told
+
+
 def lost() -> Told:
     """The supervisor is gone, and nobody wrote a result."""
     return gang()
@@ -134,30 +154,43 @@ RUNS: dict[Callable[[], Told], tuple[bool, str, tuple[str, ...]]] = {
     recovering: (True, "recovering", (ERROR, "worker:0 and worker:1 restart (attempt 2)", "no new step for")),
     recovered: (True, "training", ("Step 23",)),
     killed: (True, "recovering", ("worker:1 was killed by SIGKILL (attempt 1)", "(attempt 2)")),
+    requested: (True, "recovering", ("worker:1 was killed by SIGKILL (attempt 1)", "(attempt 2)")),
     stopping: (True, "stopping", ("The run is ending, at step 30", "worker:0 and worker:1 to end")),
     finished: (False, "succeeded", ("The run succeeded",)),
     failed: (False, "failed", ("The run failed", f"worker:1 failed: {ERROR}")),
+    alike: (False, "failed", ("The run failed", ": worker:0 and worker:1 failed with the same ValueError.")),
     lost: (False, "lost", ("its supervisor ended without writing a result",)),
 }
 
 # Each with what its reason has to say, what is to be done, and the first command for that.
 GUIDANCE: dict[Callable[[], Told], tuple[str, str, str]] = {
-    starting: ("Nothing has failed.", "Nothing: wait", "clusterkit logs --follow r"),
-    training: ("Nothing has failed.", "Nothing. To read along:", "clusterkit logs --follow r"),
-    measured: ("Nothing has failed.", "Nothing.", "clusterkit logs --follow r"),
-    quiet: ("Nothing has failed.", "Nothing.", "clusterkit logs --follow r"),
-    stalled: ("worker:1 hangs in the kernel (D).", "Look where worker:1 hangs", "clusterkit stacks r worker:1"),
+    starting: ("", "Nothing: wait", "clusterkit logs --follow r"),
+    training: ("", "Nothing. To read along:", "clusterkit logs --follow r"),
+    measured: ("", "Nothing.", "clusterkit logs --follow r"),
+    quiet: ("", "Nothing.", "clusterkit logs --follow r"),
+    stalled: (
+        "worker:1 hangs in the kernel (D).",
+        "Look where worker:1 hangs, then restart worker:1. That restarts worker:0 and worker:1 from ckpt-20; 10 steps "
+        "to train again. Nothing restarts by itself: the run has no --stall-timeout.",
+        "clusterkit stacks r worker:1",
+    ),
     paused: ("stopped by a command", "Let it continue:", "clusterkit unpause r worker:1"),
     paused_aside: ("stopped by a command", "Training continues", "clusterkit unpause r worker:1"),
     recovering: (
         f"worker:1 failed: {ERROR}",
-        "restart 1 of 3, from ckpt-20, of step 20; 10 steps to train again",
+        "restart 1 of 3, from ckpt-20; 10 steps to train again",
         "clusterkit logs r worker:1",
     ),
     recovered: ("1 interruption so far, 10 steps trained again", "Nothing.", "clusterkit logs --follow r"),
-    killed: ("worker:1 was killed by SIGKILL.", "restart 1 of 3", "clusterkit logs r worker:1"),
+    killed: (
+        "From outside: neither clusterkit nor, as far as the kernel says, a lack of memory killed worker:1 (SIGKILL).",
+        "restart 1 of 3",
+        "clusterkit logs r worker:1",
+    ),
+    requested: ("A user asked for that: `clusterkit kill`", "restart 1 of 3", "clusterkit logs r worker:1"),
     stopping: ("it got SIGINT", "wait for the tasks", "clusterkit down --kill r"),
     finished: ("Nothing failed.", "Nothing.", "clusterkit show r"),
-    failed: (ERROR, "Mend the program: a restart fails the same way. Then resume it:", "clusterkit up --resume r"),
+    failed: (ERROR, "Fix the program: a restart fails the same way. Then resume it:", "clusterkit up --resume r"),
+    alike: (ERROR, "Fix the program: a restart fails the same way. Then resume it:", "clusterkit up --resume r"),
     lost: ("supervisor was killed", "Continue it:", "clusterkit up --run-id r --continue"),
 }

@@ -84,6 +84,7 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
         assert tuple(told_elsewhere["commands"]) == entity.commands
     why, todo, first = GUIDANCE[made]
     assert (why in entity.why, todo in entity.todo) == (True, True), (entity.why, entity.todo)
+    assert bool(entity.why) is bool(why)
     assert entity.commands[0].startswith(first)
     if word in ("stalled", "paused", "recovering"):
         assert " ".join(entity.todo.split()) in " ".join(text.split())
@@ -110,7 +111,7 @@ def test_the_error_of_a_failed_run_is_on_top(now: list[float]) -> None:
     entity = page.model.board.get("run")
     assert entity.text == f"The run failed after 12 s: worker:1 failed: {ERROR} (attempt 1)."
     assert entity.error == ("train.py:9 in <module>: main()", ERROR)
-    assert (entity.why, entity.todo) == (ERROR, "Mend the program, at train.py:9 or before it. Then resume it:")
+    assert (entity.why, entity.todo) == (ERROR, "Fix the program, at train.py:9 or before it. Then resume it:")
     assert lock
 
 

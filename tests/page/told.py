@@ -18,8 +18,8 @@ def row(task: str, **more: object) -> en.TaskRow:
     """A task."""
     made = en.TaskRow(
         task=task, type=task.partition(":")[0], color=1, state="down", attempt=2, host=None, endpoint="127.0.0.1:9",
-        pid=None, ready=True, step=90, total=90, speed=3.0, metrics={"loss": 0.25}, cpu=150.0, memory=2**30, faults=(),
-        note="",
+        pid=None, ready=True, step=90, old=False, steps=True, total=90, speed=3.0, metrics={"loss": 0.25}, cpu=150.0,
+        memory=2**30, faults=(), note="",
     )  # fmt: skip
     return replace(made, **more)  # type: ignore[arg-type]
 

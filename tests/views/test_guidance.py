@@ -9,6 +9,7 @@ import pytest
 
 from clusterkit.ledger.situation import RunActivity, situation_of
 from clusterkit.views.guidance import Guidance, end_guidance, guidance, guidance_lines
+from clusterkit.views.situations import ending
 from clusterkit.words import events as ev
 from clusterkit.words.account import RecoveryReport
 from clusterkit.words.explanation import Explanation
@@ -43,13 +44,13 @@ FIX = Explanation("row", task("worker:1"), "The rate is negative.", "Use a posit
         (FAILED, None, "worker:1 exited with code 1.", "Look for the reason at the end of worker:1's log.",
          ("clusterkit logs r worker:1",)),
         (replace(FAILED, cause=replace(FAILURE, exception="ValueError: bad", tail=TRACE)), RESUME, "ValueError: bad",
-         "Mend the program, at train.py:9 or before it. Then resume it:", (RESUME, "clusterkit logs r worker:1")),
+         "Fix the program, at train.py:9 or before it. Then resume it:", (RESUME, "clusterkit logs r worker:1")),
         (replace(FAILED, cause=replace(FAILURE, exception="ValueError: bad"), repeated=True), None,
-         "worker:1 failed: ValueError: bad (attempt 2).", "Mend the program: a restart fails the same way.",
+         "worker:1 failed: ValueError: bad (attempt 2).", "Fix the program: a restart fails the same way.",
          ("clusterkit logs r worker:1",)),
         (replace(FAILED, explanations=(FIX,)), RESUME, FIX.means, f"{FIX.advice} Then resume it:",
          (RESUME, "clusterkit logs r worker:1")),
-        (replace(FAILED, cause=None), None, "worker:1 exited with code 1.", "Mend that, and start it again.", ()),
+        (replace(FAILED, cause=None), None, "worker:1 exited with code 1.", "Fix that, and start it again.", ()),
         (replace(FAILED, state=RunState.STOPPED), RESUME, "worker:1 exited with code 1.", "Continue it:", (RESUME,)),
         (replace(FAILED, state=RunState.TIMED_OUT), None, "worker:1 exited with code 1.", "Start it again.", ()),
         (replace(FAILED, lost=True), RESUME,
@@ -60,7 +61,35 @@ def test_each_end_has_a_reason_and_a_next_step(
     result: RunResult, resume: str | None, why: str, todo: str, commands: tuple[str, ...]
 ) -> None:
     """The explanation's words where there is one."""
-    assert end_guidance(result, RecoveryReport(), "r", resume) == Guidance(why, todo, commands)
+    heading = "What happened" if result.state is RunState.SUCCEEDED else "Why"
+    assert end_guidance(result, RecoveryReport(), "r", resume) == Guidance(why, todo, commands, heading)
+
+
+def test_what_has_no_checkpoint_is_started_again() -> None:
+    """With the command that started it; what can be resumed is resumed."""
+    start = "clusterkit up train.py"
+    failed = end_guidance(FAILED, RecoveryReport(), "r", None, start)
+    assert (failed.todo[-21:], failed.commands[0]) == (" Then start it again:", start)
+    assert end_guidance(FAILED, RecoveryReport(), "r", RESUME, start).commands[0] == RESUME
+    stopped = replace(FAILED, state=RunState.TIMED_OUT)
+    assert end_guidance(stopped, RecoveryReport(), "r", None, start).commands == (start,)
+
+
+def test_a_success_names_its_last_checkpoint() -> None:
+    """Where the model is."""
+    found = end_guidance(replace(SUCCESS, checkpoint="/models/ckpt-20"), RecoveryReport(), "r", None)
+    assert found.todo == "Nothing. The last checkpoint is /models/ckpt-20."
+
+
+def test_the_useful_half_of_a_keras_error_is_the_reason() -> None:
+    """Not the sentence that a call has failed; the headline has the class alone."""
+    wrapper = "ValueError: Exception encountered when calling Sequential.call()."
+    tail = (*TRACE[:-1], wrapper, "", "\x1b[1mInvalid input shape (None, 28).")
+    result = replace(FAILED, cause=replace(FAILURE, exception=wrapper, tail=tail))
+    assert end_guidance(result, RecoveryReport(), "r", None).why == "ValueError: Invalid input shape (None, 28)"
+    assert ending(result) == "The run failed: worker:1 failed: ValueError (attempt 2)."
+    both = replace(result, same=(replace(result.cause or FAILURE, task=task("worker:0")),))
+    assert ending(both) == "The run failed: worker:0 and worker:1 failed with the same ValueError."
 
 
 def recovered(*faults: str, saved: bool, times: int = 1) -> RecoveryReport:
@@ -80,11 +109,11 @@ def recovered(*faults: str, saved: bool, times: int = 1) -> RecoveryReport:
     ("report", "why", "todo"),
     [
         (recovered(saved=True), "worker:1 was killed by SIGKILL. Recovered: 10 steps trained again.",
-         "Nothing. To lose fewer steps, save checkpoints more often."),
+         "Nothing. To train fewer than 10 steps again, save checkpoints more often."),
         (recovered(saved=False), "worker:1 was killed by SIGKILL. Recovered: 30 steps trained again.",
          "To lose less next time, add clusterkit.training.Backup() to fit's callbacks, or use training.Checkpointer."),
         (recovered(saved=True, times=2), "worker:1 was killed by SIGKILL. Recovered 2 times: 11 steps trained again.",
-         "Nothing. To lose fewer steps, save checkpoints more often."),
+         "Nothing. To train fewer than 10 steps again, save checkpoints more often."),
     ],
 )  # fmt: skip
 def test_a_success_with_recoveries_says_what_was_lost(report: RecoveryReport, why: str, todo: str) -> None:

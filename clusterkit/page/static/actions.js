@@ -3,7 +3,7 @@
 import { fill, h, mark, say } from "./dom.js";
 import { plural } from "./format.js";
 
-const ABSENT = "To act on the run from here, start the page with --control.";
+const ABSENT = "To act on the run from here, start the page with `clusterkit dashboard --control`.";
 const SIGNALS = [[9, "SIGKILL"], [15, "SIGTERM"], [2, "SIGINT"], [10, "SIGUSR1"], [6, "SIGABRT"]]; // prettier-ignore
 
 /** Verb to its words: `done` is the button that confirms. */

@@ -58,10 +58,10 @@ export function bytes(n) {
   return `${i && n < 9.95 ? n.toFixed(1) : Math.round(n)} ${units[i]}`;
 }
 
-/** A speed: `138`, `4.2`. */
+/** A speed: `138`, `19.6`, `0.25`. */
 export function speed(n) {
   if (n == null) return NONE;
-  return n < 9.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole(n);
+  return n < 99.95 ? n.toFixed(n < 0.995 ? 2 : 1) : whole(n);
 }
 
 /** A share of 1: `61 %`. */

@@ -5,26 +5,32 @@ import { count, moment, seconds, share, speed } from "./format.js";
 
 const FACTS = [
   ["step", "step"],
-  ["speed", "steps/s"],
+  ["speed", "steps/s, 30 s mean"],
   ["goodput", "goodput"],
   ["restarts", "restarts"],
   ["time", "so far"],
 ];
-/** The parts of a run's time: words in their name, and the color of the palette. */
+/** The parts of a run's time: words in their name, and the color of the palette, which is that of the lanes. */
 const PARTS = [
   [/lost/, "bar-lost"],
   [/count|train/, "bar-ok"],
-  [/start/, "edge"],
+  [/start/, "bar-start"],
   [/compil/, "bar-compile"],
   [/checkpoint|sav/, "bar-save"],
-  [/recover/, "bar-wait"],
-  [/stall/, "bar-bad"],
-  [/stop|pause/, "soft"],
+  [/recover/, "bar-bad"],
+  [/stall/, "bar-wait"],
+  [/stop|pause/, "bar-wait"],
   [/evaluat/, "bar-evaluate"],
+  [/end|seen/, "soft"],
 ];
 
-export function colorOfPart(name) {
-  return PARTS.find(([words]) => words.test(name))?.[1] ?? "faint";
+/** What the lanes draw with more than a color, as a class. */
+const DRAWN = [[/start/, "k-start"], [/lost/, "k-lost"], [/stall/, "k-stalled"]]; // prettier-ignore
+const LETTER = 7.2; // pixels of a letter below the bar, at most
+
+function swatchOf({ name }) {
+  const [color, drawn] = [PARTS, DRAWN].map((known) => known.find(([words]) => words.test(name))?.[1]);
+  return h("i", drawn ? { class: drawn } : { style: { background: `var(--${color ?? "faint"})` } });
 }
 
 /** The tone of what a run does, or of its end. */
@@ -49,12 +55,13 @@ export class Header {
       return h("div", { class: `fact ${key}` }, this.values[key], this.names[key]);
     });
     this.text = h("p", { class: "text" });
+    this.heading = h("dt");
     this.why = h("dd");
     this.todo = h("span");
     this.commands = h("span", { class: "commands" });
     this.judged = h("dd");
     this.judgedBy = h("dt", null, "Campaign");
-    this.brief = h("dl", { class: "brief" }, this.judgedBy, this.judged, h("dt", null, "Why"), this.why, h("dt", null, "What to do"), h("dd", null, this.todo, this.commands));
+    this.brief = h("dl", { class: "brief" }, this.judgedBy, this.judged, this.heading, this.why, h("dt", null, "What to do"), h("dd", null, this.todo, this.commands));
     this.error = h("pre", { class: "error", tabindex: "0", "aria-label": "The error of the task that failed" });
     this.spoken = h("div", { class: "unseen", role: "alert" });
     this.links = h("div", { class: "links" });
@@ -81,6 +88,7 @@ export class Header {
     store.on(["run", "goodput"], () => this.update());
     store.on(["verdict"], () => this.judge());
     setInterval(() => this.tick(), 500);
+    new ResizeObserver(() => this.fitNames()).observe(this.bar);
   }
 
   update() {
@@ -97,12 +105,16 @@ export class Header {
     document.title = `${word} · ${run.program} · clusterkit`;
     const of = run.total == null ? "" : ` / ${count(run.total)}`;
     say(this.values.step, run.step == null ? "–" : `${count(run.step)}${of}`);
-    say(this.values.speed, speed(run.phase === "over" ? null : run.speed));
+    say(this.values.speed, speed(run.speed));
+    this.values.speed.parentElement.hidden = run.phase === "over";
+    for (const name of ["step", "goodput"]) this.values[name].parentElement.hidden = run.phase === "over" && run.step == null;
     say(this.values.restarts, count(run.restarts));
     say(this.names.restarts, run.restarts === 1 ? "restart" : "restarts");
     say(this.names.time, run.phase === "over" ? "in total" : "so far");
     say(this.text, run.text);
+    say(this.heading, run.heading);
     say(this.why, run.why);
+    this.heading.hidden = this.why.hidden = !run.why;
     say(this.todo, run.todo);
     this.brief.hidden = !run.todo;
     keyed(this.commands, run.commands, (one) => one, (one) => h("span", null, h("code", { title: one }, one), copyButton(() => one, "Copy")));
@@ -156,9 +168,13 @@ export class Header {
       return;
     }
     say(this.values.goodput, share(spent.goodput));
-    const parts = spent.parts.filter((part) => part.seconds > 0);
-    const set = (child, part) => child.style.setProperty("flex-grow", String(part.seconds));
-    keyed(this.bar, parts, (p) => p.name, (p) => h("i", { style: { background: `var(--${colorOfPart(p.name)})` } }), set);
+    const parts = spent.parts.filter((part) => part.seconds > 0).sort((a, b) => b.seconds - a.seconds);
+    const set = (child, part) => {
+      child.style.setProperty("flex-grow", String(part.seconds));
+      say(child.lastChild, `${part.name} ${share(part.seconds / spent.seconds)}`);
+    };
+    keyed(this.bar, parts, (p) => p.name, (p) => h("div", null, swatchOf(p), h("span")), set);
+    this.fitNames();
     say(this.most, spent.most);
     keyed(this.legend, parts, (p) => p.name, makeEntry, (entry, part) => {
       say(entry.children[1], part.name);
@@ -168,9 +184,14 @@ export class Header {
     const spoken = parts.map((part) => `${part.name} ${seconds(part.seconds)}`).join(", ");
     mark(this.goodput, "aria-label", `Goodput ${share(spent.goodput)}. ${spoken}. ${spent.most}`);
   }
+
+  /** Name the parts of the bar that have room for their name. */
+  fitNames() {
+    const wide = [...this.bar.children].map((part) => part.clientWidth);
+    [...this.bar.children].forEach((part, index) => (part.lastChild.hidden = part.lastChild.textContent.length * LETTER > wide[index]));
+  }
 }
 
 function makeEntry(part) {
-  const swatch = h("i", { style: { background: `var(--${colorOfPart(part.name)})` } });
-  return h("li", null, swatch, h("span"), h("b"), h("em"));
+  return h("li", null, swatchOf(part), h("span"), h("b"), h("em"));
 }

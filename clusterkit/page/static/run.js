@@ -1,6 +1,6 @@
 // The page of one run.
 
-import { h, mark } from "./dom.js";
+import { h, keyed, mark } from "./dom.js";
 import { Actions } from "./actions.js";
 import { Curves } from "./curves.js";
 import { Job, Network, Stalls, Startup } from "./details.js";
@@ -9,6 +9,7 @@ import { Lanes } from "./lanes.js";
 import { Log } from "./log.js";
 import { Place } from "./place.js";
 import { Recoveries, Story } from "./story.js";
+import { lazily } from "./store.js";
 import { Tasks } from "./tasks.js";
 import { Timeline } from "./timeline.js";
 
@@ -24,6 +25,8 @@ const KEY = [
   ["checkpoint", "checkpoint"],
   ["warning", "warning"],
   ["restart", "restart"],
+  ["request", "request"],
+  ["host", "host"],
 ]; // prettier-ignore
 
 export class RunPage {
@@ -50,7 +53,7 @@ export class RunPage {
     const time = h(
       "section",
       { class: "time", "aria-labelledby": "h-time" },
-      h("div", { class: "head" }, h("h2", { id: "h-time" }, "Tasks over time"), key(), zoomTools(timeline)),
+      h("div", { class: "head" }, h("h2", { id: "h-time" }, "Tasks over time"), key(store), zoomTools(timeline)),
       lanes.root,
       new Curves(store, source, timeline).root,
     );
@@ -66,8 +69,17 @@ export class RunPage {
   }
 }
 
-function key() {
-  return h("ul", { class: "key" }, KEY.map(([kind, name]) => h("li", null, h("i", { class: `k-${kind}` }), name)));
+/** The key to what the lanes and curves show of this run. */
+function key(store) {
+  const list = h("ul", { class: "key" });
+  const update = lazily(() => {
+    const used = new Set(store.all("mark").map(({ kind }) => (kind === "stall" ? "warning" : kind)));
+    for (const { segments } of store.all("attempt")) for (const { kind } of segments.length ? segments : [{ kind: "run" }]) used.add(kind);
+    if (used.has("lost")) used.add("again");
+    keyed(list, KEY.filter(([kind]) => used.has(kind)), ([kind]) => kind, ([kind, name]) => h("li", null, h("i", { class: `k-${kind}` }), name));
+  });
+  store.on(["attempt", "mark"], update);
+  return list;
 }
 
 function zoomTools(timeline) {

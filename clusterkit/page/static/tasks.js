@@ -34,6 +34,7 @@ export class Tasks {
     keyed(this.table, all, (row) => row.task, (row) => (row.task ? this.make(row) : head), (body, row) => row.task && this.show(body, row, live));
     if (this.shownLive === live || !run) return;
     this.shownLive = live;
+    this.root.classList.toggle("over", !live);
     fill(this.tools, live ? this.actions.forRun() : null);
     say(this.note, live ? this.actions.absent : "");
     this.note.hidden = !this.note.textContent;
@@ -58,12 +59,14 @@ export class Tasks {
     body.className = live ? "live" : "";
     mark(body, "data-task", row.task);
     mark(body, "data-state", row.state.split(/[ ,]/)[0]);
-    say(step, count(row.step));
-    mark(step, "title", row.speed == null ? null : `${speed(row.speed)} steps/s`);
-    say(cpu, row.cpu == null ? "–" : `${Math.round(row.cpu)} %`);
-    say(memory, bytes(row.memory));
+    say(step, row.step == null && !row.steps ? "" : count(row.step));
+    step.className = row.old ? "old" : "";
+    mark(step, "title", row.old ? "of the attempt before" : row.speed == null ? null : `${speed(row.speed)} steps/s`);
+    say(cpu, row.cpu != null ? `${Math.round(row.cpu)} %` : row.pid ? "–" : "");
+    say(memory, row.memory != null || row.pid ? bytes(row.memory) : "");
+    for (const cell of [cpu, memory]) mark(cell, "title", cell.textContent.length > 1 ? null : row.pid ? "not measured yet" : "no process");
     const known = [row.note, ...row.faults.map((fault) => `fault: ${fault}`)].filter(Boolean).join(" · ");
-    say(more, known || metricsOf(row));
+    say(more, known || metricsOf(row) || (live ? withoutSteps(row) : ""));
     mark(more, "title", more.textContent || null);
     mark(more, "data-tone", known ? "wait" : null);
     body.acts?.update(row, live);
@@ -85,6 +88,12 @@ function whereOf(row) {
 }
 
 function metricsOf(row) {
-  const known = Object.entries(row.metrics ?? {}).slice(0, MORE);
-  return known.map(([name, value]) => `${name} ${metric(value)}`).join("   ");
+  const known = Object.entries(row.metrics ?? {}).slice(0, MORE).map(([name, value]) => `${name} ${metric(value)}`);
+  return known.join("   ") + (row.old && known.length ? " before the restart" : "");
+}
+
+/** Why there is no step in a task's row. */
+function withoutSteps(row) {
+  if (row.steps || row.step != null || row.type === "evaluator") return "";
+  return row.type === "worker" ? "the coordinator reports its steps" : "makes no steps: it holds variables";
 }
