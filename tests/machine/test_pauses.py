@@ -74,7 +74,7 @@ def test_a_phase_does_not_excuse_a_task_that_can_not_go_on(letter: str, wrong: s
     run.after(2)
     assert run.asked(Inspect) == [Inspect(), Inspect(ev.Look.STALL, "no progress for 30 s")]
     assert run.signals()[0] == (30.0, "ps:0", SIGKILL)
-    assert f"chief:0 writes a checkpoint; ps:0 {wrong}. ps:0 is killed." in run.warnings[0]
+    assert f"ps:0 {wrong}; chief:0 writes a checkpoint. ps:0 is killed." in run.warnings[0]
 
 
 def test_a_phase_of_the_evaluator_excuses_nobody() -> None:
