@@ -81,7 +81,7 @@ class Overview:
             state, text, _ = told(known.ledger, wall, seconds)
         else:
             state = run_state(False, status.phase, result)
-            text = status.reason if result is None else reason_of(result)
+            text = status.reason if result is None else "" if result.fine else reason_of(result)
         known.row = replace(
             known.row,
             state=state,

@@ -130,4 +130,6 @@ def ending(result: RunResult | None) -> str:
         after += f", with {number_of('restart', result.restarts)}"
     without = f" It went on without {listed(result.given_up)}." if result.given_up else ""
     metrics = measured(result.metrics, FEW) if result.state is RunState.SUCCEEDED else ""
-    return f"The run {how}{after}: {reason_of(result)}{f'; {metrics}' if metrics else ''}.{without}"
+    parts = [] if result.fine else [reason_of(result)]  # that the leader exited with code 0 goes without saying
+    parts += [metrics] if metrics else []
+    return f"The run {how}{after}{': ' * bool(parts)}{'; '.join(parts)}.{without}"
