@@ -23,7 +23,7 @@ FOLLOWER = """
 import hashlib, json, os, sys, threading
 from pathlib import Path
 from clusterkit.store.directory import RunDirectory
-from clusterkit.store.journal import Life, follow
+from clusterkit.store.journal import RunEndWaiter, follow
 from clusterkit.store.journal import JournalReader
 run, over, digest = RunDirectory(Path(sys.argv[1])), threading.Event(), hashlib.sha256()
 
@@ -43,7 +43,7 @@ def follow_logs():
 print("here", flush=True)
 logs = threading.Thread(target=follow_logs)
 logs.start()
-for entries in follow(JournalReader(run).new, Life(run).is_over, every=0.1, timeout=100):
+for entries in follow(JournalReader(run).new, RunEndWaiter(run).is_over, every=0.1, timeout=100):
     for entry in entries:
         digest.update(json.dumps(entry.message, sort_keys=True).encode())
 print(digest.hexdigest())
