@@ -259,12 +259,12 @@ def resume_command(run_id: str, job: JobSpec, result: RunResult | None, saved: b
         words = f"--resume {run_id}"
     else:
         return None
-    command = command_of(replace(job, resume=None)) if job.counts else "clusterkit up"
+    command = start_command(job) or "clusterkit up"
     return command.replace("clusterkit up", f"clusterkit up {words}", 1)
 
 
 def start_command(job: JobSpec) -> str | None:
-    """The command line that starts the job anew; None if the job is not known."""
+    """Return the command line that starts the job anew; None if the job is not known."""
     return command_of(replace(job, resume=None)) if job.counts else None
 
 

@@ -34,7 +34,7 @@ class Guidance:
 
 
 def guidance(ledger: Ledger, run_id: str) -> Guidance:
-    """What a live run does that for, and what to do about it."""
+    """Return the reason for what a live run does, and what to do about it."""
     found, reason = situation_of(ledger), printable(ledger.run.reason)
     logs = f"clusterkit logs --follow {run_id}"
     match found.doing:
@@ -61,7 +61,7 @@ def guidance(ledger: Ledger, run_id: str) -> Guidance:
 
 
 def guidance_lines(found: Guidance, width: int | None) -> list[str]:
-    """It for a terminal, wrapped: the reason, what to do, and each command in a line of its own."""
+    """Format guidance for a terminal, wrapped: the reason, what to do, and each command in a line of its own."""
     texts = [("Why: ", found.why), ("Fix: ", found.todo)]
     lines = [at_words(f"{name}{text}", width or USUAL, " " * len(name)) for name, text in texts if text]
     return [*lines, *(f"     {printable(command)}" for command in found.commands)]
@@ -216,7 +216,7 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
 
 
 def _broken(ledger: Ledger) -> str:
-    """Why a task died that is being repaired: more than that it died, as far as that is known."""
+    """Return the reason for the death that the present restart repairs; empty if no task died."""
     incident = next((one for one in ledger.incidents.mending() if one.deaths), None)
     if incident is None:
         return ""

@@ -86,7 +86,7 @@ def step_use(
 
 
 def step_lines(use: StepUse | None, width: int | None = None) -> list[str]:
-    """The sentences about it, below the line of goodput."""
+    """Return the lines about the use of a machine, to show below the line of goodput."""
     if use is None:
         return []
     return at_words("  " + " ".join(_sentences(use)), width or USUAL, "    ").split("\n")

@@ -117,8 +117,7 @@ def warm_places(
 def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedServer | str:
     try:
         session.make_directory()
-        path = launch.preload.path if launch.preload.modules else None
-        place = SharedServer(session.directory, _without_marks(launch), path)
+        place = SharedServer(session.directory, _without_marks(launch), launch.preload.needed_path)
         first = all(path == place.socket for path in session.directory.glob("*.sock"))
         place.start(None if first else OTHERS_IDLE, ended, clears=True)
     except WarmServerError as error:

@@ -32,8 +32,7 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
     """
     if not (directory / AUTO).exists() or not _serves_itself() or (leader := _session_leader(process)) is None:
         return None
-    program = launch.preload.path if launch.preload.modules else None  # the directory of the program
-    place = SharedServer(directory, launch, program, _session())
+    place = SharedServer(directory, launch, launch.preload.needed_path, _session())
     try:
         for path, server in all_servers(directory):
             if path != place.socket and server.get("kept") and not server["runs"]:

@@ -42,6 +42,11 @@ class Preload:
     modules: tuple[str, ...] = ()  # the names of other modules
     path: str | None = None  # the program's directory, from which the other modules can be imported
 
+    @property
+    def needed_path(self) -> str | None:
+        """Return `path` if there are modules to import from it: without any, all programs can share a server."""
+        return self.path if self.modules else None
+
 
 def at_import(env: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that are read at import. TF_USE_LEGACY_KERAS is normalized, or omitted if it is off."""
