@@ -83,23 +83,42 @@ def test_what_is_a_number(value: object, shown: str | None) -> None:
     assert patch.as_json(value) == shown
 
 
-def test_the_logs_of_batches_once_a_second_and_of_epochs_at_their_end(reports: Reports) -> None:
+def test_the_logs_of_batches_once_a_second_and_of_epochs_at_their_end(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With the step at which they were, and validation once."""
+    monkeypatch.setattr(patch, "EPOCHS_AT_ONCE", 1)
     fit = callbacks(SimpleNamespace(optimizer=None))
     fit.on_train_begin()
     fit.on_epoch_begin(0)
     for batch in range(3):
         fit.on_train_batch_end(batch, {"loss": 3.0 - batch, "outputs": Tensor(1.0, shape=(2,))})
-    metrics: Metrics = counting.steps.metrics  # type: ignore[assignment]
-    metrics.sent_at -= patch.EPOCH_EVERY
     fit.on_epoch_end(0, {"loss": 0.5, "val_loss": math.nan})
     fit.on_epoch_begin(1)
-    metrics.sent_at -= patch.EVERY
+    counting.steps.metrics.sent_at -= patch.EVERY  # type: ignore[union-attr]
     fit.on_train_batch_end(0, {"loss": 0.25})
     fit.on_epoch_end(1, {"loss": 0.125})  # at once after another, so it waits for the end
     assert told(reports) == [(1, {"loss": 3.0}), (3, {"loss": 0.5, "val_loss": None}), (4, {"loss": 0.25})]
     fit.on_train_end()
     assert told(reports) == [(4, {"loss": 0.125})]
+
+
+def test_short_epochs_are_all_reported_until_they_are_too_many(
+    reports: Reports, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fifty may follow at once; from then on one each tenth of a second, and the last one at the end."""
+    clock = [100.0]
+    monkeypatch.setattr(patch, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    fit = callbacks(SimpleNamespace(optimizer=None))
+    fit.on_train_begin()
+    for epoch in range(120):
+        fit.on_epoch_begin(epoch)
+        fit.on_train_batch_end(0, {"loss": -1.0})
+        fit.on_epoch_end(epoch, {"loss": float(epoch)})
+        clock[0] += 0.01
+    fit.on_train_end()
+    epochs = [int(metrics["loss"]) for _, metrics in told(reports) if metrics["loss"] >= 0]
+    assert epochs == [*range(55), *range(60, 120, 10), 119]
 
 
 def test_a_program_that_reports_by_itself_is_left_alone(reports: Reports, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from clusterkit.task.patches.steps import Steps
 
 EVERY = 1.0  # seconds; the minimum time between two reports of batches, or of the thread
-EPOCH_EVERY = 0.1  # seconds; the minimum time between two reports at the ends of epochs
+EPOCH_EVERY = 0.1  # seconds; the mean time between two reports at the ends of epochs is at least this
+EPOCHS_AT_ONCE = 50  # number of reports at the ends of epochs that may follow without that time between them
 MOST, LONGEST_NAME = 30, 100  # number of metrics, and bytes of a name; a report must fit into one atomic write
 FRAMEWORKS = frozenset({"keras", "tf_keras"})
 
@@ -25,7 +26,8 @@ class Metrics:
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
         self.kept: dict[str, str] = {}  # from names to values in JSON
-        self.sent_at = self.epoch_at = 0.0
+        self.sent_at = 0.0
+        self.epochs_until = 0.0  # the time that the reported epochs have used up, at EPOCH_EVERY each
         self.late: Any = None  # the logs of the last epoch if they were not reported because of EPOCH_EVERY
 
     def keep(self, metrics: Any) -> None:
@@ -63,12 +65,13 @@ class Metrics:
             self.send_logs(logs)
 
     def end_epoch(self, logs: Any) -> None:
-        """Report the epoch's logs, which include its validation, unless another epoch has just been reported."""
+        """Report the epoch's logs, which include its validation, unless too many epochs have just been reported."""
         now = time.monotonic()
-        if now - self.epoch_at < EPOCH_EVERY:
+        used = max(self.epochs_until, now - EPOCHS_AT_ONCE * EPOCH_EVERY)
+        if used > now - EPOCH_EVERY:
             self.late = logs
         else:
-            self.late, self.epoch_at = None, now
+            self.late, self.epochs_until = None, used + EPOCH_EVERY
             self.send_logs(logs)
 
     def end_fit(self) -> None:
