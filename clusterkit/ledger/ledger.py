@@ -109,8 +109,8 @@ class Ledger:
                 self.startup.reach(now, task, attempt, event.stage)
                 if event.stage is Stage.PREPARED and trains:
                     self.time.prepared()
-            case ev.SigtermHandled():  # reported when a gang's strategy is created
-                self.startup.reach(now, task, attempt, Stage.CONNECTED)
+            case ev.SigtermHandled():
+                pass
             case ev.PhaseChanged():
                 if trains:
                     self.time.conditions.phase(task, event.phase, event.begun)

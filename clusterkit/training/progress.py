@@ -40,7 +40,10 @@ class ProgressChannel:
             self._write(self._progress + b'%d%b,"metrics":{%b}}\n' % (step, of, _encode(metrics, LINE_LIMIT - 160)))
 
     def send(self, kind: str, **fields: object) -> None:
-        """Send a message that must not be lost: if the FIFO is full, the message is sent before the next one."""
+        """Send a message, or keep it while the FIFO is full: it is then sent before the next one.
+
+        A message that is too long for an atomic write, such as one with a path of 4,000 characters, is not sent.
+        """
         if self._fd is None:
             return
         line = json.dumps({"kind": kind, "attempt": self._attempt, **fields}, separators=(",", ":")).encode() + b"\n"

@@ -89,7 +89,7 @@ def _of_disks(directories: Sequence[Path], post: Post) -> str | None:
 
     looking = start_thread("disks", look, post)
     looking.join(DISK_WITHIN)
-    if looking.is_alive():
+    if len(seen) < len(directories):
         return f"the file system of {directories[len(seen)]} does not answer within {DISK_WITHIN:g} s"
     return next(iter(found), None)
 

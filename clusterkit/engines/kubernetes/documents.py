@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from yaml.nodes import ScalarNode
 
 
-FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 130, 143)  # exit codes of `up` after which the run is over
+FINAL = (1, 2, PROVED_NOTHING, CRASHED, 124, 129, 130, 143)  # exit codes of `up` after which the run is over
 KILLS = 20  # how often a killed supervisor is replaced; evictions and lost nodes are not counted
 SIZE = "10Gi"  # the default size of the shared volume
 # Strings that need no quotes. All strings that are not clearly words are quoted, since parsers differ in what they

@@ -190,9 +190,9 @@ class Following:
     def _interrupted(self, number: int, _: object) -> None:
         self._interrupts += 1
         if self._interrupts == 1 and not self._waits():
-            self._slurm.signal(self._job, "INT")
+            self._try(lambda: self._slurm.signal(self._job, "INT"))
         else:
-            self._slurm.cancel(self._job)
+            self._try(lambda: self._slurm.cancel(self._job))
 
 
 def continues(run: RunDirectory, slurm: Slurm | None = None, ask_every: float = ASK_EVERY) -> bool:
