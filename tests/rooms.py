@@ -84,6 +84,7 @@ PURE = (
     *(
         "views/epochs",
         "views/prefixed",
+        "views/closure_errors",
         "views/repeats",
         "views/stragglers",
         "views/tables",

@@ -73,7 +73,7 @@ def test_the_work_for_each_task_does_not_grow_with_their_number(shape: Callable[
     assert effort(800) <= 1.2 * effort(80)
 
 
-@pytest.mark.parametrize("text", ["", "ps", "ps=", "=n1", "ps=n1,", "sp=n1", "worker:x=n1", "worker:-1=n1", "worker:٣=n1"])
+@pytest.mark.parametrize("text", ["", "ps", "ps=", "=n1", "ps=n1,", "sp=n1", "worker:x=n1", "worker:-1=n1", "ps:٣=n1"])
 def test_what_is_no_rule(text: str) -> None:
     """A sentence each."""
     with pytest.raises(ValueError, match=r"TASK=HOST|is not a task"):
