@@ -130,6 +130,9 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
         "error": None if cause is None else cause.exception,
     }
     found, error = _explanations(run, result), list[str]()
+    if result.fine and not found and not as_json:
+        echo(f"The run {run.run_id} succeeded: there is nothing to explain.")
+        return
     if cause is not None and not found and not as_json:
         lines = cause_lines(cause.tail, (terminal_width() or USUAL) - len(MARGIN))
         error = [*(f"{MARGIN}{line}" for line in lines), f"The log: {run.log(cause.task, cause.attempt)}"]
