@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clusterkit.ledger.ledger import Ledger, ledger_of
-from clusterkit.machine.before import RunHistory
+from clusterkit.machine.history import RunHistory
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
 from clusterkit.words.account import Account
@@ -15,21 +15,21 @@ def before_of(ledger: Ledger) -> RunHistory:
     run, records = ledger.run, {(one.task, one.number): one for one in ledger.attempts.all()}
     return RunHistory(
         began=ledger.began if run.allocations else None,
-        last=ledger.last,
+        last_event_at=ledger.last,
         allocations=run.allocations,
-        spent=ledger.spent,
-        newest={task: number for (task, number), one in sorted(records.items()) if one.started},
-        ended={key: one.record for key, one in records.items() if one.over},
-        live={key: one.record for key, one in records.items() if one.started and not one.over},
+        seconds_spent=ledger.spent,
+        newest_attempts={task: number for (task, number), one in sorted(records.items()) if one.started},
+        finished={key: one.record for key, one in records.items() if one.over},
+        unfinished={key: one.record for key, one in records.items() if one.started and not one.over},
         restarts=run.restarts,
         checkpoint=run.checkpoint or run.found,
         step=run.trained,
         metrics={task: of.metrics for task, of in run.tasks.items()},
-        faults={fault.event.fault for fault in ledger.faults.known.values()},
-        open=dict(ledger.faults.open),
-        injected=max(ledger.faults.known, default=0),
-        done=run.done,
-        stopped=run.stopped,
+        fault_texts={fault.event.fault for fault in ledger.faults.known.values()},
+        open_faults=dict(ledger.faults.open),
+        fault_count=max(ledger.faults.known, default=0),
+        successful_task=run.done,
+        stop_reason=run.stopped,
         result=run.result,
     )
 
@@ -43,8 +43,8 @@ def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | 
     before = before_of(ledger)
     if before.began is None or before.final is not None:
         return before.final
-    before.last += later
-    attempts = sorted([*before.ended.values(), *before.lost()], key=lambda one: (one.task, one.attempt))
+    before.last_event_at += later
+    attempts = sorted([*before.finished.values(), *before.lost_attempts()], key=lambda one: (one.task, one.attempt))
     steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]
     return RunResult(
         RunState.FAILED,
@@ -53,7 +53,7 @@ def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | 
         attempts=tuple(attempts),
         restarts=before.restarts,
         last_step=max(steps, default=None),
-        duration=before.last - before.began,
+        duration=before.last_event_at - before.began,
         checkpoint=None if before.checkpoint is None else before.checkpoint[1],
         lost=True,
         metrics=ledger.run.metrics,

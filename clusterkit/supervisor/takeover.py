@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.machine.before import RunHistory
+from clusterkit.machine.history import RunHistory
 from clusterkit.store.directory import RunDirectory, RunInfo
 from clusterkit.store.journal import JournalReader, Stamped, events_of
 from clusterkit.words.errors import BadJob, ClusterkitError
@@ -82,5 +82,5 @@ def _read(directory: RunDirectory) -> PastRun:
     before, ahead = before_of(ledger), 0.0
     if events:
         written = max(at for at, _ in events_of(lines, "t"))
-        ahead = before.last + max(0.0, time.time() - written) - time.monotonic()
+        ahead = before.last_event_at + max(0.0, time.time() - written) - time.monotonic()
     return PastRun(before, events, info, ahead)

@@ -148,7 +148,7 @@ def test_a_run_that_failed_so_is_not_continued_as_a_success() -> None:
     run.exits("worker:1", code=3)
     assert not run.over
     before = before_of(ledger_of(job(workers=3), seen))
-    assert before.done is None
+    assert before.successful_task is None
     again = History(job(workers=3), before=before)
     again.send(ev.Continued(2))
     again.after(1)

@@ -177,7 +177,7 @@ def test_the_journal_of_a_run_with_several_allocations_replays(tmp_path: Path) -
         if number == 2:
             run.send(ev.AllocationEnding("it was requeued", 20.0))
         before = before_of(ledger_of(spec, JournalReader(RunDirectory(path.parent)).events("m")))
-        run = History(spec, seed=77, now=before.last + 50, before=before, observe=journal.write)
+        run = History(spec, seed=77, now=before.last_event_at + 50, before=before, observe=journal.write)
         run.send(ev.Continued(number))
     run.exits("chief:0", code=0)
     run.after(30)

@@ -14,7 +14,7 @@ from functools import partial
 
 from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread, other_threads
 from clusterkit.backends.local.stacks import Dump, ask, collect, dump_for
-from clusterkit.machine.stalls import halted
+from clusterkit.machine.stalls import halted_task
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.barrier import join, start_thread
@@ -130,7 +130,7 @@ def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
 
 def _section(subject: InspectedAttempt, ends: Mapping[str, Task], places: Mapping[str, Task]) -> str:
     vitals = subject.vitals
-    wrong = halted([subject.task], {subject.task: vitals})
+    wrong = halted_task([subject.task], {subject.task: vitals})
     state = STATES.get(vitals.state, "gone")
     cpu = "unknown" if subject.cpu is None else f"{subject.cpu:.0f} % of a core"
     frames = main_thread(subject.dump.text) if subject.dump else ()
