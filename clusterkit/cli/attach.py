@@ -14,7 +14,7 @@ from clusterkit.cli.options import display_options
 from clusterkit.cli.params import tasks_shown
 from clusterkit.cli.terminal import exit_on_error, say, status_group, use_color
 from clusterkit.ledger.ledger import Ledger
-from clusterkit.ledger.takeover import report_of, result_of
+from clusterkit.ledger.takeover import account_of, result_of
 from clusterkit.store.arrivals import Arrivals, Piece
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader, Stamped, events_of
@@ -61,7 +61,7 @@ class LiveConsole:
         if result is None:
             self.console.say("The run's supervisor was killed.", bad=True)
         else:
-            self.console.block(report(result, self.run, self._show.color, recovered=report_of(self.run)))
+            self.console.block(report(result, self.run, self._show.color, recovered=account_of(self.run)))
         self.console.close()
         return 1 if result is None else result.exit_code
 
@@ -70,7 +70,7 @@ class LiveConsole:
 
     def _take(self, at: float, event: Event) -> None:
         with self._status_line:
-            self._ledger.take(at, event)
+            self._ledger.add(at, event)
 
     def _tell(self, event: Event) -> None:
         if isinstance(event, Drained):

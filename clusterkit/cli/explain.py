@@ -139,13 +139,13 @@ def _explain_run(run_id: str | None, as_json: bool) -> None:
 def _explanations(run: RunDirectory, result: RunResult) -> tuple[Explanation, ...]:
     """Return the explanations recorded in the run's result; without any, look them up in the present table."""
     from clusterkit.explain.explaining import explained
-    from clusterkit.ledger.takeover import report_of
+    from clusterkit.ledger.takeover import account_of
 
     info = run.info()
     if result.explanations or info is None:
         return result.explanations
     setup = replace(info.job.setup, cwd=str(Path(info.cwd) / (info.job.setup.cwd or "")))
-    return explained(result, replace(info.job, setup=setup), run, report_of(run)).explanations
+    return explained(result, replace(info.job, setup=setup), run, account_of(run)).explanations
 
 
 def _last_failed() -> RunDirectory:

@@ -44,7 +44,7 @@ class RunSnapshot:
             result = self.run.result() or self.status.result
             return run_state(False, self.status.phase, result), ending(result)
         wall = time.time()
-        return told(self._ledger, wall, wall - (self.status.began or wall))[:2]
+        return told(self._ledger, wall, wall - (self.status.began_at or wall))[:2]
 
     def advice(self) -> dict[str, Any]:
         """Return, for JSON, the reason for the run's present state, what to do about it, and commands for that."""
@@ -76,7 +76,7 @@ class RunSnapshot:
         self.live = self.run.is_live()  # first, so that everything written before the end is read below
         for line in self._journal.newest():
             if (found := line.timed()) is not None:
-                self._ledger.take(*found)
+                self._ledger.add(*found)
 
     def row(self) -> dict[str, Any]:
         """Return the run's row for `ls`."""

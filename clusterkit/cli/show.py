@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def command(run: str | None, as_json: bool, startup: bool) -> None:
     """Show how a run ended: result, cause, tasks, recoveries, goodput and timeline. Of a live run, its state so far."""
     from clusterkit.cli.looking import RunSnapshot
-    from clusterkit.ledger.takeover import report_of, result_of
+    from clusterkit.ledger.takeover import account_of, result_of
     from clusterkit.store.journal import JournalReader
     from clusterkit.store.usage import UsageReader
     from clusterkit.views.step_use import step_use
@@ -40,7 +40,7 @@ def command(run: str | None, as_json: bool, startup: bool) -> None:
     with exit_on_error():
         look = RunSnapshot(choose(run, finished=True))
     result = None if look.live else result_of(look.run)
-    recovered = report_of(look.run)
+    recovered = account_of(look.run)
     events = JournalReader(look.run).events()
     lines, use = list(timeline(events)), step_use(recovered.goodput, events, UsageReader(look.run.usage).new())
     if as_json:

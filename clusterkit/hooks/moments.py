@@ -70,7 +70,7 @@ class Moments:
 
     def take(self, at: float, event: ev.Event) -> list[Document]:
         mended = [one for one in self._mending if one.ended is not None]
-        self._mending = self._ledger.incidents.mending()
+        self._mending = self._ledger.incidents.open_restarts()
         match event:
             case ev.Failed(failure):
                 self._failures[failure.task, failure.attempt] = failure
@@ -125,8 +125,8 @@ class Moments:
         """Yield one recovery document for incidents that ended together, timed from the first failure."""
         if not incidents:
             return
-        first = min(incidents, key=self._ledger.incidents.began)
-        told = [one.recovery(self._ledger.incidents.began(one)) for one in incidents]
+        first = min(incidents, key=self._ledger.incidents.start_of)
+        told = [one.report(self._ledger.incidents.start_of(one)) for one in incidents]
         seconds = max(one.seconds or 0.0 for one in told)
         death = first.deaths[0] if first.deaths else None
         lost = [one.lost for one in told if one.lost is not None]
@@ -161,8 +161,8 @@ class Moments:
         )
 
     def _about(self, failure: Failure) -> dict[str, Any]:
-        number = self._ledger.attempts.explained.get((failure.task, failure.attempt))
-        fault = None if number is None else self._ledger.faults.known.get(number)
+        number = self._ledger.attempts.fault_of.get((failure.task, failure.attempt))
+        fault = None if number is None else self._ledger.faults.by_number.get(number)
         exit_ = failure.exit
         return {
             "task": str(failure.task),
@@ -184,7 +184,7 @@ class Moments:
             program=str(ledger.job.program),
             elapsed=round(at - (ledger.began or 0.0), 3),
             message=printable(message),
-            step=ledger.run.trained,
+            step=ledger.run.trained_step,
             checkpoint=None if checkpoint is None else printable(checkpoint[1]),
             **fields,
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from clusterkit.ledger.ledger import ledger_of
-from clusterkit.ledger.takeover import before_of
+from clusterkit.ledger.takeover import history_of
 from clusterkit.machine.core import ALLOCATIONS
 from clusterkit.machine.history import RunHistory
 from clusterkit.words import events as ev
@@ -31,7 +31,7 @@ def begun(spec: JobSpec, happened: list[tuple[float, ev.Event]]) -> History:
 
 def continued(run: History, happened: list[tuple[float, ev.Event]], gap: float = 100.0) -> History:
     """The run's next allocation, after its supervisor was lost or had suspended it."""
-    before = before_of(ledger_of(run.job, happened))
+    before = history_of(ledger_of(run.job, happened))
     again = History(run.job, seed=run.seed, now=before.last_event_at + gap, before=before, observe=run.observe)
     again.checkpoint = run.checkpoint
     again.send(ev.Continued(before.allocations + 1))
@@ -158,7 +158,7 @@ def test_a_guardian_that_is_lost_is_no_verdict_about_the_run() -> None:
     again.exits("worker:0", code=0)
     again.after(60)
     assert again.result.final
-    assert before_of(ledger_of(GANG, happened)).final == again.result
+    assert history_of(ledger_of(GANG, happened)).final == again.result
 
 
 def test_a_run_that_had_succeeded_is_not_done_again() -> None:
@@ -239,7 +239,7 @@ def test_any_journal_can_be_continued(seed: int) -> None:
     draw = random.Random(seed)
     chosen = [(draw.uniform(-1e3, 1e3), draw.choice(EVENTS)) for _ in range(draw.randrange(60))]
     spec = draw.choice((PS, GANG))
-    before = before_of(ledger_of(spec, chosen))
+    before = history_of(ledger_of(spec, chosen))
     run = History(spec, before=before, now=before.last_event_at + 1)
     run.send(ev.Continued(before.allocations + 1))
     run.after(5)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from clusterkit.backends.local.family import AttemptProcess, ProcessFamily
-from clusterkit.backends.local.stacks import ask, dump_for
+from clusterkit.backends.local.stacks import request_dump, dump_for
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.store.cleaning import find_strays
 from clusterkit.store.directory import RunDirectory
@@ -136,7 +136,7 @@ def test_stacks_that_can_not_be_asked_for_are_none(tmp_path: Path) -> None:
     """The loop asks for them, and must not end for that."""
     (tmp_path / "stacks").mkdir()
     with no_descriptors():
-        ask(dump_for(RunDirectory(tmp_path), Task.parse("worker:0"), 1, "why"), SELF)
+        request_dump(dump_for(RunDirectory(tmp_path), Task.parse("worker:0"), 1, "why"), SELF)
     assert list((tmp_path / "stacks").iterdir()) == []
 
 

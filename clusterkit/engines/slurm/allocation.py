@@ -93,7 +93,7 @@ class SlurmAllocation(Allocation):
         is_cancelled = job is not None and job.phase is JobPhase.ENDING
         return Interrupted(signal) if found is None and elsewhere and is_cancelled else found
 
-    def again(self) -> str | None:
+    def request_next(self) -> str | None:
         """Requeue the job, unless Slurm has requeued it already."""
         job = self._asked()
         if job is not None and job.phase is not JobPhase.RUNNING and job.restarts > self._restarts:
