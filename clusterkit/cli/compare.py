@@ -28,7 +28,7 @@ def command(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
 
     By default, the last two runs of the same program.
     """
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.job.options import texts_of
     from clusterkit.store.journal import JournalReader
     from clusterkit.store.store import RunStore

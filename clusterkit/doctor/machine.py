@@ -22,7 +22,7 @@ from clusterkit.store.cleaning import find_strays
 from clusterkit.store.store import state_dir
 from clusterkit.system.ports import HOST, claim
 from clusterkit.system.procfs import ESTABLISHED, LISTENS, tcp_sockets
-from clusterkit.warm.warm_client import all_servers, described
+from clusterkit.warm.warm_client import all_servers, description
 from clusterkit.words.errors import NoPorts, RunDirectoryError
 
 GROUPS = Path("/sys/fs/cgroup")
@@ -138,7 +138,7 @@ def try_state() -> StateFacts:
     strays = {run: len(pids) for run, pids in find_strays().items()}
     servers = list[str]()
     with suppress(RunDirectoryError):
-        servers += [described(server) for _, server in all_servers()]
+        servers += [description(server) for _, server in all_servers()]
     return StateFacts(str(home), _unusable(existing), room, strays, servers)
 
 

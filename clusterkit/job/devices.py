@@ -35,8 +35,8 @@ def shares_of(job: JobSpec, here: Collection[Task] | None = None) -> dict[Task, 
     devices, tasks = job.devices, [task for task in job.tasks if here is None or task in here]
     cores = dict[Task, tuple[int, ...]]()
     if devices.cpus is not None:
-        order = [task for task in by_need(job) if task in tasks]
-        cores = {task: _turn(devices.cores, devices.cpus, n) for n, task in enumerate(order)}
+        order = [task for task in in_order_of_need(job) if task in tasks]
+        cores = {task: _dealt(devices.cores, devices.cpus, n) for n, task in enumerate(order)}
     gpus = dict[Task, tuple[str, ...]]()
     if devices.gpus is not None:
         each, takers = devices.gpus, [task for task in computing(job) if task in tasks]
@@ -65,7 +65,7 @@ def computing(job: JobSpec) -> list[Task]:
     return [task for task in job.training if not (coordinates and task.type is TaskType.CHIEF)]
 
 
-def by_need(job: JobSpec) -> list[Task]:
+def in_order_of_need(job: JobSpec) -> list[Task]:
     """Return the tasks in the order in which they get cores: computing tasks, then ps, coordinator and evaluator."""
     first = computing(job)
     order = (TaskType.PS, TaskType.CHIEF, TaskType.EVALUATOR)
@@ -77,13 +77,19 @@ def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] 
     """Return a sentence for each resource that the host lacks for the tasks in `here` (None means all tasks)."""
     devices, problems = job.devices, []
     if devices.cpus is not None and devices.cpus > len(devices.cores):
-        problems.append(f"--cpus-per-task is {devices.cpus}, and there {_are(len(devices.cores), 'core')} here.")
+        problems.append(
+            f"--cpus-per-task is {devices.cpus}, and there {_count_and_verb(len(devices.cores), 'core')} here."
+        )
     takers = len([task for task in computing(job) if here is None or task in here])
     if devices.gpus is not None and takers * devices.gpus > len(devices.names):
-        there = f"there {_are(len(devices.names), 'GPU')} here" if devices.names or not why_no_gpu else why_no_gpu
+        available = (
+            f"there {_count_and_verb(len(devices.names), 'GPU')} here"
+            if devices.names or not why_no_gpu
+            else why_no_gpu
+        )
         tasks = "task takes" if takers == 1 else "tasks take"
         problems.append(
-            f"--gpus-per-task {devices.gpus}: {takers} {tasks} {takers * devices.gpus} in all, and {there}."
+            f"--gpus-per-task {devices.gpus}: {takers} {tasks} {takers * devices.gpus} in all, and {available}."
         )
     return problems
 
@@ -105,7 +111,7 @@ def crowding(job: JobSpec) -> str | None:
     each, cores = job.devices.cpus or 0, len(job.devices.cores)
     return (
         f"{len(job.tasks)} tasks with --cpus-per-task {each} would take {len(job.tasks) * each} cores, and there "
-        f"{_are(cores, 'core')}: {'; '.join([*groups[:MOST_NAMED], *more])}."
+        f"{_count_and_verb(cores, 'core')}: {'; '.join([*groups[:MOST_NAMED], *more])}."
     )
 
 
@@ -124,12 +130,12 @@ def all_share_gpus(job: JobSpec, names: Sequence[str], inherited: Mapping[str, s
     )
 
 
-def _turn(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
+def _dealt(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
     """Return the cores for the task number `turn`, dealing `each` cores to every task and starting over at the end."""
     return tuple(sorted({cores[(turn * each + n) % len(cores)] for n in range(each)})) if cores else ()
 
 
-def _are(count: int, what: str) -> str:
+def _count_and_verb(count: int, what: str) -> str:
     return f"is {count} {what}" if count == 1 else f"are {count or 'no'} {what}s"
 
 

@@ -53,7 +53,11 @@ class TimeAccount:
         parts["training"] += training.step_time + training.first_step_share
         parts["compilation"] += training.first_step_time - training.first_step_share
         costliest, most = self._costs.costliest(parts, self._current_costs(now))
-        if not self.conditions.has_steps and costliest in ("startup", "compilation", "ending"):  # they may include training
+        if not self.conditions.has_steps and costliest in (
+            "startup",
+            "compilation",
+            "ending",
+        ):  # they may include training
             costliest, most = "", ""
         return Goodput.of(parts, self.conditions.has_steps, costliest, most)
 
@@ -120,7 +124,11 @@ class TimeAccount:
             culprit = cause.get(Activity.PAUSED, "a task")
             found["stopped"] = stopped, f"Training stood still for {shown(stopped)} because {culprit} was paused"
         if stalled := parts["stalled"]:
-            culprit = f"{self.conditions.stalled} held it up" if self.conditions.stalled else cause.get(Activity.PARTITIONED, "")
+            culprit = (
+                f"{self.conditions.stalled} held it up"
+                if self.conditions.stalled
+                else cause.get(Activity.PARTITIONED, "")
+            )
             what = f"Training stalled at {shown(self._stretch.begin)} for {shown(stalled)}"
             found["stalled"] = stalled, f"{what}: {culprit}" if culprit else what
         if waited := parts["recovering"]:
@@ -236,7 +244,9 @@ class TimeAccount:
             if succeeded and conditions.has_steps:
                 renamed[Activity.RUNNING] = Activity.ENDING
             elif not conditions.has_steps:
-                unseen = (Activity.STARTING, Activity.FIRST_STEP, Activity.RESTARTED) if succeeded else (Activity.STARTING,)
+                unseen = (
+                    (Activity.STARTING, Activity.FIRST_STEP, Activity.RESTARTED) if succeeded else (Activity.STARTING,)
+                )
                 renamed |= dict.fromkeys(unseen, Activity.NO_STEPS)
             self._stretch.rename(lambda kind: renamed.get(kind, kind))
         conditions.ends, conditions.finished = True, isinstance(event, ev.Finished)

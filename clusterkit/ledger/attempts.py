@@ -23,7 +23,7 @@ Key = tuple[Task, int]  # task and attempt
 class Trace:
     """When an attempt reached its steps. Of many reports, only every second is stored, later every fourth."""
 
-    __slots__ = ("_count", "_stride", "_points")
+    __slots__ = ("_count", "_points", "_stride")
 
     def __init__(self) -> None:
         self._points: list[tuple[float, int]] = []
@@ -81,7 +81,15 @@ class Attempt:
         if self.decision is not None and self.end_recorded:
             return self.decision
         return AttemptEnded(
-            self.task, self.number, self.begin, None, None, self.first_step, self.last_step, self.resumed_step, self.resumed_from
+            self.task,
+            self.number,
+            self.begin,
+            None,
+            None,
+            self.first_step,
+            self.last_step,
+            self.resumed_step,
+            self.resumed_from,
         )
 
     def stop(self, at: float, kind: str, text: str) -> None:

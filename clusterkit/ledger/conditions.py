@@ -55,7 +55,11 @@ class Conditions:
             return Activity.PAUSED
         if self._partitions or Activity.PARTITIONED in self._lingering:
             return Activity.PARTITIONED
-        return Activity.TASK_RESTARTS if self._restarting or Activity.TASK_RESTARTS in self._lingering else Activity.RUNNING
+        return (
+            Activity.TASK_RESTARTS
+            if self._restarting or Activity.TASK_RESTARTS in self._lingering
+            else Activity.RUNNING
+        )
 
     def stepped(self) -> None:
         self._lingering.clear()
@@ -71,7 +75,7 @@ class Conditions:
             self.beginning = Activity.STARTING
 
     def exited(self, task: Task, ok: bool, halts_training: bool) -> None:
-        """Note that a process ended or could not be started. `halts_training`: training can't continue without the task."""
+        """Note that a process ended or did not start. `halts_training`: training can't continue without the task."""
         self.paused.discard(task)
         self._phase_counts -= Counter(self._phases.pop(task, {}).values())
         if not ok and task not in self._ending and task.type is not TaskType.EVALUATOR:
@@ -81,7 +85,12 @@ class Conditions:
     def continued(self, tasks: Iterable[Task]) -> Conditions:
         """Return the conditions in the next allocation, in which every task starts again."""
         return Conditions(
-            self.beginning, self.has_steps, self.succeeded, ends=self.succeeded, unspawned=set(tasks), causes=self.causes
+            self.beginning,
+            self.has_steps,
+            self.succeeded,
+            ends=self.succeeded,
+            unspawned=set(tasks),
+            causes=self.causes,
         )
 
     def task_ends(self, task: Task) -> None:

@@ -105,7 +105,7 @@ class Incident:
         self._tasks_down = set(self.returns)
         if trainers:
             servers = frozenset(task for task in self.returns if task.type is TaskType.PS)
-            self.needed_tasks = trainers | servers if servers else trainers  # without servers, all restarts share one set
+            self.needed_tasks = trainers | servers if servers else trainers  # without servers, restarts share a set
             self.course = TrainingCourse()  # steps of the old attempts are ignored
 
     def has_attempt(self, task: Task, attempt: int) -> bool:

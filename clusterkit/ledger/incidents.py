@@ -151,7 +151,9 @@ class Incidents:
         if over := [incident for incident in self._open if incident.is_final]:
             self._open = [incident for incident in self._open if not incident.is_final]
             told = [self._recovery(incident, self._explained_faults) for incident in over]
-            self.ended_recoveries += [RecoveryTime(one.seconds, one.lost or 0) for one in told if one.seconds is not None]
+            self.ended_recoveries += [
+                RecoveryTime(one.seconds, one.lost or 0) for one in told if one.seconds is not None
+            ]
         return self._open
 
     def _recovery(self, incident: Incident, explained: set[int]) -> Recovery:

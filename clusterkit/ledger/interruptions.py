@@ -9,7 +9,7 @@ from clusterkit.words import events as ev
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Failure
 
-CONTINUING_STEPS = 2  # steps since a pause began that prove that training continues; the first may be older than the pause
+CONTINUING_STEPS = 2  # steps since a pause that prove that training continues; the first may be older than the pause
 
 
 @dataclass(slots=True)
@@ -47,7 +47,9 @@ class Interruptions:
             case ev.LeftDebugger(task) | ev.Exited(task):
                 self._pause(now, task, False)
             case ev.Failed():
-                self.failure, self.recovery_since = (self.failure, self.recovery_since) if self.failure else (event.failure, now)
+                self.failure, self.recovery_since = (
+                    (self.failure, self.recovery_since) if self.failure else (event.failure, now)
+                )
             case ev.RestartPlanned():
                 self.failure, self.stall, self.newest_restart = event.cause or self.failure, None, event
                 self.recovery_since = now if self.recovery_since is None else self.recovery_since

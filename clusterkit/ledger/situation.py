@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase
@@ -30,8 +31,8 @@ class RunActivity(enum.StrEnum):
 class Situation:
     """The activity of a run, since when (in seconds since the run began), and the `tasks` that it concerns.
 
-    `verdict` is the finding about a stall, `failure` the failure that a recovery repairs. `tasks_aside` are tasks that are
-    paused or restart while training continues. `faults` are the open faults.
+    `verdict` is the finding about a stall, `failure` the failure that a recovery repairs. `tasks_aside` are tasks
+    that are paused or restart while training continues. `faults` are the open faults.
     """
 
     activity: RunActivity
@@ -48,39 +49,36 @@ class Situation:
 
 def situation_of(ledger: Ledger) -> Situation:
     """Return the situation of the run as of the newest event."""
-    run, interruptions, conditions = ledger.run, ledger.interruptions, ledger.time.conditions
+    run, stops, conditions = ledger.run, ledger.interruptions, ledger.time.conditions
+    situation = partial(Situation, last_step_at=stops.last_step_at)
     open_restarts = ledger.incidents.open_restarts()
     training_restarts = [one for one in open_restarts if one.trainers and not one.course.settled]
     restarting = tuple(sorted({task for one in open_restarts for task in one.returns}))
-    paused = tuple(sorted(interruptions.paused_since))
+    paused = tuple(sorted(stops.paused_since))
     faults = tuple(event.fault for event in ledger.faults.open.values())
-    training = Situation(
-        RunActivity.TRAINING, last_step_at=interruptions.last_step_at, faults=faults, tasks_aside=tuple(sorted({*restarting, *paused}))
-    )
     if run.phase is RunPhase.OVER:
-        return Situation(RunActivity.OVER, last_step_at=interruptions.last_step_at)
+        return situation(RunActivity.OVER)
     if run.phase is RunPhase.STOPPING or conditions.ends:
-        alive = tuple(task for task, of in run.tasks.items() if of.alive)
-        return Situation(RunActivity.STOPPING, tasks=alive, last_step_at=interruptions.last_step_at)
+        return situation(RunActivity.STOPPING, tasks=tuple(task for task, of in run.tasks.items() if of.alive))
     if run.phase is RunPhase.WAITING:
-        return Situation(RunActivity.WAITING, failure=interruptions.failure, last_step_at=interruptions.last_step_at)
+        return situation(RunActivity.WAITING, failure=stops.failure)
     waiting = tuple(task for task, of in run.tasks.items() if of.state is TaskState.WAITING)
     if ledger.job.hosts.count and waiting and run.phase is RunPhase.RUNNING:
-        return Situation(RunActivity.NO_HOST, tasks=waiting, failure=interruptions.failure, last_step_at=interruptions.last_step_at)
-    if interruptions.stall is not None:
-        begun, event = interruptions.stall
+        return situation(RunActivity.NO_HOST, tasks=waiting, failure=stops.failure)
+    if stops.stall is not None:
+        begun, event = stops.stall
         blamed = () if event.task is None else (event.task,)
         verdict = f"{event.verdict}." if event.verdict else event.text
         scope = tuple(sorted(restart_scope(ledger.job, event.task))) if event.task is not None else ()
-        stalled = Situation(RunActivity.STALLED, begun, blamed, verdict=verdict, last_step_at=interruptions.last_step_at)
-        return replace(stalled, faults=faults, scope=scope)
+        return situation(RunActivity.STALLED, begun, blamed, verdict=verdict, faults=faults, scope=scope)
     if training_restarts or conditions.failed:
         tasks = restarting or tuple(sorted(conditions.failed))
         attempt = max((back.attempt for one in training_restarts for back in one.returns.values()), default=None)
-        since = min((one.began for one in training_restarts), default=interruptions.recovery_since)
-        return Situation(RunActivity.RECOVERING, since, tasks, attempt, failure=interruptions.failure, last_step_at=interruptions.last_step_at)
-    if paused and (not interruptions.has_continued or interruptions.paused_since.keys() >= {*ledger.job.steppers}):  # steps may still be on their way
-        return Situation(RunActivity.PAUSED, min(interruptions.paused_since.values()), paused, last_step_at=interruptions.last_step_at, faults=faults)
+        since = min((one.began for one in training_restarts), default=stops.recovery_since)
+        return situation(RunActivity.RECOVERING, since, tasks, attempt, failure=stops.failure)
+    # Steps may still be on their way.
+    if paused and (not stops.has_continued or stops.paused_since.keys() >= {*ledger.job.steppers}):
+        return situation(RunActivity.PAUSED, min(stops.paused_since.values()), paused, faults=faults)
     if not conditions.has_steps:
         return Situation(RunActivity.STARTING, faults=faults)
-    return training
+    return situation(RunActivity.TRAINING, faults=faults, tasks_aside=tuple(sorted({*restarting, *paused})))

@@ -45,7 +45,7 @@ class TaskStatus:
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     given_up: bool = False  # True once the job continues without the task
     faults: Mapping[int, FaultAction] = field(default_factory=dict)  # the task's open faults, by number
-    last_reached_step: int | None = None  # the last step that was reported or resumed from since the process was spawned
+    last_reached_step: int | None = None  # the last step reported or resumed from since the process was spawned
     attempt: int = 0
     started: float | None = None
     pid: int | None = None
@@ -127,7 +127,9 @@ class RunStatus:
         self.successful_task: Task | None = None  # the task whose success made the job succeed
         self.stop_reason: str | None = None  # the reason for which the run was ended for good
         self.orphaned = False  # True once a process that the run must not outlive is gone
-        self.awaited_tasks: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `awaited_grace` seconds
+        self.awaited_tasks: tuple[
+            Task, ...
+        ] = ()  # tasks that are awaited after the first Ctrl-C, for `awaited_grace` seconds
         self.awaited_grace = 0.0
 
     def give_up(self, tasks: Iterable[Task]) -> None:
@@ -190,9 +192,14 @@ class RunStatus:
 
     def stop(self, event: ev.Stopping) -> None:
         if not (event.suspends or self.orphaned):
-            self.stop_reason, self.successful_task = event.reason, None  # after the success, a task of the gang may have failed
+            self.stop_reason, self.successful_task = (
+                event.reason,
+                None,
+            )  # after the success, a task of the gang may have failed
         self.phase, self.reason = RunPhase.STOPPING, self.reason or event.reason
-        self.awaited_tasks, self.awaited_grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
+        self.awaited_tasks, self.awaited_grace = (
+            (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
+        )
 
     def finish(self, result: RunResult) -> None:
         self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason

@@ -47,7 +47,11 @@ PART_OF = {  # the part to which each activity belongs if nothing else is known
     Activity.ENDING: "ending",
     Activity.NO_STEPS: "unseen",
 }
-MAY_TRAIN = (Activity.TASK_RESTARTS, Activity.PARTITIONED, Activity.PAUSED)  # activities during which training may continue
+MAY_TRAIN = (
+    Activity.TASK_RESTARTS,
+    Activity.PARTITIONED,
+    Activity.PAUSED,
+)  # activities during which training may continue
 NO_TRAINING = frozenset({Activity.FAILED, Activity.RESTARTING, Activity.RESTARTED, Activity.ENDING})
 BEFORE_TRAINING = frozenset({Activity.WAITING, Activity.STARTING, Activity.FIRST_STEP, Activity.NO_STEPS})
 Times = Counter[Activity]  # microseconds

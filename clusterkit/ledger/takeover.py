@@ -62,7 +62,7 @@ def lost_result(ledger: Ledger, reason: str, later: float = 0.0) -> RunResult | 
 
 def account_of(run: RunDirectory) -> Account:
     """Return the account that the run wrote at its end; otherwise the account of its journal so far."""
-    if (written := run.recovered()) is not None:
+    if (written := run.account()) is not None:
         return written
     info = run.info()
     return Account() if info is None else ledger_of(info.job, JournalReader(run).events(clock="m")).account()

@@ -20,9 +20,7 @@ class Edits:
     state: ClusterState
     ending: Ending
     recoveries: Recoveries
-    saved_at: float | None = (
-        None  # when the newest change was saved; None once training has made a step with the change
-    )
+    saved_at: float | None = None  # when the newest change was saved; None once training has made a step with it
     seen_at: float = 0.0
 
     def __post_init__(self) -> None:

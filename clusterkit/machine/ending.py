@@ -54,9 +54,7 @@ class Ending:
     gang_failures: list[Failure] = field(default_factory=list)  # failures in the gang of a leader that succeeded
     unfinished: list[Failure] = field(default_factory=list)  # tasks of the gang unfinished when the leader succeeded
     undistributed: Callable[[], Undistributed | None] = lambda: None
-    on_failure: Callable[[str, Blame | None], None] | None = (
-        None  # called if the job fails but the run goes on (--watch)
-    )
+    on_failure: Callable[[str, Blame | None], None] | None = None  # called if the job fails but the run continues
 
     @property
     def begun(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from clusterkit.faults.aim import aim, targets_of
+from clusterkit.faults.aim import choose_targets, targets_of
 from clusterkit.machine.cluster_state import ClusterState
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
@@ -26,9 +26,7 @@ from clusterkit.words.faults import (
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import NotInjected
 
-READINESS_INTERVAL = (
-    1.0  # seconds between two checks of whether silent tasks are ready, while a fault waits for readiness
-)
+READINESS_INTERVAL = 1.0  # seconds between two checks of silent tasks, while a fault waits until all are ready
 RUN_START = Trigger(Moment.TIME, 0)
 WHEN_READY = Trigger(Moment.READY)
 _BEFORE_READY = ON_NETWORK | ON_STORAGE | {FaultAction.HANG_START}  # faults that make sense before a task is ready
@@ -236,7 +234,9 @@ class FaultSchedule:
         if seeded_uniform(self.state.seed, key, 0) < trigger.probability:
             armed.draw_count += 1
             tasks, seed = self.state.job.tasks, self.state.seed
-            targets, others = aim(armed.fault, tasks, lambda n: seeded_uniform(seed, key, n + 1), armed.reached_by)
+            targets, others = choose_targets(
+                armed.fault, tasks, lambda n: seeded_uniform(seed, key, n + 1), armed.reached_by
+            )
             self.triggered.append(TriggeredFault(self.state.now + trigger.after, armed, targets, others))
 
     @staticmethod

@@ -55,9 +55,7 @@ class DelayedStarts:
 
 
 LONGEST_WAIT = 0.5  # seconds; the longest wait after the last server's start, since programs need not report readiness
-RECONNECTION = (
-    1.1  # seconds until workers reconnect to a new ps; TensorFlow sets gRPC's fixed_reconnect_backoff_ms to 1000
-)
+RECONNECTION = 1.1  # seconds until workers reconnect to a new ps: gRPC's fixed_reconnect_backoff_ms is 1000
 
 
 @dataclass(slots=True)

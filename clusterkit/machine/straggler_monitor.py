@@ -25,9 +25,7 @@ from clusterkit.words.job import JobSpec
 from clusterkit.words.model import Shape, Task, TaskState, TaskType
 
 SHORT_INTERVAL = 2.0  # seconds between two inspections, once an inspection has shown a difference
-LONG_INTERVAL = (
-    15.0  # seconds between two inspections until one shows a difference; each costs the supervisor some ms per task
-)
+LONG_INTERVAL = 15.0  # seconds between two inspections until one shows a difference; each costs some ms per task
 AGREEING = 5  # the number of inspections that have to agree
 SETTLING = 10.0  # seconds after a start in which a task is not compared, since it connects and compiles
 CAUGHT_UP = 10  # inspections without a difference until a task has caught up; many, since a busy host hides differences

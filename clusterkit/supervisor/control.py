@@ -166,7 +166,9 @@ class ControlServer:
             if not client.closing and client.connection.fileno() >= 0:
                 self._handle(client, line)
         if len(client.received) > protocol.LONGEST:
-            self._close_with_error(client, RpcError(protocol.INVALID_REQUEST, "The line is longer than a request can be."))
+            self._close_with_error(
+                client, RpcError(protocol.INVALID_REQUEST, "The line is longer than a request can be.")
+            )
 
     def _handle(self, client: _Connection, line: bytes) -> None:
         try:

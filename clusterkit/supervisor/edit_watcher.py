@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from clusterkit.check.imports import MOST as MOST_FILES
+from clusterkit.check.imports import MOST_FILES as MOST_FILES
 from clusterkit.check.own_files import MOST, OwnFiles, own_files, problem_of
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.words.events import Crashed, Impaired, ProgramChanged
@@ -79,7 +79,7 @@ class EditWatcher:
         # Known files keep the marks that were read before their texts, so that a save in between is noticed later.
         marks = {path: marks[path] if path in marks else _mark(path) for path in now.digests}
         saved = {path for path in {*marks, *self._marks} if marks.get(path) != self._marks.get(path)}
-        saved.update(now.changed(self._files))
+        saved.update(now.changed_since(self._files))
         self._files, self._marks = now, marks
         self._warn_of_limits()
         if saved:
@@ -97,16 +97,16 @@ class EditWatcher:
                 break
 
     def _warn_of_limits(self) -> None:
-        if self._has_warned or not self._files.left_out:
+        if self._has_warned or not self._files.omitted:
             return
         self._has_warned = True
         self._post(Impaired(
             f"--watch follows at most {MOST_FILES} files of a program, and {MOST >> 20} MiB in all, so changes of "
-            f"{self._files.name(self._files.left_out[0])}, for example, will not be seen."
+            f"{self._files.name(self._files.omitted[0])}, for example, will not be seen."
         ))  # fmt: skip
 
     def _post_change(self, now: OwnFiles, saved: Collection[Path]) -> None:
-        changed, problem = now.changed(self._last_valid), problem_of(now, self._last_valid, self._job)
+        changed, problem = now.changed_since(self._last_valid), problem_of(now, self._last_valid, self._job)
         names = tuple(map(now.name, sorted(changed or saved)))
         if problem:
             if problem != self._problem:

@@ -15,7 +15,7 @@ import signal
 import sys
 from contextlib import suppress
 
-from clusterkit.supervisor.guardian import wait_for_supervisor, exit_after, forwarding, handle_sigttou
+from clusterkit.supervisor.guardian import exit_after, forwarding, handle_sigttou, wait_for_supervisor
 from clusterkit.system.process import ENDING
 
 
@@ -24,7 +24,9 @@ def main() -> None:
     other, *descriptors = map(int, numbers)
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
-    exit_after(lambda: run_guardian(run_id, other, *descriptors) if role == "guardian" else run_supervisor(other, *descriptors))
+    exit_after(
+        lambda: run_guardian(run_id, other, *descriptors) if role == "guardian" else run_supervisor(other, *descriptors)
+    )
 
 
 def run_guardian(run_id: str, supervisor: int, report: int, own_end: int) -> int:

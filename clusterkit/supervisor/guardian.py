@@ -13,10 +13,10 @@ from types import FrameType
 from typing import NoReturn
 
 from clusterkit.supervisor.watchdog import Watchdog
-from clusterkit.system.barrier import saying_what_is_used_up
+from clusterkit.system.barrier import reporting_shortage
 from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, become_subreaper
-from clusterkit.system.sweep import PATIENCE, ProcessesSurvived, end_descendants
+from clusterkit.system.sweep import KILL_TIMEOUT, ProcessesSurvived, end_descendants
 from clusterkit.words.errors import BadJob
 from clusterkit.words.outcome import signal_name
 
@@ -39,7 +39,7 @@ def guard(supervise: Supervise, on_lost: Lost, signals: Signals = ENDING, watchd
     # Signals are blocked until both processes have installed handlers, so that none takes its default action before.
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     try:
-        with saying_what_is_used_up():
+        with reporting_shortage():
             pid, lifeline, own_end = _fork()
     except BaseException:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
@@ -86,7 +86,7 @@ def forwarding(pid: int, signals: Signals = ENDING, watchdog: Watchdog | None = 
 
 
 def wait_for_supervisor(pid: int, own_end: int, on_lost: Lost, watchdog: Watchdog | None = None) -> int:
-    """Wait for the supervisor, end the processes it left behind, close the lifeline's `own_end`; return the exit code."""
+    """Wait for the supervisor, end the processes it left behind, close the lifeline; return the exit code."""
     with suppress(OSError), Wakeup() as wakeup:  # with no free descriptor, a signal may have to be sent twice
         pidfd = os.pidfd_open(pid)
         while not wakeup.wait(pidfd, None if watchdog is None else watchdog.check(pid)):
@@ -94,7 +94,7 @@ def wait_for_supervisor(pid: int, own_end: int, on_lost: Lost, watchdog: Watchdo
         os.close(pidfd)
     _, status = os.waitpid(pid, 0)
     # A supervisor that was not killed has already ended its processes.
-    left_behind = _end_descendants(PATIENCE if os.WIFSIGNALED(status) else 2.0)
+    left_behind = _end_descendants(KILL_TIMEOUT if os.WIFSIGNALED(status) else 2.0)
     os.close(own_end)
     if os.WIFSIGNALED(status):
         killed = watchdog.killed if watchdog is not None else ""
@@ -160,11 +160,11 @@ def _end_descendants(within: float) -> int:
 def detach(work: Callable[[], int], console: Path, kept_fd: int | None = None) -> int:
     """Run `work` in a child process with its own session; return the pid at once. Raises OutOfResources.
 
-    The child's output is appended to `console`; `kept_fd` is a descriptor it needs. Call this before threads are started.
+    The child's output is appended to `console`; `kept_fd` is a descriptor it needs. Call this before starting threads.
     There is no second fork, so that the caller can learn how the child ends. If the caller ends, init adopts the child.
     """
     flush()
-    with saying_what_is_used_up():
+    with reporting_shortage():
         pid = os.fork()
 
     def detached() -> int:

@@ -28,7 +28,7 @@ from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HANDLED, SignalInterpreter, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NEW_RUN, PastRun, take_over
 from clusterkit.supervisor.usage import UsageSampler
-from clusterkit.system.barrier import saying_what_is_used_up
+from clusterkit.system.barrier import reporting_shortage
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
 from clusterkit.system.process import ENDING
@@ -125,7 +125,9 @@ def _backend(
     return AgentsBackend(job, seed, inbox, console.output, allocation)
 
 
-def _run(run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past_run: PastRun) -> RunResult:
+def _run(
+    run: PendingRun, seed: int, observer: Observer, backend: Backend, inbox: Inbox, past_run: PastRun
+) -> RunResult:
     job, directory = run.prepared.job, observer.directory
     greeting = {"run_id": run.run_id, "clusterkit": __version__, "pid": os.getpid()}
     with ExitStack() as stack:  # stops every component below, even if stopping another component fails
@@ -169,7 +171,9 @@ def _start_companions(
         stack.callback(EditWatcher(job, inbox.put).stop)
 
 
-def _fill_directory(directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past_run: PastRun | None) -> Sequence[str]:
+def _fill_directory(
+    directory: RunDirectory, run: PendingRun, backend: Backend, seed: int, past_run: PastRun | None
+) -> Sequence[str]:
     """Write the files that tasks need, and kill strays; return warnings. On an error, remove a directory just made."""
     prepared = run.prepared
     if past_run is not None:
@@ -177,7 +181,7 @@ def _fill_directory(directory: RunDirectory, run: PendingRun, backend: Backend, 
         directory.write_info(_info(directory, prepared.job, backend.place(directory), seed, past_run.info))
         return warnings
     try:
-        with saying_what_is_used_up():
+        with reporting_shortage():
             directory.write_info(_info(directory, prepared.job, backend.place(directory), seed))
         if prepared.resume is not None:
             continue_from(prepared.resume.used_checkpoints(), directory.checkpoints)

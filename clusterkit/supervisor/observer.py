@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
-from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.crashes import save_crash
+from clusterkit.supervisor.journal import Journal
 from clusterkit.supervisor.prepare import PendingRun
 from clusterkit.supervisor.takeover import PastRun
 from clusterkit.system.inbox import Inbox
@@ -33,7 +33,9 @@ class Observer:
     The earlier events enter the ledger, but are not written or shown again.
     """
 
-    def __init__(self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past_run: PastRun) -> None:
+    def __init__(
+        self, run: PendingRun, directory: RunDirectory, inbox: Inbox, console: Console, past_run: PastRun
+    ) -> None:
         self._job, self._level = run.prepared.job, run.display.level
         self.directory, self._inbox, self._console = directory, inbox, console
         self._storage_has_failed = False
@@ -94,7 +96,7 @@ class Observer:
 
     def _update_endpoints(self, placed: Placed) -> None:
         try:
-            self.directory.move(placed.endpoints)
+            self.directory.replace_endpoints(placed.endpoints)
         except OSError as error:
             self._storage_failed(f"job.json could not be written: {error.strerror}")
 

@@ -114,14 +114,14 @@ def _with_absolute_paths(job: JobSpec) -> JobSpec:
 
     With --watch, also make working directories absolute, since they may be deleted and created again.
     """
-    is_elsewhere = any(setup.cwd for setup in job.every_setup.values())
+    moved = any(setup.cwd for setup in job.every_setup.values())
     kind, target = job.program.kind, job.program.target
     is_file = kind is not ProgramKind.MODULE and Path(target).is_file()
-    if is_file and (is_elsewhere or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH
+    if is_file and (moved or kind is ProgramKind.COMMAND):  # a command without a slash would be looked up in PATH
         job = replace(job, program=replace(job.program, target=str(Path(target).absolute())))
 
     def absolute(setup: Setup, default: str = "") -> Setup:
-        if is_elsewhere and setup.python is not None and "/" in setup.python:
+        if moved and setup.python is not None and "/" in setup.python:
             setup = replace(setup, python=str(Path(setup.python).absolute()))
         cwd = setup.cwd or default
         return replace(setup, cwd=str(Path(cwd).absolute())) if job.watches and cwd else setup

@@ -54,7 +54,10 @@ def resolved_file(prepared: Prepared, options: JobOptions, secrets: bool, tasks:
 
 def _with_absolute_paths(options: JobOptions, job: JobSpec) -> JobOptions:
     """Return the options with absolute paths and the full id of the run to resume."""
-    found: dict[str, Any] = {**_setup_with_absolute_paths(dict(options)), **({"resume": job.resume} if job.resume else {})}
+    found: dict[str, Any] = {
+        **_setup_with_absolute_paths(dict(options)),
+        **({"resume": job.resume} if job.resume else {}),
+    }
     if job.program.kind is not ProgramKind.MODULE:
         target = job.program.target
         in_path = None if Path(target).exists() else shutil.which(target)

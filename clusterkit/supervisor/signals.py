@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # only runs on hosts need this import
 
 WARNINGS = (signal.SIGURG, signal.SIGUSR1)  # SIGURG does not end a process without a handler
 HANDLED = (*ENDING, *WARNINGS)
-WARNING_GRACE = 60.0  # seconds; the time that tasks get if only a signal, and not the engine, announces the allocation's end
+WARNING_GRACE = 60.0  # seconds that tasks get if only a signal, and not the engine, announces the end
 
 
 def listen(post: Callable[[Interrupted], None], signals: Sequence[signal.Signals] = ENDING) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from clusterkit.store.store import new_run_id
-from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.crashes import end_crashed, supervisor_lost
+from clusterkit.supervisor.guardian import guard
 from clusterkit.supervisor.prepare import Display, PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HANDLED
 from clusterkit.supervisor.watchdog import Watchdog
@@ -22,9 +22,9 @@ from clusterkit.system.process import ENDING
 from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.narrate import Level
-from clusterkit.warm.choice import can_share, launch_for, warm_places
+from clusterkit.warm.choice import can_share, launch_for, servers_to_try
 from clusterkit.warm.fork_client import Launch, StartedServer, begin
-from clusterkit.warm.kept import suggestion
+from clusterkit.warm.kept_server import suggestion
 from clusterkit.warm.warm_client import WarmSession
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
@@ -51,7 +51,7 @@ def up(
     signals = HANDLED if prepared.continues else ENDING
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
     run = run.with_warning(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
-    for place in () if prepared.continues else warm_places(run.launch, session, lifeline):
+    for place in () if prepared.continues else servers_to_try(run.launch, session, lifeline):
         from clusterkit.supervisor.handover import hand_over
 
         code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)

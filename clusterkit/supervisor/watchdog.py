@@ -18,7 +18,7 @@ from clusterkit.words.errors import CannotLook
 from clusterkit.words.job import Limits
 
 REACTS_WITHIN = 5.0  # seconds; the time that a supervisor has to record a signal in its journal
-EXTRA_TIME = 10.0  # seconds; extra time for a supervisor that reacted to a signal: tasks may take as long to die of SIGKILL
+EXTRA_TIME = 10.0  # seconds more for a supervisor that reacted to a signal: tasks may take as long to die of SIGKILL
 SIGINT = 2
 
 

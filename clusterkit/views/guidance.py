@@ -223,7 +223,9 @@ def _broken(ledger: Ledger) -> str:
     death, failure = incident.deaths[0], ledger.interruptions.failure
     if death.requested:
         return f"A user asked for that: `clusterkit kill` of {death.task}, or the same on the page."
-    known = [ledger.faults.by_number[number].event.fault for number in incident.faults if number in ledger.faults.by_number]
+    known = [
+        ledger.faults.by_number[number].event.fault for number in incident.faults if number in ledger.faults.by_number
+    ]
     exit_ = death.exit
     if not known and exit_.signal == SIGKILL and exit_.asked is None and not exit_.out_of_memory:
         unseen = "neither clusterkit nor, as far as the kernel says, a lack of memory"

@@ -83,7 +83,9 @@ def _training(found: Situation, run: RunStatus, speed: float | None, silence: fl
     text = ", ".join(parts)
     if silence:
         text += f"; no step for {shown(silence)}"
-    text += f". {named(found.tasks_aside)} {_are(found.tasks_aside)} paused or restarting; training continues" * bool(found.tasks_aside)
+    text += f". {named(found.tasks_aside)} {_are(found.tasks_aside)} paused or restarting; training continues" * bool(
+        found.tasks_aside
+    )
     return text + "." + "".join(f" Fault: {fault}." for fault in found.faults)
 
 

@@ -49,7 +49,11 @@ def _waiting(status: RunStatus, width: int) -> str:
     if not tasks:
         return ""
     named = waiting(list(map(str, tasks)), status.awaited_grace)
-    return named if columns(named) <= width else fitted(waiting([number_of("task", len(tasks))], status.awaited_grace), width)
+    return (
+        named
+        if columns(named) <= width
+        else fitted(waiting([number_of("task", len(tasks))], status.awaited_grace), width)
+    )
 
 
 def _parts(status: RunStatus, now: float) -> dict[str, str]:

@@ -64,13 +64,13 @@ def rest_for_good(pipe: Pipe) -> None:
 
 def waits(pipe: Pipe, monkeypatch: pytest.MonkeyPatch) -> list[float | None]:
     """How long the watcher means to wait, each time that it waits from now on; it is between two looks now."""
-    seen, begun, turn = list[float | None](), threading.Event(), pipe.watcher._poller._turn
+    seen, begun, turn = list[float | None](), threading.Event(), pipe.watcher._poller._on_turn
 
     def noted() -> float | None:
         seen.append(turn())
         return seen[-1]
 
-    monkeypatch.setattr(pipe.watcher._poller, "_turn", noted)
+    monkeypatch.setattr(pipe.watcher._poller, "_on_turn", noted)
     pipe.watcher._poller.do(begun.set)
     assert begun.wait(10)
     return seen

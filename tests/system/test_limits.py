@@ -14,8 +14,8 @@ import pytest
 from clusterkit.backends.local.resources import too_few_descriptors
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import RunStore
-from clusterkit.supervisor.guardian import detach, guard
 from clusterkit.supervisor.crashes import FILE, save_crash
+from clusterkit.supervisor.guardian import detach, guard
 from clusterkit.system.barrier import crashed, shortage
 from clusterkit.system.ports import claim
 from clusterkit.words.errors import OutOfResources, RunDirectoryError

@@ -136,7 +136,9 @@ class AgentsBackend:
             case ms.Gone():
                 self._unended.discard(host)
             case ms.SignalReceived(signal):
-                query_ending(self._allocation, signal, lambda alone: self._signalled(host, signal, alone), self._inbox.put)
+                query_ending(
+                    self._allocation, signal, lambda alone: self._signalled(host, signal, alone), self._inbox.put
+                )
             case ev.Inspected():
                 self._answers.add_inspection(host, message, self._report_of(host, message.report))
             case ev.FaultTook():

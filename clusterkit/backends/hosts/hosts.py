@@ -222,12 +222,17 @@ class CombinedAnswers:
 
     def host_lost(self, host: Host) -> None:
         """Expect no more answers from a lost host."""
-        for waiting in (*(look.waiting for look in self._inspections), *(fault.waiting for fault in self._injections.values())):
+        for waiting in (
+            *(look.waiting for look in self._inspections),
+            *(fault.waiting for fault in self._injections.values()),
+        ):
             waiting.discard(host)
         self._settle()
 
     def _settle(self) -> None:
-        for look in [one for one in self._inspections if not one.is_posted and all(host.is_cut for host in one.waiting)]:
+        for look in [
+            one for one in self._inspections if not one.is_posted and all(host.is_cut for host in one.waiting)
+        ]:
             look.is_posted = True
             self._post(ev.Inspected(look.vitals, look.look, self._join(look.reports)))
         self._inspections = [one for one in self._inspections if one.waiting or not one.is_posted]

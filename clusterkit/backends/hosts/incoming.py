@@ -128,7 +128,9 @@ def joined_reports(reports: list[str]) -> str | None:
 class IncomingMessages:
     """Implements AgentEvents for the listener: passes each call to the backend, in the loop's thread."""
 
-    def __init__(self, job: JobSpec, put: Callable[[Work], None], collected: CollectedFiles, backend: AgentsBackend) -> None:
+    def __init__(
+        self, job: JobSpec, put: Callable[[Work], None], collected: CollectedFiles, backend: AgentsBackend
+    ) -> None:
         self._tasks = frozenset(job.tasks)
         self._put, self._collected, self._backend = put, collected, backend
 

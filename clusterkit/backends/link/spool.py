@@ -19,7 +19,7 @@ from clusterkit.words.model import Task
 
 SHARED = ("tensorboard", "export")  # links to the run directory that all hosts share, where tasks write directly
 PREFIX = "clusterkit-agent-"
-KEPT_SECONDS = 24 * 3600.0  # seconds that a spool is kept after its last change, since it may hold the only copy of a log
+KEPT_SECONDS = 24 * 3600.0  # how long a spool is kept after its last change, since it may hold the only copy of a log
 Send = Callable[[ms.FromAgent, bytes | FileRange], None]
 
 

@@ -17,7 +17,7 @@ from clusterkit.backends.local.logs import LogPump, StepReader, Viewer
 from clusterkit.backends.local.pace_inspector import PaceInspector
 from clusterkit.backends.local.resources import SWITCH, claim_endpoints, network_for
 from clusterkit.backends.local.spawner import Plans, Spawner, StartResources
-from clusterkit.backends.local.stacks import request_dump, dump_for, remove_empty_dumps
+from clusterkit.backends.local.stacks import dump_for, remove_empty_dumps, request_dump
 from clusterkit.backends.local.sweeper import Sweeper
 from clusterkit.backends.local.watcher import EVERY, Watcher
 from clusterkit.faults.aim import waits_for_steps
@@ -26,7 +26,7 @@ from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.ports import listening
-from clusterkit.system.process import AttemptChild, heed_children
+from clusterkit.system.process import AttemptChild, on_child_end
 from clusterkit.system.sweep import ProcessesSurvived
 from clusterkit.warm.starter import ForkServerSettings, WarmStarter
 from clusterkit.words import actions as ac
@@ -90,7 +90,7 @@ class LocalBackend:
         on_shut(self._watcher.stop)
         self._sweeper = Sweeper(self._family, post)
         on_shut(self._sweeper.stop)
-        on_shut(heed_children(self._sweeper.child_ended.ring))
+        on_shut(on_child_end(self._sweeper.child_ended.ring))
         on_shut(self._end_all)
         if self._network is not None:
             on_shut(self._network.stop)  # before `_end_all` kills the switch, which has to write captured packets first
@@ -147,7 +147,7 @@ class LocalBackend:
             case ac.Avoid():
                 pass  # tasks can't move to another host
             case ac.Refresh(files, fresh):
-                self._warm_starter.renew(self._job, self._directory, files)
+                self._warm_starter.replace_outdated(self._job, self._directory, files)
                 if fresh:
                     self._post(start_afresh(self._directory.checkpoints))
             case _:
@@ -192,7 +192,9 @@ class LocalBackend:
 
     def _begin_inspection(self, order: ac.Inspect) -> None:
         if order.look is Look.PACE:
-            self._pace_inspector.begin({task: (attempt, child.pid) for task, (attempt, child) in self._children.items()})
+            self._pace_inspector.begin(
+                {task: (attempt, child.pid) for task, (attempt, child) in self._children.items()}
+            )
             return
         vitals = self._vitals()
         if order.look is Look.GLANCE:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from clusterkit.job.plan import Start
 from clusterkit.system import procfs
-from clusterkit.system.process import HELPERS, AttemptChild, first_readable, reap
+from clusterkit.system.process import HELPER_PIDS, AttemptChild, first_readable, reap
 from clusterkit.system.sweep import end_descendants, kill_until_gone
 from clusterkit.task.entry import ENTRY
 from clusterkit.warm.fork_client import ForkServer, NoForkServer, PendingFork
@@ -49,7 +49,7 @@ class Orphans:
         session = os.getsid(0)
         for pid in procfs.children(os.getpid()):
             # A child in this process's session was started by this process: tasks and helpers lead separate sessions.
-            if pid in leaders or pid in HELPERS or (seen := procfs.stat(pid)) is None or seen[2] == session:
+            if pid in leaders or pid in HELPER_PIDS or (seen := procfs.stat(pid)) is None or seen[2] == session:
                 continue
             if seen[0] not in "ZX" or not _reaped(pid):
                 yield Orphan(pid, *seen[1:])
@@ -130,7 +130,7 @@ class ProcessFamily:
             fork_request = None
             if server is not None:
                 with suppress(NoForkServer):
-                    fork_request = server.ask(start)
+                    fork_request = server.request_fork(start)
             process = spawn(start) if fork_request is None else None
         except BaseException:
             self._lock.release()
@@ -143,7 +143,7 @@ class ProcessFamily:
             process, pid = pending.process, None
             if pending.server is not None and pending.fork_request is not None:
                 with suppress(NoForkServer):
-                    pid = pending.server.fork(pending.fork_request)
+                    pid = pending.server.finish_fork(pending.fork_request)
             if pid is None:
                 process = process or spawn(pending.start)
                 pid = process.pid
@@ -178,7 +178,7 @@ class ProcessFamily:
 
     def in_grace(self, child: AttemptChild) -> bool:
         """Whether other processes of the attempt still live in the grace period that followed SIGTERM."""
-        if signal.SIGTERM not in child.reached or time.monotonic() >= child.grace_until:
+        if signal.SIGTERM not in child.signals_sent or time.monotonic() >= child.grace_until:
             return False
         try:
             living = self._living()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from clusterkit.backends.local.blocked_threads import StackFrame, doing, main_thread, other_threads
-from clusterkit.backends.local.stacks import Dump, request_dump, collect, dump_for
+from clusterkit.backends.local.stacks import Dump, collect, dump_for, request_dump
 from clusterkit.machine.stalls import halted_task
 from clusterkit.store.directory import RunDirectory
 from clusterkit.system import procfs
@@ -124,8 +124,12 @@ def _source_of(frame: StackFrame) -> str:
 def report_of(why: str, subjects: Sequence[InspectedAttempt]) -> str:
     """Return the report with a section for every task."""
     endpoints = {subject.endpoint: subject.task for subject in subjects if subject.endpoint}
-    addresses = {connection.local: subject.task for subject in subjects for connection in subject.connections} | endpoints
-    return "\n".join([f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, addresses, endpoints) for s in subjects)])
+    addresses = {
+        connection.local: subject.task for subject in subjects for connection in subject.connections
+    } | endpoints
+    return "\n".join(
+        [f"{time.strftime('%Y-%m-%d %H:%M:%S')}: {why}\n", *(_section(s, addresses, endpoints) for s in subjects)]
+    )
 
 
 def _section(subject: InspectedAttempt, addresses: Mapping[str, Task], endpoints: Mapping[str, Task]) -> str:

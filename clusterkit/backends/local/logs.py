@@ -30,7 +30,7 @@ TAIL_BYTES = 1 << 16
 TAIL_LINES, MOST_TAIL_LINES = 60, 240  # lines of a log's end to keep; up to the second number for a long traceback
 Post = Callable[[Drained | StorageFailed | Crashed], None]
 Viewer = Callable[[Task, int, bytes], None]  # task, attempt, chunk; an empty chunk marks the end of the output
-SEARCH_LIMIT = 2.0  # seconds of CPU time; the limit for searching one chunk (≤ 512 KiB), since searches delay the supervisor
+SEARCH_LIMIT = 2.0  # seconds of CPU time to search one chunk (≤ 512 KiB), since searches delay the supervisor
 _GIVEN_UP = (
     "Searching the output of {} with --progress-regex takes too long ({:.0f} s for one piece of it), so no steps are "
     "read from the logs any more. Start the run again with a simpler regular expression."

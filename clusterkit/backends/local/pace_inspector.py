@@ -20,7 +20,10 @@ SHORTEST, SPREAD = 0.04, 0.1  # seconds between two samples: from SHORTEST to SH
 SEARCH_EVERY = 60.0  # seconds between two searches for a task's descendants
 GOLDEN_RATIO = 0.6180339887  # its multiples modulo 1 are evenly spread, and never in step with a periodic task
 THREADS = 8  # threads sampled per task: the threads that used the CPU most
-READ_WITHIN, TRIES = 0.02, 3  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
+READ_WITHIN, TRIES = (
+    0.02,
+    3,
+)  # seconds; the limit for reading a task's times; and how often to try if reading takes longer
 STOPPED, AWAKE = ("T", "t"), ("R", "D")
 Times = dict[tuple[int, int], tuple[int, int]]  # by (pid, thread id): nanoseconds running, and waiting for a CPU
 

@@ -103,7 +103,9 @@ def gpus_here(env: Mapping[str, str] = os.environ) -> UsableGpus:
     output = completed.stdout.decode(errors="replace").strip()
     if completed.returncode != 0:
         output = (output or completed.stderr.decode(errors="replace").strip()).partition("\n")[0]
-        return UsableGpus((), f"{tool} ends with code {completed.returncode}" + (f" ({output.rstrip('.')})" if output else ""))
+        return UsableGpus(
+            (), f"{tool} ends with code {completed.returncode}" + (f" ({output.rstrip('.')})" if output else "")
+        )
     rows = [line.split(",") for line in output.splitlines()]
     names = tuple(row[1].strip() for row in rows if len(row) == 2 and row[0].strip().isdecimal())
     return UsableGpus(names, None if names else f"{tool} lists no GPU")
@@ -133,8 +135,8 @@ def shortages(job: JobSpec) -> list[str]:
     memory, available = tasks * TASK_MEMORY, psutil.virtual_memory().available
     if job.program.kind is not ProgramKind.COMMAND and memory > available:
         found.append(
-            f"{tasks} TensorFlow tasks need about {memory / GB:.1f} GB of memory, and {available / GB:.1f} GB are free. "
-            f"The kernel may kill some of them."
+            f"{tasks} TensorFlow tasks need about {memory / GB:.1f} GB of memory, and {available / GB:.1f} GB are "
+            "free. The kernel may kill some of them."
         )
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     descriptors = tasks * DESCRIPTORS + DESCRIPTORS_OWN

@@ -129,7 +129,7 @@ class Watcher:
         self._read(channel, now)  # post the attempt's reports before its exit
         self._post_pending(channel, now)
         channel.rest = self._rest
-        self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.reached)))
+        self._post(Exited(waiting.task, waiting.attempt, exit_, tuple(waiting.child.signals_sent)))
 
     def _read(self, channel: Channel, now: float) -> int:
         data = b""

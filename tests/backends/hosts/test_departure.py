@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from clusterkit.backends.hosts.departure import ANSWERED_WITHIN, STOP_OVERDUE, SIGINT, SIGTERM, Departure
+from clusterkit.backends.hosts.departure import ANSWERED_WITHIN, SIGINT, SIGTERM, STOP_OVERDUE, Departure
 from clusterkit.backends.link.messages import Drain, KeepRunning, StopAgent
 from clusterkit.words.events import Exited, Spawned
 from clusterkit.words.outcome import Exit

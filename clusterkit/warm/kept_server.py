@@ -19,10 +19,10 @@ from clusterkit.warm.fork_client import Launch
 from clusterkit.warm.warm_client import SharedServer, WarmServerError, all_servers, stop, warm_dir
 from clusterkit.words.errors import ClusterkitError
 
-AUTO = "auto"  # name of a file in the directory of the user's warm servers; if the file exists, `up` keeps a server
-SUGGESTED = "suggested"  # name of a file in the same directory; its mtime is the time of the last suggestion
+AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, `up` keeps a server
+SUGGESTED_FILE = "suggested"  # name of a file in the same directory; its mtime is the time of the last suggestion
 IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
-A_DAY = 24 * 3600.0
+SUGGEST_EVERY = 24 * 3600.0
 
 
 def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
@@ -30,7 +30,7 @@ def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer |
 
     Returns None if no server is to be kept, and an error message on failure. `launch` must not contain a run's marks.
     """
-    if not (directory / AUTO).exists() or not _serves_itself() or (leader := _session_leader(process)) is None:
+    if not (directory / AUTO_FILE).exists() or not _can_serve() or (leader := _session_leader(process)) is None:
         return None
     place = SharedServer(directory, launch, launch.preload.needed_path, _session())
     try:
@@ -53,18 +53,18 @@ def suggestion(launch: Launch) -> str | None:
     `launch` must be one that a warm server could serve.
     """
     directory, now = warm_dir(), time.time()
-    told = directory / SUGGESTED
+    suggested_at = directory / SUGGESTED_FILE
     with suppress(OSError):
-        if (directory / AUTO).exists() or SharedServer(directory, launch).socket.exists() or not _serves_itself():
+        if (directory / AUTO_FILE).exists() or SharedServer(directory, launch).socket.exists() or not _can_serve():
             return None
-        if not told.exists() or not 0 <= now - told.stat().st_mtime < A_DAY:
+        if not suggested_at.exists() or not 0 <= now - suggested_at.stat().st_mtime < SUGGEST_EVERY:
             make_private(directory)
-            told.touch()
+            suggested_at.touch()
             return "Most of the start was the import of TensorFlow. To keep it for the next run: clusterkit warm auto"
     return None
 
 
-def _serves_itself() -> bool:
+def _can_serve() -> bool:
     """Return whether a server started by this process could serve this process; with a seccomp filter it could not."""
     return confinement.difference(os.getpid(), confinement.own_attributes()) is None
 
