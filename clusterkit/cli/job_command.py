@@ -11,7 +11,6 @@ import click
 
 from clusterkit.cli.help import Command
 from clusterkit.cli.terminal import is_screen, say
-from clusterkit.job.other_launchers import hint_for
 
 USUAL_FILE = "job.toml"
 USUAL_OPTIONS = "file module workers ps evaluator env restart_budget resume fault dashboard"
@@ -51,6 +50,8 @@ class JobCommand(Command):
 
     def _with_hint(self, error: click.NoSuchOption, args: Sequence[str], ctx: click.Context) -> click.NoSuchOption:
         """Return the error; if options of another launcher precede the program, with an explanation of each."""
+        from clusterkit.job.other_launchers import hint_for  # imported here, for errors only
+
         own = {name for param in self.params for name in (*param.opts, *param.secondary_opts)}
         before = takewhile(lambda word: word != "--" and not word.endswith(".py"), args)
         names = dict.fromkeys(word.partition("=")[0] for word in before if word.startswith("-"))

@@ -81,7 +81,7 @@ def auto(off: bool) -> None:
     terminal closes in which it was started.
     """
     from clusterkit.system.files import make_private
-    from clusterkit.warm.kept_server import AUTO_FILE
+    from clusterkit.warm.shared_servers import AUTO_FILE
     from clusterkit.warm.warm_client import all_servers, warm_dir
     from clusterkit.warm.warm_client import stop as end
 

@@ -28,7 +28,7 @@ SPREAD = 3.0  # the allowed difference, as a multiple of the difference between 
 
 @dataclass(frozen=True, slots=True)
 class ExaminedRun:
-    """A finished run, the recordings of its tasks' last attempts, and in `missed_breaks` why a fault was not injected."""
+    """A finished run with the recordings of its tasks' last attempts; `missed_breaks`: why a fault was not injected."""
 
     run: FinishedRun
     tasks: Sequence[Recording] = ()

@@ -15,11 +15,13 @@ from typing import Any
 
 from clusterkit.store.directory import RunDirectory
 from clusterkit.supervisor.guardian import flush, forwarding
+from clusterkit.supervisor.prepare import PendingRun
 from clusterkit.system.poller import Wakeup
 from clusterkit.system.process import ENDING, code_of
 from clusterkit.warm.choice import marks
 from clusterkit.warm.confinement import own_attributes
-from clusterkit.warm.warm_client import SharedServer, ask
+from clusterkit.warm.shared_servers import servers_to_try
+from clusterkit.warm.warm_client import SharedServer, WarmSession, ask
 
 LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 
@@ -29,6 +31,17 @@ def _read_only(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
 
 
 copyreg.pickle(MappingProxyType, lambda proxy: (_read_only, (dict(proxy),)))
+
+
+def start_from_server(run: PendingRun, session: WarmSession | None, lifeline: int | None) -> int | PendingRun:
+    """Have one of the warm servers run the job; return the exit code. If none does, return the run with warnings."""
+    assert run.launch is not None, "only a run with a fork server can start from a warm server"
+    for server in servers_to_try(run.launch, session, lifeline):
+        code = server if isinstance(server, str) else hand_over(server, run, run.directory, lifeline)
+        if isinstance(code, int):
+            return code
+        run = run.with_warning(code)
+    return run
 
 
 def hand_over(server: SharedServer, work: Any, run: RunDirectory, lifeline: int | None) -> int | str:

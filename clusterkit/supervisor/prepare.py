@@ -10,7 +10,6 @@ from pathlib import Path
 from clusterkit.backends.base import Preflight
 from clusterkit.check.parsing import refuse_unparsable
 from clusterkit.job import preflight
-from clusterkit.job.jobfile import read_job_file
 from clusterkit.job.options import GivenOptions, merged
 from clusterkit.job.plan import seed_of
 from clusterkit.job.program import with_program, without_interpreter
@@ -139,6 +138,8 @@ def _read(job_file: str) -> GivenOptions:
         raise BadJob([f"The job file {job_file} can't be read: {error.strerror}."]) from None
     except UnicodeDecodeError:
         raise BadJob([f"The job file {job_file} is not UTF-8 text, as TOML has to be."]) from None
+    from clusterkit.job.jobfile import read_job_file  # imported here, since most runs have no job file
+
     return read_job_file(text, job_file)
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from clusterkit.store.store import new_run_id
 from clusterkit.supervisor.crashes import end_crashed, supervisor_lost
@@ -22,12 +23,13 @@ from clusterkit.system.process import ENDING
 from clusterkit.system.procfs import lineage
 from clusterkit.text.printable import printable_lines
 from clusterkit.views.narrate import Level
-from clusterkit.warm.choice import can_share, launch_for, servers_to_try
+from clusterkit.warm.choice import can_share, launch_for
 from clusterkit.warm.fork_client import Launch, StartedServer, begin
-from clusterkit.warm.kept_server import suggestion
-from clusterkit.warm.warm_client import WarmSession
 from clusterkit.words.errors import ClusterkitError
 from clusterkit.words.outcome import SUSPENDED
+
+if TYPE_CHECKING:  # only runs of TensorFlow's programs need this import
+    from clusterkit.warm.warm_client import WarmSession
 
 GUARDIAN = "clusterkit's guardian process"
 OWNER = "the Python process that started the run"
@@ -51,13 +53,13 @@ def up(
     signals = HANDLED if prepared.continues else ENDING
     launch = None if on_hosts else launch_for(prepared.job, run.directory)
     run = run.with_warning(f"Tasks start cold: {launch}.") if isinstance(launch, str) else replace(run, launch=launch)
-    for place in () if prepared.continues else servers_to_try(run.launch, session, lifeline):
-        from clusterkit.supervisor.handover import hand_over
+    if can_share(run.launch) and not prepared.continues:
+        from clusterkit.supervisor.handover import start_from_server  # imported here, for TensorFlow's programs only
 
-        code = place if isinstance(place, str) else hand_over(place, run, run.directory, lifeline)
-        if isinstance(code, int):
-            return code
-        run = run.with_warning(code)
+        started = start_from_server(run, session, lifeline)
+        if isinstance(started, int):
+            return started
+        run = started
 
     def on_lost(how: str, left: int) -> int:
         supervisor_lost(run.run_id, how, left)
@@ -71,8 +73,11 @@ def up(
         Watchdog(run.directory),
     )
     shown = display.level <= Level.INFO and sys.stdout.isatty()
-    if code == 0 and shown and can_share(run.launch) and (line := suggestion(run.launch)):
-        print(f"  {line}")
+    if code == 0 and shown and can_share(run.launch):
+        from clusterkit.warm.shared_servers import suggestion  # imported here, as above
+
+        if line := suggestion(run.launch):
+            print(f"  {line}")
     return code
 
 

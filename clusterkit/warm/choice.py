@@ -6,8 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeGuard
 
@@ -17,14 +16,11 @@ from clusterkit.job.devices import usual_env
 from clusterkit.job.keras import chosen_env
 from clusterkit.store.paths import RunPaths
 from clusterkit.warm.fork_client import Launch
-from clusterkit.warm.kept_server import kept_server
 from clusterkit.warm.own_variables import File, OwnVariables, own_variables
 from clusterkit.warm.servable import Preload
-from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, warm_dir
 from clusterkit.words.job import Convention, JobSpec, Servers, Setup, StartMode
 from clusterkit.words.model import ProgramKind
 
-UNUSED_IDLE = 20.0  # seconds; a session's servers except the first exit after this time without a run
 CALL = Path(__file__).resolve().parents[1] / "task" / "call.py"
 # In a pickle, a short string is preceded by its opcode and its length, each one byte long.
 _MODULE_NAME = re.compile(rb"\x8c(.)((?:tensorflow(?:_\w+)?|keras|tf_keras)(?:\.[\w.]+)?)", re.DOTALL)
@@ -96,46 +92,6 @@ def launch_to_share(preload: Sequence[str]) -> Launch:
 def can_share(launch: Launch | str | None) -> TypeGuard[Launch]:
     """Return whether a warm server could serve a run with this launch."""
     return isinstance(launch, Launch) and launch.preload.tensorflow and launch.python == sys.executable
-
-
-def servers_to_try(
-    launch: Launch | None, session: WarmSession | None, lifeline: int | None
-) -> Iterator[SharedServer | str]:
-    """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
-
-    Starts the last two if necessary, and yields an error message if a start fails. `lifeline` is a pipe to the session.
-    """
-    if not can_share(launch):
-        return
-    users = warm_dir() if session is None else session.users_directory
-    for home in dict.fromkeys((warm_dir(), users)):
-        if (place := SharedServer(home, launch)).socket.exists():
-            yield place
-    kept = kept_server(_without_marks(launch), users, os.getpid() if session is None else session.pid)
-    if kept is not None:
-        yield kept
-    if session is not None and lifeline is not None:
-        with session.watched(lifeline) as ended:
-            session_server = None if ended is None else _session_place(launch, session, ended)
-        if session_server is not None:
-            yield session_server
-
-
-def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedServer | str:
-    try:
-        session.make_directory()
-        place = SharedServer(session.directory, _without_marks(launch), launch.preload.needed_path)
-        first = all(path == place.socket for path in session.directory.glob("*.sock"))
-        place.start(None if first else UNUSED_IDLE, ended, clears=True)
-    except WarmServerError as error:
-        return str(error)
-    return place
-
-
-def _without_marks(launch: Launch) -> Launch:
-    """Return the launch without the first run's marks, since the server is not a process of that run."""
-    env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
-    return replace(launch, env=env)
 
 
 def own_variables_of(program: Sequence[ProgramFile], packages: Iterable[Path], root: Path) -> OwnVariables:

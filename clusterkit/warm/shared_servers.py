@@ -1,28 +1,68 @@
-"""The kept server: a warm server that stays after a run if the user has enabled `clusterkit warm auto`.
+"""The warm servers from which a run can start: the user's, the kept server, and those of a Python session.
 
-The server exits after some time without a run, or when the session leader of its terminal exits. The leader is the
-shell, which ends when the window closes or the user logs out. logind is not used, since containers and some systems
-lack it; a kept server already serves only runs in its own control group, and so in its own session of logind.
+The kept server stays after a run if the user has enabled `clusterkit warm auto`. It exits after some time without a
+run, or when the session leader of its terminal exits. The leader is the shell, which ends when the window closes or the
+user logs out. logind is not used, since containers and some systems lack it; a kept server already serves only runs in
+its own control group, and so in its own session of logind.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from clusterkit.system import procfs
 from clusterkit.system.files import make_private
 from clusterkit.warm import confinement
 from clusterkit.warm.fork_client import Launch
-from clusterkit.warm.warm_client import SharedServer, WarmServerError, all_servers, stop, warm_dir
+from clusterkit.warm.warm_client import SharedServer, WarmServerError, WarmSession, all_servers, stop, warm_dir
 from clusterkit.words.errors import ClusterkitError
 
+UNUSED_IDLE = 20.0  # seconds; a session's servers except the first exit after this time without a run
 AUTO_FILE = "auto"  # a file in the directory of the user's warm servers; if it exists, `up` keeps a server
 SUGGESTED_FILE = "suggested"  # name of a file in the same directory; its mtime is the time of the last suggestion
 IDLE = 15 * 60.0  # seconds without a run after which the kept server exits
 SUGGEST_EVERY = 24 * 3600.0
+
+
+def servers_to_try(launch: Launch, session: WarmSession | None, lifeline: int | None) -> Iterator[SharedServer | str]:
+    """Yield the servers from which a run with this launch can start: the user's, the kept and the session's server.
+
+    Starts the last two if necessary, and yields an error message if a start fails. `lifeline` is a pipe to the session.
+    """
+    users = warm_dir() if session is None else session.users_directory
+    for home in dict.fromkeys((warm_dir(), users)):
+        if (place := SharedServer(home, launch)).socket.exists():
+            yield place
+    kept = kept_server(_without_marks(launch), users, os.getpid() if session is None else session.pid)
+    if kept is not None:
+        yield kept
+    if session is not None and lifeline is not None:
+        with session.watched(lifeline) as ended:
+            session_server = None if ended is None else _session_place(launch, session, ended)
+        if session_server is not None:
+            yield session_server
+
+
+def _session_place(launch: Launch, session: WarmSession, ended: int) -> SharedServer | str:
+    try:
+        session.make_directory()
+        place = SharedServer(session.directory, _without_marks(launch), launch.preload.needed_path)
+        first = all(path == place.socket for path in session.directory.glob("*.sock"))
+        place.start(None if first else UNUSED_IDLE, ended, clears=True)
+    except WarmServerError as error:
+        return str(error)
+    return place
+
+
+def _without_marks(launch: Launch) -> Launch:
+    """Return the launch without the first run's marks, since the server is not a process of that run."""
+    env = {name: value for name, value in launch.env.items() if not name.startswith("CLUSTERKIT_")}
+    return replace(launch, env=env)
 
 
 def kept_server(launch: Launch, directory: Path, process: int) -> SharedServer | str | None:
