@@ -53,7 +53,7 @@ class DebugConsole:
         return 0
 
     def _find(self) -> tuple[Task, DebuggerConnection] | None:
-        """Return a task that waits in the debugger, with a connection to it; None if there is none yet."""
+        """Return a task that waits in the debugger, with a connection to it; None if no task waits yet."""
         status = self._snapshot.status.tasks
         waiting = {task: place for task in self._tasks if (place := status[task].debugger)}
         waiting = {task: place for task, place in waiting.items() if self._run.debugger(task).exists()}

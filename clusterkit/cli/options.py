@@ -157,5 +157,5 @@ def given(values: Mapping[str, object]) -> GivenOptions:
 
 
 def _valid(value: object) -> object:
-    """Return the valid values of an option; None if there are none."""
+    """Return the valid values of an option; None without any."""
     return tuple(one for one in value if one is not None) or None if isinstance(value, tuple) else value

@@ -31,7 +31,7 @@ PR_GET_CHILD_SUBREAPER = 37
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 USUAL_RANGE = (32768, 60999)  # Linux's default range of ephemeral ports
 TIME_WAIT = "06"  # the state TIME_WAIT of a TCP socket in /proc/net/tcp
-UNLIMITED = 1 << 60  # bytes; in cgroup v1, a larger number means that there is no limit
+UNLIMITED = 1 << 60  # bytes; in cgroup v1, a larger number means unlimited
 
 
 def collect_machine(env: Mapping[str, str]) -> MachineFacts:
@@ -113,7 +113,7 @@ def _smallest(controller: str, *files: str) -> int | None:
     found = []
     for group in _groups(controller):
         for name in dict.fromkeys(files):
-            with suppress(OSError, ValueError):  # the file contains "max" if there is no limit
+            with suppress(OSError, ValueError):  # without a limit, the file contains "max"
                 found.append(int((group / name).read_text()))
     return min((limit for limit in found if limit < UNLIMITED), default=None)
 

@@ -163,7 +163,7 @@ def middle_step(baseline: Baseline) -> int | None:
 def other_step(baseline: Baseline, middle: int) -> int | None:
     """Return the step after a checkpoint near the step `middle`; None without a checkpoint.
 
-    The newest checkpoint before `middle` is used only if there is no other. The checkpoint's own step would be too
+    The newest checkpoint before `middle` is used only if no other exists. The checkpoint's own step would be too
     early, since many programs report a step before they save the checkpoint.
     """
     last = baseline.last_step or 0

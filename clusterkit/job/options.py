@@ -169,7 +169,7 @@ def job_flags(options: JobOptions) -> list[str]:
     words = [word for name, entry in OPTIONS.items() if name in given for word in flags_of(entry, given[name])]
     program = [text_of(given["program"])] if "program" in given else []
     rest = [*program, *map(text_of, cast(Sequence[object], given.get("args", ())))]
-    # The program ends the options. If there is no program, or the program looks like an option, `--` ends the options.
+    # The program ends the options. Without a program, or if the program looks like an option, `--` ends the options.
     return [*words, *(["--"] if rest and (not program or rest[0].startswith("-")) else []), *rest]
 
 

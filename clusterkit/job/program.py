@@ -59,7 +59,7 @@ def without_interpreter(given: GivenOptions) -> GivenOptions:
 
 
 def _is_this_interpreter(python: str) -> bool | None:
-    """Whether a name of Python means clusterkit's own interpreter; None if there is no such interpreter.
+    """Whether a name of Python means clusterkit's own interpreter; None if it is not found.
 
     `python` and `python3` mean clusterkit's interpreter if PATH has no other.
     """

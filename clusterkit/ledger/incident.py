@@ -45,7 +45,7 @@ class TrainingCourse:
 
 @dataclass(slots=True, eq=False)
 class Incident:
-    """One recovery. There is no new step until its training tasks, the `trainers`, have restarted.
+    """One recovery. No new step is made until its training tasks, the `trainers`, have restarted.
 
     The first of `deaths` is the cause. `same` are the tasks that failed by themselves with the error of the cause. A
     new step needs the `needed_tasks`: the whole gang, or the coordinator and its parameter servers.

@@ -170,7 +170,7 @@ MOST_NAMED = 3  # the number of tasks listed by name after the first task in the
 
 
 def halted_task(tasks: Collection[Task], vitals: Mapping[Task, Vitals]) -> tuple[Task, str] | None:
-    """Return the first task that is stopped or hangs in the kernel, and its state as text; None if there is none."""
+    """Return the first task that is stopped or hangs in the kernel, and its state as text; None if every task runs."""
     for letter, condition in _HALTED.items():
         for task in sorted(tasks):
             if task in vitals and vitals[task].state == letter:

@@ -47,7 +47,7 @@ class ReportedStraggler:
 class StragglerMonitor:
     """Reports a task that is persistently slower than its peers, and reports when the task has caught up.
 
-    Inspections are requested after a reported step, so there are none while training makes no steps. Only training
+    Inspections are requested after a reported step, so never while training makes no steps. Only training
     is compared: no phases without steps, no starts, and no tasks that are paused or in the debugger.
     """
 

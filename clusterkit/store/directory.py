@@ -141,7 +141,7 @@ class RunDirectory(Paths[Path]):
         """Lock the run, so that it counts as live until the returned descriptor is closed. Raises RunDirectoryError."""
         try:
             descriptor = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            # Not LOCK_NB: there is no other supervisor, but a client's `is_live` may hold the lock for a moment.
+            # Not LOCK_NB: no other supervisor exists, but a client's `is_live` may hold the lock for a moment.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise unusable(self.lock_file, error) from None

@@ -161,7 +161,7 @@ def detach(work: Callable[[], int], console: Path, kept_fd: int | None = None) -
     """Run `work` in a child process with its own session; return the pid at once. Raises OutOfResources.
 
     The child's output is appended to `console`; `kept_fd` is a descriptor it needs. Call this before starting threads.
-    There is no second fork, so that the caller can learn how the child ends. If the caller ends, init adopts the child.
+    This forks only once, so that the caller can learn how the child ends. If the caller ends, init adopts the child.
     """
     flush()
     with reporting_shortage():

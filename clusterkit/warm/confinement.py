@@ -70,7 +70,7 @@ def own_attributes() -> dict[str, Any]:
 
 
 def difference(pid: int, of_client: object) -> str | None:
-    """Return the first difference from the client, such as "another cgroup namespace"; None if there is none.
+    """Return the first difference from the client, such as "another cgroup namespace"; None if all are equal.
 
     `of_client` has the `own_attributes` that the client has sent.
     """

@@ -65,7 +65,7 @@ class CollectedFiles:
         """Write a part of a file other than a log. Raises BadMessage for a name or offset that no agent sends."""
         path = self._directory.path / self.name_of(host, part.name)
         if not 0 <= part.offset < LONGEST:
-            raise BadMessage(f"{part.offset} is no place in a file.")
+            raise BadMessage(f"{part.offset} is not a valid offset in a file.")
         with suppress(OSError):  # a full disk is reported when a log can't be written
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:

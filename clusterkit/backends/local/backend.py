@@ -39,7 +39,7 @@ from clusterkit.words.outcome import SIGKILL
 END_WITHIN = 3.0  # seconds; the time limit for killing the remaining processes at the end of the run
 NOT_LISTENING = (
     "its program does not use clusterkit.training (report, serve, Checkpointer or ReportProgress), "
-    "or has not come so far yet"
+    "or has not reached its first call yet"
 )
 
 

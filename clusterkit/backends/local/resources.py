@@ -78,7 +78,7 @@ def _is_virtual(job: JobSpec) -> bool:
 
 
 class UsableGpus(NamedTuple):
-    """The usable GPUs, as names for CUDA_VISIBLE_DEVICES, or the reason why there are none."""
+    """The usable GPUs, as names for CUDA_VISIBLE_DEVICES, or the reason why no GPU is usable."""
 
     names: tuple[str, ...]
     why_none: str | None = None
