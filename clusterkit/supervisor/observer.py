@@ -57,7 +57,7 @@ class Observer:
         warn = partial(self._console.say, bad=True)
         self._hooks = HookRunner(self._ledger, self.directory, self._inbox, warn, env)
         stack.callback(self._hooks.end)
-        self._hooks.recall(self._past)
+        self._hooks.replay(self._past)
 
     def observe(self, event: Event, now: float) -> None:
         """Record and show an event that was handled at `now`, the time of the run's clock."""
@@ -65,7 +65,7 @@ class Observer:
         with self._status_line:
             self._ledger.add(now, event, time.time())
         if self._hooks is not None:
-            self._hooks.see(event, now)
+            self._hooks.observe(event, now)
         if isinstance(event, Crashed):
             self._console.say(save_crash(self.directory, event), bad=True)
         if isinstance(event, Placed):

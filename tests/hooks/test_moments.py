@@ -34,7 +34,7 @@ def told_of(spec: JobSpec, events: list[tuple[float, ev.Event]]) -> list[dict[st
     moments, documents = Moments(ledger, Paths(PurePath("/runs/one"))), []
     for at, event in events:
         ledger.add(at, event)
-        documents += moments.take(at, event)
+        documents += moments.add(at, event)
     return [json.loads(json.dumps(document.encode(1e9, 0))) for document in documents]
 
 
