@@ -64,7 +64,7 @@ PURE = (
     *("backends/local/reports", "backends/local/blocked_threads"),
     *("backends/link/frames", "backends/link/session", "backends/link/stream"),
     *(f"ledger/{name}" for name in ("account", "attempts", "conditions", "costs", "incident", "incidents", "ledger")),
-    *(f"ledger/{name}" for name in ("pace", "situation", "startup", "status", "stretch", "subjects")),
+    *(f"ledger/{name}" for name in ("interruptions", "situation", "startup", "status", "stretch", "subjects")),
     *("chaos/invariants", "chaos/model", "chaos/schedule", "chaos/shrinking"),
     *(f"exam/{name}" for name in ("differences", "equality", "model", "recording", "resume", "text")),
     *(

@@ -9,7 +9,7 @@ from dataclasses import replace
 from clusterkit.ledger.attempts import Attempts, Key
 from clusterkit.ledger.incident import Faults, Incident, RecoveryTime
 from clusterkit.ledger.status import RunStatus
-from clusterkit.machine.scope import restart_scope
+from clusterkit.machine.restart import restart_scope
 from clusterkit.words import events as ev
 from clusterkit.words.account import Death, Recovery, RecoveryReport, Return
 from clusterkit.words.job import JobSpec

@@ -8,7 +8,7 @@ from functools import partial
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.ledger.status import RunPhase
-from clusterkit.machine.scope import restart_scope
+from clusterkit.machine.restart import restart_scope
 from clusterkit.words.model import Task, TaskState
 from clusterkit.words.outcome import Failure
 

@@ -10,8 +10,7 @@ from clusterkit.machine.cluster_state import ClusterState, TaskRecord
 from clusterkit.machine.ending import Ending
 from clusterkit.machine.injections import Injections
 from clusterkit.machine.recovery import Recoveries
-from clusterkit.machine.restart import is_needed
-from clusterkit.machine.scope import restart_scope
+from clusterkit.machine.restart import is_needed, restart_scope
 from clusterkit.machine.stalls import LONGEST_PHASE, Stalls
 from clusterkit.machine.timers import Timer
 from clusterkit.words.actions import Inspect

@@ -15,12 +15,12 @@ from clusterkit.machine.restart import (
     budget_key,
     is_needed,
     needs_coordinator,
+    restart_scope,
     scope_of,
     workers_of,
     workers_to_give_up,
 )
 from clusterkit.machine.roles import blamed_for, collateral_window, is_futile, made_steps, was_useless
-from clusterkit.machine.scope import restart_scope
 from clusterkit.words.actions import Refresh
 from clusterkit.words.events import Failed, RestartPlanned, Shrunk
 from clusterkit.words.faults import seeded_uniform
