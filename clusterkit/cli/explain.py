@@ -162,11 +162,7 @@ def _last_failed() -> RunDirectory:
 
 
 def _print_explanations(
-    facts: dict[str, str | None],
-    headline: str,
-    found: Sequence[Explanation],
-    as_json: bool,
-    error: Sequence[str] = (),
+    facts: dict[str, str | None], headline: str, found: Sequence[Explanation], as_json: bool, error: Sequence[str] = ()
 ) -> None:
     """Print the headline with the explanations or, without any, the lines of `error`; print `facts` only as JSON."""
     from clusterkit.text.printable import printable

@@ -77,16 +77,10 @@ def too_few(job: JobSpec, why_no_gpu: str | None = None, here: Collection[Task] 
     """Return a sentence for each resource that the host lacks for the tasks in `here` (None means all tasks)."""
     devices, problems = job.devices, []
     if devices.cpus is not None and devices.cpus > len(devices.cores):
-        problems.append(
-            f"--cpus-per-task is {devices.cpus}, and there {_count_and_verb(len(devices.cores), 'core')} here."
-        )
+        problems.append(f"--cpus-per-task is {devices.cpus}, and there {_are(len(devices.cores), 'core')} here.")
     takers = len([task for task in computing(job) if here is None or task in here])
     if devices.gpus is not None and takers * devices.gpus > len(devices.names):
-        available = (
-            f"there {_count_and_verb(len(devices.names), 'GPU')} here"
-            if devices.names or not why_no_gpu
-            else why_no_gpu
-        )
+        available = f"there {_are(len(devices.names), 'GPU')} here" if devices.names or not why_no_gpu else why_no_gpu
         tasks = "task takes" if takers == 1 else "tasks take"
         problems.append(
             f"--gpus-per-task {devices.gpus}: {takers} {tasks} {takers * devices.gpus} in all, and {available}."
@@ -111,7 +105,7 @@ def crowding(job: JobSpec) -> str | None:
     each, cores = job.devices.cpus or 0, len(job.devices.cores)
     return (
         f"{len(job.tasks)} tasks with --cpus-per-task {each} would take {len(job.tasks) * each} cores, and there "
-        f"{_count_and_verb(cores, 'core')}: {'; '.join([*groups[:MOST_NAMED], *more])}."
+        f"{_are(cores, 'core')}: {'; '.join([*groups[:MOST_NAMED], *more])}."
     )
 
 
@@ -135,7 +129,7 @@ def _dealt(cores: Sequence[int], each: int, turn: int) -> tuple[int, ...]:
     return tuple(sorted({cores[(turn * each + n) % len(cores)] for n in range(each)})) if cores else ()
 
 
-def _count_and_verb(count: int, what: str) -> str:
+def _are(count: int, what: str) -> str:
     return f"is {count} {what}" if count == 1 else f"are {count or 'no'} {what}s"
 
 

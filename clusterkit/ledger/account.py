@@ -127,12 +127,12 @@ class TimeAccount:
             culprit = (
                 f"{self.conditions.stalled} held it up"
                 if self.conditions.stalled
-                else cause.get(Activity.PARTITIONED, "")
+                else cause.get(Activity.PARTITION, "")
             )
             what = f"Training stalled at {shown(self._stretch.begin)} for {shown(stalled)}"
             found["stalled"] = stalled, f"{what}: {culprit}" if culprit else what
         if waited := parts["recovering"]:
-            culprit = cause.get(Activity.TASK_RESTARTS, "a task that failed")
+            culprit = cause.get(Activity.TASK_DOWN, "a task that failed")
             what = f"Training stood still for {shown(waited)} for the restart of {culprit}"
             for first in self._repairs[:1]:
                 what = f"{cause_text(first, self._incidents.start_of(first))}: no new step for {shown(waited)}"

@@ -53,13 +53,9 @@ class Conditions:
             return Activity.ENDING
         if Activity.PAUSED in self._lingering:
             return Activity.PAUSED
-        if self._partitions or Activity.PARTITIONED in self._lingering:
-            return Activity.PARTITIONED
-        return (
-            Activity.TASK_RESTARTS
-            if self._restarting or Activity.TASK_RESTARTS in self._lingering
-            else Activity.RUNNING
-        )
+        if self._partitions or Activity.PARTITION in self._lingering:
+            return Activity.PARTITION
+        return Activity.TASK_DOWN if self._restarting or Activity.TASK_DOWN in self._lingering else Activity.RUNNING
 
     def stepped(self) -> None:
         self._lingering.clear()
@@ -70,7 +66,7 @@ class Conditions:
         self.unspawned.discard(task)
         if task in self._restarting:
             self._restarting.discard(task)
-            self._lingering.add(Activity.TASK_RESTARTS)
+            self._lingering.add(Activity.TASK_DOWN)
         if trains and self.beginning is Activity.WAITING:
             self.beginning = Activity.STARTING
 
@@ -80,7 +76,7 @@ class Conditions:
         self._phase_counts -= Counter(self._phases.pop(task, {}).values())
         if not ok and task not in self._ending and task.type is not TaskType.EVALUATOR:
             (self.failed if halts_training else self._restarting).add(task)
-            self.causes[Activity.TASK_RESTARTS] = str(task)
+            self.causes[Activity.TASK_DOWN] = str(task)
 
     def continued(self, tasks: Iterable[Task]) -> Conditions:
         """Return the conditions in the next allocation, in which every task starts again."""
@@ -107,13 +103,13 @@ class Conditions:
 
     def partition(self, number: int, fault: str) -> None:
         self._partitions.add(number)
-        self.causes[Activity.PARTITIONED] = fault
+        self.causes[Activity.PARTITION] = fault
 
     def heal(self, number: int) -> None:
         """Note that a fault, which may be a partition, was healed."""
         if number in self._partitions:
             self._partitions.discard(number)
-            self._lingering.add(Activity.PARTITIONED)
+            self._lingering.add(Activity.PARTITION)
 
     def phase(self, task: Task, phase: str, begun: bool) -> None:
         """Note that a training task begins or ends a phase without steps."""

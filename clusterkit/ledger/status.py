@@ -127,10 +127,8 @@ class RunStatus:
         self.successful_task: Task | None = None  # the task whose success made the job succeed
         self.stop_reason: str | None = None  # the reason for which the run was ended for good
         self.orphaned = False  # True once a process that the run must not outlive is gone
-        self.awaited_tasks: tuple[
-            Task, ...
-        ] = ()  # tasks that are awaited after the first Ctrl-C, for `awaited_grace` seconds
-        self.awaited_grace = 0.0
+        self.awaited_tasks: tuple[Task, ...] = ()  # tasks that are awaited after the first Ctrl-C, for `grace` seconds
+        self.grace = 0.0
 
     def give_up(self, tasks: Iterable[Task]) -> None:
         for task in tasks:
@@ -175,7 +173,7 @@ class RunStatus:
     def resume(self) -> None:
         """Note that the run continues in another allocation; forget its previous end."""
         self.phase, self.reason, self.result, self.orphaned = RunPhase.RUNNING, "", None, False
-        self.awaited_tasks, self.awaited_grace = (), 0.0
+        self.awaited_tasks, self.grace = (), 0.0
         self.allocations += 1
         for status in self.tasks.values():
             status.lost()
@@ -197,9 +195,7 @@ class RunStatus:
                 None,
             )  # after the success, a task of the gang may have failed
         self.phase, self.reason = RunPhase.STOPPING, self.reason or event.reason
-        self.awaited_tasks, self.awaited_grace = (
-            (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
-        )
+        self.awaited_tasks, self.grace = (event.tasks, event.grace) if event.grace and event.interrupted else ((), 0.0)
 
     def finish(self, result: RunResult) -> None:
         self.phase, self.result, self.reason = RunPhase.OVER, result, result.reason

@@ -22,8 +22,8 @@ class Activity(enum.Enum):
     SAVING = "a checkpoint"
     EVALUATING = "another phase without steps"
     PAUSED = "a task is paused"
-    PARTITIONED = "the network is partitioned"
-    TASK_RESTARTS = "a task restarts without which training may go on"
+    PARTITION = "the network is partitioned"
+    TASK_DOWN = "a task restarts without which training may go on"
     FAILED = "a task failed, and what follows is not decided yet"
     RESTARTING = "a restart, until the first new step"
     RESTARTED = "the same, where every task runs again"
@@ -39,19 +39,15 @@ PART_OF = {  # the part to which each activity belongs if nothing else is known
     Activity.SAVING: "checkpointing",
     Activity.EVALUATING: "evaluating",
     Activity.PAUSED: "stopped",
-    Activity.PARTITIONED: "stalled",
-    Activity.TASK_RESTARTS: "recovering",
+    Activity.PARTITION: "stalled",
+    Activity.TASK_DOWN: "recovering",
     Activity.FAILED: "recovering",
     Activity.RESTARTING: "recovering",
     Activity.RESTARTED: "recovering",
     Activity.ENDING: "ending",
     Activity.NO_STEPS: "unseen",
 }
-MAY_TRAIN = (
-    Activity.TASK_RESTARTS,
-    Activity.PARTITIONED,
-    Activity.PAUSED,
-)  # activities during which training may continue
+MAY_TRAIN = (Activity.TASK_DOWN, Activity.PARTITION, Activity.PAUSED)  # activities during which training may continue
 NO_TRAINING = frozenset({Activity.FAILED, Activity.RESTARTING, Activity.RESTARTED, Activity.ENDING})
 BEFORE_TRAINING = frozenset({Activity.WAITING, Activity.STARTING, Activity.FIRST_STEP, Activity.NO_STEPS})
 Times = Counter[Activity]  # microseconds

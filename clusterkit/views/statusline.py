@@ -48,12 +48,8 @@ def _waiting(status: RunStatus, width: int) -> str:
     tasks = [task for task in status.awaited_tasks if task in status.tasks and status.tasks[task].alive]
     if not tasks:
         return ""
-    named = waiting(list(map(str, tasks)), status.awaited_grace)
-    return (
-        named
-        if columns(named) <= width
-        else fitted(waiting([number_of("task", len(tasks))], status.awaited_grace), width)
-    )
+    named = waiting(list(map(str, tasks)), status.grace)
+    return named if columns(named) <= width else fitted(waiting([number_of("task", len(tasks))], status.grace), width)
 
 
 def _parts(status: RunStatus, now: float) -> dict[str, str]:

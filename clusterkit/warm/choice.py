@@ -34,10 +34,10 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     """
     if job.start is StartMode.COLD or job.convention is not Convention.TENSORFLOW:
         return None
-    log, environment = str(paths.path / "fork-server.log"), {**os.environ, **marks(paths)}
+    log, environ = str(paths.path / "fork-server.log"), {**os.environ, **marks(paths)}
     is_command, serves = job.program.kind is ProgramKind.COMMAND, job.servers is Servers.BUILTIN
     if is_command and not serves:
-        return Launch(sys.executable, environment, Preload(tensorflow=False), log)
+        return Launch(sys.executable, environ, Preload(tensorflow=False), log)
     file, root = imports.program_of(job)
     packages = imports.packages_of(job, root)
     program = [] if is_command else imports.program_files(file, root, packages)
@@ -48,7 +48,7 @@ def launch_for(job: JobSpec, paths: RunPaths) -> Launch | str | None:
     most = Counter(task.type for task in job.tasks).most_common(1)[0][0]
     own_setup = job.setups.get(most, Setup())
     env = {
-        **environment,
+        **environ,
         "PYTHONUNBUFFERED": "1",
         **usual_env(job.devices),
         **job.setup.env,
