@@ -139,7 +139,7 @@ def test_healing_releases_waiting_packets() -> None:
     assert not far.is_clear
     assert list(far.pop_due(10.5)) == [b"first", b"second", b"third"]
     assert far.is_clear
-    assert far.next is None
+    assert far.next_due is None
 
 
 def test_healing_a_rate_releases_the_backlog() -> None:
