@@ -41,6 +41,8 @@ def command(live: bool, campaigns: bool, quiet: bool, as_json: bool) -> None:
         echo_json(rows)
         return
     echo(runs_table(rows, terminal_width()), nl=False)
+    if not rows:
+        echo("No run is live." if live else "There is no run yet. Start one: clusterkit up PROGRAM", err=True)
     try:
         for _, server in all_servers():
             echo(f"warm server: {description(server)} (clusterkit warm stop)", err=True)

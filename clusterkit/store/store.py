@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from clusterkit.store.directory import RunDirectory, unusable
+from clusterkit.store.paths import RunPaths
 from clusterkit.text.spelling import listed
 from clusterkit.words.errors import ClusterkitError, RunDirectoryError
 
@@ -70,10 +71,10 @@ class RunStore:
         checkpoints = Path(checkpoint_dir).absolute() if checkpoint_dir else None
         return RunDirectory(self.path / run_id, checkpoints)
 
-    def has(self, run: RunDirectory) -> bool:
+    def has(self, run: RunPaths) -> bool:
         """Whether a run's directory is in this store, even if its path is spelled differently."""
         with suppress(OSError):
-            return run.path.parent.samefile(self.path)
+            return os.path.samefile(run.path.parent, self.path)
         return False
 
     def all(self) -> list[RunDirectory]:
@@ -109,8 +110,16 @@ class RunStore:
         return [self.campaign(path.stem) for path in _entries_in(self.home / "campaigns", is_record)]
 
     def find(self, prefix: str) -> RunDirectory:
-        """Return the run whose id begins with `prefix`. Raises NoSuchRun unless exactly one run matches."""
-        return _only_match({run.run_id: run for run in self.all()}, prefix, "run", self.path)
+        """Return the run whose id begins with `prefix`, or whose directory this is. Raises NoSuchRun.
+
+        Tests and programs may keep their runs outside this store. So a word with a slash is the path of a run.
+        """
+        if "/" not in prefix:
+            return _only_match({run.run_id: run for run in self.all()}, prefix, "run", self.path)
+        run = RunDirectory(Path(prefix).absolute())
+        if not run.job_file.is_file():
+            raise NoSuchRun(f"{prefix} is not the directory of a run.")
+        return run
 
     def find_any(self, prefix: str) -> RunDirectory | CampaignFile:
         """Return the campaign or run whose id begins with `prefix`. Raises NoSuchRun unless exactly one matches.
@@ -138,18 +147,31 @@ class RunStore:
         return max(found, key=lambda one: one[0])[1]
 
     def last_two(self) -> list[RunDirectory]:
-        """Return the last two runs of the same program, the older one first. Raises NoSuchRun.
+        """Return the last two runs of the same program that made steps, the older one first. Raises NoSuchRun.
 
         Runs of campaigns and exams do not count. Of several programs, it is the one that ran twice last.
         """
         seen: dict[str, RunDirectory] = {}
         for run in newest_first(self.all()):
-            info = run.info()
-            if info is None or info.job.part_of is not None:
+            info, result = run.info(), run.result()
+            if info is None or info.job.part_of is not None or (result is not None and result.last_step is None):
                 continue
-            if (newer := seen.setdefault(f"{info.job.program}", run)) is not run:
+            if (newer := seen.setdefault(f"{info.cwd} {info.job.program}", run)) is not run:
                 return [run, newer]
-        raise NoSuchRun(f"No program has run twice in {self.path}. Name the runs: clusterkit compare RUN RUN")
+        raise NoSuchRun(f"No program has made steps in two runs of {self.path}. Name them: clusterkit compare RUN RUN")
+
+    def find_or_newest(self, word: str) -> RunDirectory:
+        """Return the run that `find` finds, or else the newest run of the program `word`. Raises NoSuchRun."""
+        try:
+            return self.find(word)
+        except NoSuchRun:
+            wanted = Path(word).parts
+            for run in newest_first(self.all()):
+                info = run.info()
+                program = Path(info.cwd, info.job.program.target) if info is not None else Path()
+                if info is not None and info.job.part_of is None and program.parts[-len(wanted) :] == wanted:
+                    return run
+            raise
 
     def choose(self, prefix: str | None, finished: bool) -> RunDirectory:
         """Return the run whose id begins with `prefix`. Raises NoSuchRun.

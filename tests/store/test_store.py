@@ -134,7 +134,7 @@ def test_a_run_that_starts_is_neither_live_nor_over(run: RunDirectory, live: Run
 
 
 def test_a_run_is_chosen_by_the_beginning_of_its_id(store: RunStore, live: RunDirectory) -> None:
-    """Without one the newest live run, and else, if that will do, the newest."""
+    """Or by its directory; without one the newest live run, and else, if that will do, the newest."""
     for run_id, created in (("two", 1.0), ("twelve", 9.0), ("t", 3.0)):
         run = store.run(run_id)
         run.make()
@@ -144,6 +144,8 @@ def test_a_run_is_chosen_by_the_beginning_of_its_id(store: RunStore, live: RunDi
     assert [store.find(prefix).run_id for prefix in ("twe", "two", "t")] == ["twelve", "two", "t"]
     with pytest.raises(NoSuchRun, match="'tw' matches several runs: twelve, two"):
         store.find("tw")
+    with pytest.raises(NoSuchRun, match=r"/nowhere is not the directory of a run\."):
+        store.find("/nowhere")
     with pytest.raises(NoSuchRun, match="There is no run 'x'"):
         store.choose("x", finished=True)
 
