@@ -29,7 +29,7 @@ def command(runs: tuple[str, ...], metric: str | None, as_json: bool) -> None:
     A run is given by its id, or as the newest run of a program: compare slow.py fast.py. By default, the last two runs
     of the same program.
     """
-    from clusterkit.cli.looking import RunSnapshot
+    from clusterkit.cli.snapshot import RunSnapshot
     from clusterkit.job.options import texts_of
     from clusterkit.store.journal import JournalReader
     from clusterkit.store.store import RunStore

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # few commands need campaigns, and the others should start in
     from clusterkit.store.campaigns import CampaignFile
 
 T = TypeVar("T")
-SHOWN = 3  # the maximum number of runs to name in a message
+MOST_SHOWN = 3  # the maximum number of runs to name in a message
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -79,7 +79,7 @@ class RunStore:
 
     def all(self) -> list[RunDirectory]:
         """Return every run, sorted by run id. Raises RunDirectoryError, like all methods that search for runs."""
-        return [RunDirectory(path) for path in _found_in(self.path, Path.is_dir)]
+        return [RunDirectory(path) for path in _entries_in(self.path, Path.is_dir)]
 
     def campaign(self, campaign_id: str) -> CampaignFile:
         """Return the record of a campaign, which need not exist yet."""
@@ -96,7 +96,7 @@ class RunStore:
         taken = [run.run_id for run in self.all() if campaign_of(run.run_id, (campaign_id,)) is not None]
         if taken and not file.path.exists():  # an existing record is refused later, by `make`
             raise RunDirectoryError(
-                f"The campaign {campaign_id} would use ids that runs have already: {listed(taken, SHOWN)}. "
+                f"The campaign {campaign_id} would use ids that runs have already: {listed(taken, MOST_SHOWN)}. "
                 "Choose another --run-id, or omit it; or remove these runs with `clusterkit rm`."
             )
         return file
@@ -107,7 +107,7 @@ class RunStore:
         def is_record(path: Path) -> bool:
             return path.suffix == ".json" and not path.name.startswith(".")
 
-        return [self.campaign(path.stem) for path in _found_in(self.home / "campaigns", is_record)]
+        return [self.campaign(path.stem) for path in _entries_in(self.home / "campaigns", is_record)]
 
     def find(self, prefix: str) -> RunDirectory:
         """Return the run whose id begins with `prefix`, or whose directory this is. Raises NoSuchRun.
@@ -115,7 +115,7 @@ class RunStore:
         Tests and programs may keep their runs outside this store. So a word with a slash is the path of a run.
         """
         if "/" not in prefix:
-            return _one({run.run_id: run for run in self.all()}, prefix, "run", self.path)
+            return _only_match({run.run_id: run for run in self.all()}, prefix, "run", self.path)
         run = RunDirectory(Path(prefix).absolute())
         if not run.job_file.is_file():
             raise NoSuchRun(f"{prefix} is not the directory of a run.")
@@ -132,7 +132,7 @@ class RunStore:
         if not prefix.startswith(tuple(f"{name}-" for name in campaigns)):
             runs = {name: run for name, run in runs.items() if campaign_of(name, campaigns) is None}
         both: dict[str, RunDirectory | CampaignFile] = {**runs, **campaigns}
-        return _one(both, prefix, "run or campaign", self.home)
+        return _only_match(both, prefix, "run or campaign", self.home)
 
     def newest_any(self) -> RunDirectory | CampaignFile:
         """Return the newest live run, or else the newest run or campaign, without campaigns' runs. Raises NoSuchRun."""
@@ -190,7 +190,7 @@ class RunStore:
         raise NoSuchRun(f"{none}. Start one: clusterkit up PROGRAM")
 
 
-def _found_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
+def _entries_in(directory: Path, is_wanted: Callable[[Path], bool]) -> list[Path]:
     """Return the wanted entries of a directory, sorted; an empty list if the directory does not exist."""
     try:
         return sorted(filter(is_wanted, directory.iterdir()))
@@ -206,7 +206,7 @@ def campaign_of(run_id: str, campaigns: Iterable[str]) -> str | None:
     return name if (last.isdecimal() or last == "baseline") and name in campaigns else None
 
 
-def _one(found: Mapping[str, T], prefix: str, what: str, place: Path) -> T:
+def _only_match(found: Mapping[str, T], prefix: str, what: str, place: Path) -> T:
     names = [prefix] if prefix in found else [name for name in found if name.startswith(prefix)]
     if not names:
         raise NoSuchRun(f"There is no {what} {prefix!r} in {place}.")

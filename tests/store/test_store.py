@@ -84,10 +84,10 @@ def test_all_directories_that_a_run_makes_are_for_its_owner_only(tmp_path: Path)
 
 def test_what_a_run_writes_is_read_back(run: RunDirectory) -> None:
     """At its beginning, and at its end."""
-    assert (run.info(), run.result(), run.recovered()) == (None, None, None)
+    assert (run.info(), run.result(), run.account()) == (None, None, None)
     run.write_info(INFO)
     run.write_result(RESULT, Account())
-    assert (run.info(), run.result(), run.recovered()) == (INFO, RESULT, Account())
+    assert (run.info(), run.result(), run.account()) == (INFO, RESULT, Account())
     assert (run.created(), run.endpoints(), run.used_checkpoints()) == (7.0, ENDPOINTS, Path("/data"))
 
 
@@ -110,7 +110,7 @@ def test_broken_files_hold_nothing(run: RunDirectory, written: bytes) -> None:
     """No error, whatever is in them."""
     run.job_file.write_bytes(written)
     run.result_file.write_bytes(written)
-    assert (run.info(), run.result(), run.recovered()) == (None, None, None)
+    assert (run.info(), run.result(), run.account()) == (None, None, None)
     assert (run.endpoints(), run.used_checkpoints()) == ({}, run.checkpoints)
     assert run.created() == run.changed()
 
