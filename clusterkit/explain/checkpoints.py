@@ -109,4 +109,12 @@ ROWS: tuple[Row, ...] = (
         when=calling(r"\bload_(?:weights|model)\("),
         example=_ONE,
     ),
+    Row(
+        "saved-model-called",
+        "TypeError: '_UserObject' object is not callable, of tf.saved_model.load",
+        r"TypeError: '_UserObject' object is not callable",
+        "{line} calls what tf.saved_model.load returned, which has only the functions that were saved with it.",
+        "loaded.signatures['serving_default'](x), or save the model with model.export(path) and call loaded.serve(x).",
+        example=_ONE,
+    ),
 )

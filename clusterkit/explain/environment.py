@@ -73,8 +73,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "tensor-too-large",
         "ResourceExhaustedError: OOM when allocating tensor with shape[…]",
-        r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\])",
-        "A tensor of shape {shape} does not fit into the memory that {task} has left.",
+        r"OOM when allocating tensor with shape|Dst tensor is not initialized|CUDA_ERROR_OUT_OF_MEMORY",
+        "A tensor does not fit into the memory that {task} has left, on its GPU or its machine.",
         "Make batches or the model smaller, or start fewer tasks: clusterkit doctor --workers N estimates the need.",
         example=_TWO,
     ),

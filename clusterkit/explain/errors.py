@@ -11,6 +11,7 @@ LONGEST_LINE = 2000  # characters; the rest of a longer line is ignored
 MOST = 400  # lines; longer errors are cut in the middle: the raise is at the start, TensorFlow's operations at the end
 LAST = 40  # lines; how much of the end of a log counts as the error if the log has no traceback
 BEFORE = 40  # lines; the maximum returned from before the error
+WAITS = "CreateSession still waiting for response"  # TensorFlow logs the reason why a session hangs at level INFO
 
 
 def error_text(lines: Sequence[str]) -> tuple[str, str]:
@@ -19,7 +20,7 @@ def error_text(lines: Sequence[str]) -> tuple[str, str]:
     The error begins with the last traceback or, if that ends a chain of exceptions, with the chain's first traceback.
     """
     noise = NoiseFilter()
-    said = [line[:LONGEST_LINE] for line in lines if not noise.is_noise(line)]
+    said = [line[:LONGEST_LINE] for line in lines if not noise.is_noise(line) or WAITS in line]
     start = chained_traceback(said)
     if start is None:
         start = max(0, len(said) - LAST)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import not_through, through
+from clusterkit.explain.frames import calling, not_through, through
 from clusterkit.explain.row import Row
 
+_ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _OLD = (*_TWO, "--keras", "2")
 
@@ -76,7 +77,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "optimizer-built-in-a-step",
         "InvalidArgumentError: You must feed a value for placeholder tensor 'cond/else/_1/cond/Placeholder'",
-        r"You must feed a value for placeholder tensor '[^'\n]{0,200}?\bcond/(?:else|then)/_\d+/cond/Placeholder",
+        r"You must feed a value for placeholder tensor '[^'\n]{0,200}?\bcond/(?:else|then)/_\d+/(?:while/)?cond/Placeholder",
         "The optimizer makes its variables in the first step, a @tf.function that {line} calls for several replicas: "
         "Keras 3 cannot initialize them there.",
         "Build the model and call optimizer.build(model.trainable_variables) in strategy.scope(), before any step.",
@@ -138,8 +139,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "axis-of-a-scalar",
         "ValueError: Invalid reduction dimension 0 for input with 0 dimensions, from strategy.reduce",
-        r"Invalid reduction dimension (?P<axis>-?\d+) for input with 0 dimensions",
-        "{line} reduces along axis {axis}, but the value of each replica is a scalar.",
+        r"Invalid reduction dimension (?P<axis>-?\d+) for input with (?P<rank>\d+) dimensions",
+        "{line} reduces along axis {axis}, but the value of each replica has {rank} dimensions: a scalar has none.",
         "Write strategy.reduce(op, value, axis=None): an axis is for values with a row for each example.",
         when=through("_mean_reduce_helper_fns"),
         example=_TWO,
@@ -183,10 +184,30 @@ ROWS: tuple[Row, ...] = (
     Row(
         "numpy-in-a-function",
         "AttributeError: 'SymbolicTensor' object has no attribute 'numpy'",
-        r"AttributeError: '(?:Symbolic|Eager)?Tensor' object has no attribute 'numpy'",
+        r"AttributeError: '(?:Symbolic|Eager)?Tensor' object has no attribute 'numpy'"
+        r"|numpy\(\) is only available when eager execution is enabled",
         "{line} wants the value of a tensor in code that TensorFlow has made a graph of: a @tf.function, a step of "
         "fit, or a function of dataset.map.",
         "Return the tensor and call numpy() outside, print with tf.print, or wrap the code in tf.py_function.",
         example=_TWO,
+    ),
+    Row(
+        "optimizer-of-other-variables",
+        "ValueError: Unknown variable … This optimizer can only be called for the variables it was originally built with",
+        r"This optimizer can only be called for the variables it was originally built with"
+        r"|KeyError: [^\n]{0,4}The optimizer cannot recognize variable",
+        "{line} updates variables that its optimizer does not know: it was built for those of another model, or before "
+        "layers were added.",
+        "Make an optimizer for each model, or call optimizer.build(all_variables) before the first step.",
+        example=_TWO,
+    ),
+    Row(
+        "shares-of-different-sizes",
+        "InvalidArgumentError: Inputs to operation AddN of type AddN must have the same size and shape, in model.fit",
+        r"Inputs to operation AddN of type AddN must have the same size and shape\.\s+Input 0: \[[\d,]*\] != input 1",
+        "The replicas of {task} got shares of different sizes of a batch at {line}, which fit of Keras 3 cannot join.",
+        "Make each batch a multiple of the number of replicas: dataset.batch(size, drop_remainder=True).",
+        when=calling(r"\.(?:fit|evaluate|predict)\("),
+        example=_ONE,
     ),
 )

@@ -34,7 +34,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "keras-sessions",
         "AttributeError: module 'keras._tf_keras.keras.backend' has no attribute 'set_session'",
-        r"module 'keras[\w.]*\.backend' has no attribute '(?P<name>[gs]et_session|tensorflow_backend|learning_phase)'",
+        r"module '(?:tensorflow\.)?keras[\w.]*\.backend' has no attribute '(?P<name>[gs]et_session|tensorflow_backend|learning_phase)'",
         "{name} of Keras's backend is for TensorFlow 1, which ran in sessions.",
         "Leave it out; set devices with tf.config.set_visible_devices and tf.config.experimental.set_memory_growth.",
         example=_ONE,
@@ -51,8 +51,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "placeholders",
         "RuntimeError: tf.placeholder() is not compatible with eager execution.",
-        r"RuntimeError: tf\.placeholder\(\) is not compatible with eager execution",
-        "{line} makes a placeholder: the program was written for TensorFlow 1, which built a graph and then ran it.",
+        r"RuntimeError: [^\n]*(?:(?:not compatible|incompatible) with eager execution|not supported when eager execution is "
+        r"enabled|When eager execution is enabled, `var_list` must)",
+        "{line} builds a graph, such as with a placeholder, a queue, a Saver or a Supervisor: the program was written for "
+        "TensorFlow 1, which built a graph and then ran it.",
         f"{_V1}pass data as arguments of a @tf.function.",
         reported=("tensorflow/models#10031", "tensorflow/tpu#820"),
         example=_ONE,
@@ -108,8 +110,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "fit-generator",
         "AttributeError: 'Sequential' object has no attribute 'fit_generator'",
-        rf"AttributeError: '(?:Sequential|Functional|Model)' object has no attribute '(?P<name>{_GONE})'",
-        "{name} was removed from Keras.",
+        rf"AttributeError: '(?:Sequential|Functional|Model)' object has no attribute '(?P<name>{_GONE})'"
+        r"|`(?:fit|evaluate|predict)_generator` is not supported for models compiled with tf\.distribute",
+        "fit_generator, evaluate_generator, predict_generator and predict_classes were removed from Keras.",
         "Call fit, evaluate or predict, which take generators and datasets, too; classes are predict(x).argmax(-1).",
         reported=("keras-team/keras#19225",),
         example=_TWO,
@@ -127,7 +130,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "experimental-mixed-precision",
         "AttributeError: module 'keras.mixed_precision' has no attribute 'experimental'",
-        r"AttributeError: module 'keras[\w.]*\.mixed_precision' has no attribute 'experimental'",
+        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.mixed_precision' has no attribute 'experimental'",
         "{line} turns on mixed precision under the name that it had until TensorFlow 2.3.",
         "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
         example=_TWO,
@@ -135,7 +138,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "keras-experimental",
         "AttributeError: module 'keras._tf_keras.keras' has no attribute 'experimental'",
-        r"AttributeError: module 'keras[\w.]*\.keras' has no attribute 'experimental'",
+        r"AttributeError: module '(?:tensorflow\.keras|keras[\w.]*\.keras)' has no attribute 'experimental'"
+        r"|No module named 'tensorflow\.keras\.experimental'",
         "{line} uses tf.keras.experimental, which Keras 3 does not have.",
         "Write tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay, or use --keras 2.",
         example=_ONE,
@@ -168,16 +172,17 @@ ROWS: tuple[Row, ...] = (
     Row(
         "uses-horovod",
         "ModuleNotFoundError: No module named 'horovod'",
-        r"ModuleNotFoundError: No module named 'horovod'",
-        "The program uses Horovod, which is not installed. It does not read TF_CONFIG: clusterkit's tasks do not "
+        r"ModuleNotFoundError: No module named '(?P<module>horovod|mpi4py|byteps|tensorflowonspark)\b",
+        "The program uses {module}, which is not installed. It does not read TF_CONFIG: clusterkit's tasks do not "
         "connect by it.",
-        "Use tf.distribute.MultiWorkerMirroredStrategy() in place of hvd.init() and hvd.DistributedOptimizer(…).",
+        "Use tf.distribute.MultiWorkerMirroredStrategy() in its place, such as of hvd.init() and "
+        "hvd.DistributedOptimizer(…).",
         example=_TWO,
     ),
     Row(
         "removed-layers",
         "AttributeError: module 'keras._tf_keras.keras.layers' has no attribute 'SyncBatchNormalization' ('CuDNNLSTM')",
-        r"module 'keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+|ThresholdedReLU"
+        r"module '(?:tensorflow\.)?keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+|ThresholdedReLU"
         r"|LocallyConnected\dD|DenseFeatures|SequenceFeatures|AbstractRNNCell|StackedRNNCells?V\d)'",
         "Keras 3 has no {layer}.",
         "Write BatchNormalization(synchronized=True) for SyncBatchNormalization, and LSTM or GRU, which use cuDNN by "

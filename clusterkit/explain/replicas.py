@@ -89,8 +89,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "unknown-reduce-operation",
         "ValueError: 'AVG' is not a valid ReduceOp",
-        r"ValueError: '?(?P<operation>[^'\n]{1,80}?)'? is not a valid ReduceOp",
-        "{line} reduces by {operation}: a strategy adds values up or averages them.",
+        r"ValueError: '?(?P<operation>[^'\n]{1,80}?)'? is not a valid ReduceOp"
+        r"|Expected `reduce_op` to be a `tf\.distribute\.ReduceOp`, not: (?P<other>[^\n]{1,80})",
+        "{line} reduces by another operation than a strategy does, which adds values up or averages them.",
         "strategy.reduce('SUM', value, axis=None), or 'MEAN'; for others, strategy.gather(value, axis=0) first.",
         example=_TWO,
     ),
@@ -156,6 +157,14 @@ ROWS: tuple[Row, ...] = (
         "that is connected to other workers.",
         "Make one strategy: MultiWorkerMirroredStrategy uses all GPUs of each worker, too.",
         when=through("Fatal Python error: Segmentation fault"),
+        example=_TWO,
+    ),
+    Row(
+        "mirrored-strategy-of-several-machines",
+        "RuntimeError: In-graph multi-worker training with `MirroredStrategy` is not supported in eager mode.",
+        r"In-graph multi-worker training with `MirroredStrategy` is not supported",
+        "{line} gives MirroredStrategy devices of several tasks, and it uses those of one process.",
+        "Make a tf.distribute.MultiWorkerMirroredStrategy() in every task instead.",
         example=_TWO,
     ),
 )

@@ -242,4 +242,21 @@ ROWS: tuple[Row, ...] = (
         "coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8).repeat())",
         example=_COORDINATED,
     ),
+    Row(
+        "steps-without-a-coordinator",
+        "NotImplementedError: `ParameterServerStrategy` must be used with `ClusterCoordinator` in a custom training loop",
+        r"ParameterServerStrategy` must be used with `tf\.distribute\.(?:experimental\.)?coordinator\.ClusterCoordinator`",
+        "{line} calls strategy.run in the coordinator, but steps of parameter-server jobs run on the workers.",
+        "coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy); coordinator.schedule(step, args=…), and "
+        "strategy.run inside of that step.",
+        example=_COORDINATED,
+    ),
+    Row(
+        "backup-on-parameter-servers",
+        "NotImplementedError: … BackupAndRestore callback only supports empty strategy, MirroredStrategy, …",
+        r"BackupAndRestore callback only supports empty strategy",
+        "BackupAndRestore of Keras 2 does not work with parameter servers.",
+        "Use ModelCheckpoint, and restore the model before fit, or clusterkit.training.Checkpointer.",
+        example=_KERAS_2,
+    ),
 )

@@ -1,0 +1,44 @@
+"""Names of TensorFlow 1 and Keras 2 that the installed TensorFlow and Keras 3 do not have.
+
+`former_names.txt` lists them: a line for each module, with the names that were removed from it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from clusterkit.explain.row import Condition, Evidence, Words
+
+_LIST = Path(__file__).with_name("former_names.txt")
+_MODULE = r"(?P<root>tensorflow\.keras|keras|tensorflow)(?:_core)?(?:\._tf_keras\.keras|\.api)?(?:\._(?:api\.)?v\d)?"
+_PART = r"(?P<part>(?:\.[a-z]\w*)*)"
+_ATTRIBUTE = re.compile(rf"AttributeError: module '{_MODULE}{_PART}' has no attribute '(?P<name>\w+)'")
+_IMPORT = re.compile(rf"ImportError: cannot import name '(?P<name>\w+)' from '{_MODULE}{_PART}'")
+_SUBMODULE = re.compile(rf"ModuleNotFoundError: No module named '{_MODULE}{_PART}\.(?P<name>\w+)'")
+_FORMS = (_ATTRIBUTE, _IMPORT, _SUBMODULE)
+
+
+def former(root: str) -> Condition:
+    """Return a condition that holds if a name that was removed from the package `root` caused the error.
+
+    The condition's values are {name} and {full}, the name with its module, as in `tf.train.Saver`.
+    """
+
+    def holds(evidence: Evidence) -> Words | None:
+        for found in filter(None, (form.search(evidence.first.text) for form in _FORMS)):
+            package = found["root"].rpartition(".")[2]
+            if package == root and found["name"] in names().get(f"{root}{found['part']}", ()):
+                short = "tf" if root == "tensorflow" else "tf.keras"
+                return {"name": found["name"], "full": f"{short}{found['part']}.{found['name']}"}
+        return None
+
+    return holds
+
+
+@cache
+def names() -> dict[str, frozenset[str]]:
+    """Return the removed names of each module, as in `tensorflow.train`."""
+    lines = (line.partition(": ") for line in _LIST.read_text().splitlines())
+    return {module: frozenset(listed.split()) for module, _, listed in lines}

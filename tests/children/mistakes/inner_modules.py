@@ -1,0 +1,5 @@
+"""Imports from the inside of another TensorFlow."""
+
+from tensorflow.python.estimator.canned import dnn
+
+print(dnn)
