@@ -58,7 +58,8 @@ ROWS: tuple[Row, ...] = (
         "task-not-in-the-cluster",
         "InvalidArgumentError: /job:ps/replica:0/task:1/device:CPU:0 unknown device.",
         r"InvalidArgumentError: .*/job:\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device"
-        r"|assigned to '?/job:(?!localhost)\w+\S*,? but available devices are|explicit device specification '/job:\w+/task:\d+' because",
+        r"|assigned to '?/job:(?!localhost)\w+\S*,? but available devices are"
+        r"|explicit device specification '/job:\w+/task:\d+' because",
         "{line} uses a device of another task, to which the program is not connected.",
         "Start as many tasks as it names (--workers, --ps), give a session its server's target (tf.compat.v1.Session("
         "server.target)), or leave out tf.device: a strategy places variables.",

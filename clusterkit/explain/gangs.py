@@ -110,8 +110,7 @@ ROWS: tuple[Row, ...] = (
         "",
         "{left} ended its program without an error{steps}, and {waits} waits for it at {place}.",
         "Let all workers make the same calls of run, reduce and gather, equally often: also if their data ends "
-        "earlier, "
-        "a loss is not a number, or an exception was caught.",
+        "earlier, a loss is not a number, or an exception was caught.",
         left(),
         ("GoogleCloudPlatform/vertex-pipelines-end-to-end-samples#20",),
         GANG,
@@ -133,8 +132,7 @@ ROWS: tuple[Row, ...] = (
         "shapes-differ",
         "InvalidArgumentError: Collective ops is aborted by: Shape mismatch in the collective instance …",
         SHAPES,
-        "At {line}, the workers add up values of different shapes, {mine} and {other}: their data or models "
-        "differ, "
+        "At {line}, the workers add up values of different shapes, {mine} and {other}: their data or models differ, "
         "or one of them makes another call.",
         "Give all workers the same shapes (drop_remainder=True for batches), or use strategy.gather.",
         reported=("tensorflow/tensorflow#56885", "tensorflow/tensorflow#34156"),
@@ -211,8 +209,7 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError: Method requires being in cross-replica context, use get_replica_context().merge_call()",
         CROSS,
         "{line} calls a method of the strategy, such as reduce or run, inside of the function that strategy.run runs "
-        "in "
-        "each replica.",
+        "in each replica.",
         "Call it outside, on what run returns; inside, use tf.distribute.get_replica_context().all_reduce(…).",
         not_through("train_on_batch"),
         example=GANG,

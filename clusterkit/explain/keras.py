@@ -75,7 +75,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dataset-creator",
         "AttributeError: module 'keras.utils' has no attribute 'experimental' (DatasetCreator)",
-        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.utils' has no attribute '(?:experimental|DatasetCreator)'"
+        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.utils' has no attribute '(?:experimental"
+        r"|DatasetCreator)'"
         r"|No module named 'tensorflow\.keras\.utils\.experimental'",
         "{line} uses DatasetCreator, which only Keras 2 has: only its fit supports parameter servers.",
         "Run the job with --keras 2.",
@@ -124,7 +125,8 @@ ROWS: tuple[Row, ...] = (
         "ValueError: Argument(s) not recognized: {'lr': 0.01}",
         r"ValueError: Argument\(s\) not recognized: \{'\w+'|\w+ is deprecated in the new (?:TF-)?Keras optimizer",
         "{line} passes an argument of older optimizers: those of the installed Keras have neither lr nor decay.",
-        "Write learning_rate for lr, and a schedule such as ExponentialDecay for decay; tf.keras.optimizers.legacy, with "
+        "Write learning_rate for lr, and a schedule such as ExponentialDecay for decay; tf.keras.optimizers.legacy, "
+        "with "
         "--keras 2, takes them.",
         reported=("philipperemy/keras-tcn#284", "GantMan/nsfw_model#164"),
         example=_TWO,
@@ -222,12 +224,25 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "variable-outside-the-scope",
-        "ValueError: Variable … was not created in the distribution strategy scope of …",
-        r"was not created in the distribution strategy scope of",
-        "The model that {line} compiles was made outside the strategy's scope.",
-        "Make the model, its layers and its optimizer, too, inside `with strategy.scope():`.",
-        reported=("tensorflow/hub#469", "tensorflow/tensorflow#36005"),
-        example=(*_TWO, "--keras", "2"),
+        "ValueError: `colocate_vars_with` must only be passed a variable created in this …Strategy.scope()",
+        r"was not created in the distribution strategy scope of|Trying to create optimizer slot variable under the "
+        r"scope for"
+        r"|`colocate_vars_with` must only be passed a variable created in this tf\.distribute\.Strategy\.scope",
+        "The model of {line}, or a variable of it, was made outside the scope of the strategy under which it is "
+        "compiled "
+        "or its optimizer is used.",
+        "Make the model, its layers, its variables (with tf.Variable or add_weight) and its optimizer inside with "
+        "strategy.scope(), and restore checkpoints there.",
+        reported=(
+            "tensorflow/hub#469",
+            "tensorflow/tensorflow#36005",
+            "tensorflow/tensorflow#32561",
+            "huggingface/transformers#8448",
+            "tensorflow/recommenders-addons#272",
+            "dmonterom/face_recognition_TF2#4",
+            "NVIDIA-Merlin/HugeCTR#387",
+        ),
+        example=_TWO,
     ),
     Row(
         "metric-outside-the-scope",
@@ -243,6 +258,6 @@ ROWS: tuple[Row, ...] = (
         r"ValueError: To use the BackupAndRestore callback, you model must be built before",
         "BackupAndRestore restores variables, and the model of {line} has none yet: it does not know its input.",
         "Begin the model with tf.keras.Input(shape=…), or call model.build(input_shape) in the strategy's scope.",
-        example=_TWO,
+        example=("--workers", "1", "--no-patches"),
     ),
 )

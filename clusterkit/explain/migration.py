@@ -34,7 +34,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "keras-sessions",
         "AttributeError: module 'keras._tf_keras.keras.backend' has no attribute 'set_session'",
-        r"module '(?:tensorflow\.)?keras[\w.]*\.backend' has no attribute '(?P<name>[gs]et_session|tensorflow_backend|learning_phase)'",
+        r"module '(?:tensorflow\.)?keras[\w.]*\.backend' has no attribute '(?P<name>[gs]et_session"
+        r"|tensorflow_backend|learning_phase)'",
         "{name} of Keras's backend is for TensorFlow 1, which ran in sessions.",
         "Leave it out; set devices with tf.config.set_visible_devices and tf.config.experimental.set_memory_growth.",
         example=_ONE,
@@ -51,9 +52,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "placeholders",
         "RuntimeError: tf.placeholder() is not compatible with eager execution.",
-        r"RuntimeError: [^\n]*(?:(?:not compatible|incompatible) with eager execution|not supported when eager execution is "
+        r"RuntimeError: [^\n]*(?:(?:not compatible|incompatible) with eager execution"
+        r"|not supported when eager execution is "
         r"enabled|When eager execution is enabled, `var_list` must)",
-        "{line} builds a graph, such as with a placeholder, a queue, a Saver or a Supervisor: the program was written for "
+        "{line} builds a graph, such as with a placeholder, a queue, a Saver or a Supervisor: the program was "
+        "written for "
         "TensorFlow 1, which built a graph and then ran it.",
         f"{_V1}pass data as arguments of a @tf.function.",
         reported=("tensorflow/models#10031", "tensorflow/tpu#820"),
@@ -182,7 +185,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "removed-layers",
         "AttributeError: module 'keras._tf_keras.keras.layers' has no attribute 'SyncBatchNormalization' ('CuDNNLSTM')",
-        r"module '(?:tensorflow\.)?keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+|ThresholdedReLU"
+        r"module '(?:tensorflow\.)?keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+"
+        r"|ThresholdedReLU"
         r"|LocallyConnected\dD|DenseFeatures|SequenceFeatures|AbstractRNNCell|StackedRNNCells?V\d)'",
         "Keras 3 has no {layer}.",
         "Write BatchNormalization(synchronized=True) for SyncBatchNormalization, and LSTM or GRU, which use cuDNN by "

@@ -74,7 +74,8 @@ ROWS: tuple[Row, ...] = (
         "estimators",
         "AttributeError: module 'tensorflow' has no attribute 'estimator'",
         r"module '(?:tensorflow|keras)[\w.]*' has no attribute 'estimator'"
-        r"|cannot import name 'estimator' from 'tensorflow|No module named 'tensorflow(?:_|\.python\.|\.keras\.)estimator",
+        r"|cannot import name 'estimator' from 'tensorflow|No module named 'tensorflow(?:_|\.python\."
+        r"|\.keras\.)estimator",
         "TensorFlow has no estimators since version 2.16.",
         "Use Keras's fit, or a loop with a strategy; in parameter-server jobs, a ClusterCoordinator.",
         reported=("tensorflow/tensorflow#76349", "tensorflow/gan#55", "alibaba/EasyRec#484"),

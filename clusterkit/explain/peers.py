@@ -36,9 +36,10 @@ ROWS: tuple[Row, ...] = (
         "peer-gone",
         "UnavailableError: Collective ops is aborted by: … (stopped sending heartbeats)",
         r"Collective ops is aborted by|stopped sending heartbeats|[Hh]eartbeat timeout|Horovod has been shut down"
-        r"|(?:Unavailable|Internal)(?:Error)?\b[^\n]{0,200}(?:failed to connect to all addresses|OS Error|Socket closed|"
-        r"Connection reset by peer|Broken pipe|Stream removed)|Failed to register function remotely due to |PSUnavailableError"
-        r"|Unable to find a context_id matching|Unable to find the relevant tensor remote_handle"
+        r"|(?:\bUnavailableError: |^\s*\(\d+\) \w+: )[^\n]{0,200}(?:failed to connect to all addresses|OS Error"
+        r"|Socket closed|"
+        r"Connection reset by peer|Broken pipe|Stream removed)|(?:failed with|processing closure:) UnavailableError\b"
+        r"|PSUnavailableError|Unable to find a context_id matching|Unable to find the relevant tensor remote_handle"
         r"|AbortedError: Session \w+ is not found",
         "Another task has failed, was restarted, is frozen, or cannot be reached: the error of {task} is only the "
         "consequence.",

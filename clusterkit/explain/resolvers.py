@@ -216,8 +216,7 @@ ROWS: tuple[Row, ...] = (
         "KeyError: 'TF_CONFIG'",
         r"KeyError: ['\"]TF_CONFIG['\"]",
         "{line} reads TF_CONFIG, and this process has none: it was not started by clusterkit, or its parent changed "
-        "its "
-        "environment.",
+        "its environment.",
         "Start the program with clusterkit up, and pass os.environ on to processes that it starts.",
         example=GANG,
     ),
@@ -284,7 +283,8 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError: Virtual devices cannot be modified after being initialized",
         "(?:Virtual|Visible|Physical) devices cannot be modified after being initialized"
         "|(?:Intra|Inter) op parallelism cannot be modified after initialization|Virtual CPUs already set",
-        "{line} sets devices or numbers of threads after TensorFlow was initialized, which MultiWorkerMirroredStrategy does when it is "
+        "{line} sets devices or numbers of threads after TensorFlow was initialized, which "
+        "MultiWorkerMirroredStrategy does when it is "
         "created.",
         "Set them before the strategy is created, at the beginning of the program.",
         example=GANG,

@@ -35,8 +35,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dataset-without-a-coordinator",
         "ValueError: You need to use this dataset in ClusterCoordinator.create_per_worker_dataset",
-        r"ValueError: (?:You need to use this dataset in|To use this dataset, .* to) ClusterCoordinator",
-        "The coordinator's own loop, at {line}, reads a dataset that only workers can read.",
+        r"ValueError: (?:You need to use this dataset in|To use this dataset, .* to) ClusterCoordinator"
+        r"|ParameterServerStrategy` must be used with `tf\.distribute\.[\w.]{0,30}ClusterCoordinator`",
+        "The coordinator's own loop, at {line}, uses a dataset that only workers can read.",
         "batches = iter(coordinator.create_per_worker_dataset(dataset_function)); pass them to coordinator.schedule.",
         when=not_through("/keras/src/"),
         reported=("tensorflow/tensorflow#44987",),
@@ -241,22 +242,5 @@ ROWS: tuple[Row, ...] = (
         "{line} passes something else than a dataset, or a function that makes one, to create_per_worker_dataset.",
         "coordinator.create_per_worker_dataset(lambda: tf.data.Dataset.from_tensor_slices(arrays).batch(8).repeat())",
         example=_COORDINATED,
-    ),
-    Row(
-        "steps-without-a-coordinator",
-        "NotImplementedError: `ParameterServerStrategy` must be used with `ClusterCoordinator` in a custom training loop",
-        r"ParameterServerStrategy` must be used with `tf\.distribute\.(?:experimental\.)?coordinator\.ClusterCoordinator`",
-        "{line} calls strategy.run in the coordinator, but steps of parameter-server jobs run on the workers.",
-        "coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy); coordinator.schedule(step, args=…), and "
-        "strategy.run inside of that step.",
-        example=_COORDINATED,
-    ),
-    Row(
-        "backup-on-parameter-servers",
-        "NotImplementedError: … BackupAndRestore callback only supports empty strategy, MirroredStrategy, …",
-        r"BackupAndRestore callback only supports empty strategy",
-        "BackupAndRestore of Keras 2 does not work with parameter servers.",
-        "Use ModelCheckpoint, and restore the model before fit, or clusterkit.training.Checkpointer.",
-        example=_KERAS_2,
     ),
 )

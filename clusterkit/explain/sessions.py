@@ -34,8 +34,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "name-not-in-the-checkpoint",
         "NotFoundError: Key dense/kernel/Momentum not found in checkpoint",
-        r"\bKey (?P<name>\S{1,300}) not found in checkpoint"
-        r"|Variable name or other graph key that is missing from the checkpoint",
+        r"(?:graph key that is missing from the checkpoint(?s:.){0,4000}?)?\bKey (?P<name>\S{1,300}) not found in "
+        r"checkpoint"
+        r"|graph key that is missing from the checkpoint",
         "The checkpoint that {line} restores has no {name}: it was written by another model, with another optimizer, "
         "or with other names.",
         "Restore it into the program that wrote it, begin with an empty directory, or restore only what it has: see "

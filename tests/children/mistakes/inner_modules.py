@@ -1,5 +1,5 @@
 """Imports from the inside of another TensorFlow."""
 
-from tensorflow.python.estimator.canned import dnn
+from tensorflow.python.keras.distribute import multi_worker_training_state
 
-print(dnn)
+print(multi_worker_training_state)
