@@ -80,4 +80,14 @@ ROWS: tuple[Row, ...] = (
         "Write the file again, in one task and under another name until its writer is closed; read it after that.",
         example=_TWO,
     ),
+    Row(
+        "unknown-shapes",
+        "ValueError: Cannot take the length of shape with unknown rank, in model.fit",
+        r"Cannot take the length of shape with unknown rank|as_list\(\) is not defined on an unknown TensorShape",
+        "The dataset of {line} does not say which shapes its elements have, and Keras needs them.",
+        "tf.data.Dataset.from_generator(rows, output_signature=(tf.TensorSpec((3,), tf.float32), …)); after "
+        "tf.py_function or tf.numpy_function, call x.set_shape((3,)).",
+        when=through("keras/src/"),
+        example=("--workers", "1"),
+    ),
 )

@@ -1,4 +1,4 @@
-"""Names of TensorFlow 1 and Keras 2 that the installed TensorFlow and Keras 3 do not have.
+"""Names of TensorFlow 1, Keras 2 and NumPy 1 that their later versions do not have.
 
 `former_names.txt` lists them: a line for each module, with the names that were removed from it.
 """
@@ -12,11 +12,14 @@ from pathlib import Path
 from clusterkit.explain.row import Condition, Evidence, Words
 
 _LIST = Path(__file__).with_name("former_names.txt")
-_MODULE = r"(?P<root>tensorflow\.keras|keras|tensorflow)(?:_core)?(?:\._tf_keras\.keras|\.api)?(?:\._(?:api\.)?v\d)?"
+_MODULE = (
+    r"(?P<root>tensorflow\.keras|keras|tensorflow|numpy)(?:_core)?(?:\._tf_keras\.keras|\.api)?(?:\._(?:api\.)?v\d)?"
+)
 _PART = r"(?P<part>(?:\.[a-z]\w*)*)"
 _ATTRIBUTE = re.compile(rf"AttributeError: module '{_MODULE}{_PART}' has no attribute '(?P<name>\w+)'")
 _IMPORT = re.compile(rf"ImportError: cannot import name '(?P<name>\w+)' from '{_MODULE}{_PART}'")
 _SUBMODULE = re.compile(rf"ModuleNotFoundError: No module named '{_MODULE}{_PART}\.(?P<name>\w+)'")
+_SHORT = {"tensorflow": "tf", "keras": "tf.keras", "numpy": "np"}
 _FORMS = (_ATTRIBUTE, _IMPORT, _SUBMODULE)
 
 
@@ -30,8 +33,7 @@ def former(root: str) -> Condition:
         for found in filter(None, (form.search(evidence.first.text) for form in _FORMS)):
             package = found["root"].rpartition(".")[2]
             if package == root and found["name"] in names().get(f"{root}{found['part']}", ()):
-                short = "tf" if root == "tensorflow" else "tf.keras"
-                return {"name": found["name"], "full": f"{short}{found['part']}.{found['name']}"}
+                return {"name": found["name"], "full": f"{_SHORT[root]}{found['part']}.{found['name']}"}
         return None
 
     return holds

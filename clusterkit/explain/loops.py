@@ -107,7 +107,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "eager-execution-off",
         "RuntimeError: __iter__() is only supported inside of tf.function or when eager execution is enabled",
-        r"RuntimeError: __iter__\(\) is only supported inside of tf\.function or when eager execution is enabled",
+        r"RuntimeError: __iter__\(\) is only supported inside of tf\.function or when eager execution is enabled"
+        r"|`tf\.data\.Dataset` only supports Python-style iteration in eager mode",
         "{line} reads a dataset in graph mode: eager execution is off, or the line stands inside a tf.Graph.",
         "Remove tf.compat.v1.disable_eager_execution() and disable_v2_behavior(), or loop inside of a @tf.function.",
         reported=("tensorflow/tensorflow#51076", "tensorflow/models#10240"),
@@ -194,6 +195,15 @@ ROWS: tuple[Row, ...] = (
         "The replicas of {task} got shares of different sizes of a batch at {line}, which fit of Keras 3 cannot join.",
         "Make each batch a multiple of the number of replicas: dataset.batch(size, drop_remainder=True).",
         when=calling(r"\.(?:fit|evaluate|predict)\("),
+        example=_ONE,
+    ),
+    Row(
+        "tensor-of-another-function",
+        "TypeError: <tf.Tensor 'mul:0' shape=() dtype=float32> is out of scope and cannot be used here.",
+        r"is out of scope and cannot be used here\. Use return values"
+        r"|An op outside of the function building code is being passed",
+        "{line} uses a tensor that a @tf.function, or a step, made for itself and kept, as in a list or an attribute.",
+        "Return it from that function, or keep the value in a tf.Variable made before.",
         example=_ONE,
     ),
 )

@@ -13,7 +13,10 @@ _METRICS = (
 )
 _OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Ftrl|LossScaleOptimizer"
 _V1 = "Call tf.compat.v1.disable_v2_behavior() as a stopgap, without a strategy; for several tasks, "
-_GONE = "fit_generator|evaluate_generator|predict_generator|predict_classes|predict_proba"
+_GONE = (
+    "fit_generator|evaluate_generator|predict_generator|predict_classes|predict_proba|reset_states|to_yaml|updates"
+    "|state_updates|get_(?:in|out)put_\\w+_?at|add_update|submodules|name_scope|_distribution_strategy|_make_\\w+"
+)
 _MODULES = (
     r"engine|initializers\.\w+|layers\.(?:core|convolutional|normalization|recurrent|pooling|merge|embeddings"
     r"|advanced_activations|wrappers|noise|local)|backend\.tensorflow_backend|utils\.(?:np_utils|training_utils|"
@@ -115,7 +118,7 @@ ROWS: tuple[Row, ...] = (
         "AttributeError: 'Sequential' object has no attribute 'fit_generator'",
         rf"AttributeError: '(?:Sequential|Functional|Model)' object has no attribute '(?P<name>{_GONE})'"
         r"|`(?:fit|evaluate|predict)_generator` is not supported for models compiled with tf\.distribute",
-        "fit_generator, evaluate_generator, predict_generator and predict_classes were removed from Keras.",
+        "{line} uses a method that was removed from Keras, such as fit_generator or predict_classes.",
         "Call fit, evaluate or predict, which take generators and datasets, too; classes are predict(x).argmax(-1).",
         reported=("keras-team/keras#19225",),
         example=_TWO,
@@ -167,7 +170,7 @@ ROWS: tuple[Row, ...] = (
         "optimizer-weights",
         "AttributeError: 'Adam' object has no attribute 'get_weights'",
         rf"AttributeError: '(?P<optimizer>{_OPTIMIZERS})' object has no attribute '(?P<name>get_weights|weights|"
-        r"get_updates|_create_all_weights|_create_slots|_decayed_lr|get_gradients)'",
+        r"get_updates|minimize|get_slot\w*|add_slot|compute_gradients|aggregate_gradients|_\w{0,60})'",
         "{name} is a name of the optimizers of Keras 2.",
         "Use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate, or run with --keras 2.",
         example=_ONE,
@@ -196,8 +199,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "add-metric",
         "NotImplementedError: Layer `add_metric()` method is deprecated.",
-        r"`add_metric\(\)` method is deprecated",
-        "{line} calls add_metric, which Keras 3 does not have.",
+        r"`add_metric\(\)` method is deprecated|object has no attribute 'add_update'",
+        "{line} calls add_metric or add_update, which Keras 3 does not have.",
         "Make a tf.keras.metrics.Mean() in __init__, and call its update_state; or run the job with --keras 2.",
         example=_ONE,
     ),

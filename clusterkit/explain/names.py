@@ -92,4 +92,14 @@ ROWS: tuple[Row, ...] = (
         reported=("tensorflow/models#7036", "tensorflow/tensorflow#62531"),
         example=_TWO,
     ),
+    Row(
+        "numpy-1-names",
+        "AttributeError: module 'numpy' has no attribute 'float' ('int', 'object', 'float_', 'Inf')",
+        r"module 'numpy' has no attribute|cannot import name '\w+' from 'numpy'",
+        "{full} is a name of older NumPys: the program, or a package that it imports, was written for one.",
+        "Write float, int and object for np.float, np.int and np.object, and np.inf and np.nan; or upgrade the "
+        "package.",
+        former("numpy"),
+        example=_ONE,
+    ),
 )

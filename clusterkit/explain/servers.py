@@ -134,7 +134,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "variable-made-in-a-step",
         "ValueError: tf.function only supports singleton tf.Variables created on the first call",
-        r"ValueError: tf\.function only supports singleton tf\.Variables created on the first call",
+        r"ValueError: tf\.function only supports singleton tf\.Variables created on the first call"
+        r"|tf\.function-decorated function tried to create variables on non-first call"
+        r"|Creating variables on a non-first call to a function decorated with tf\.function",
         "A step makes variables each time it is traced: its own, or those of a model or an optimizer first used in it.",
         "Make variables, and build models and optimizers, before the first step, inside the strategy's scope().",
         example=_COORDINATED,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clusterkit.explain.frames import not_through
 from clusterkit.explain.row import Row
 
 _ONE = ("--workers", "1")
@@ -29,6 +30,7 @@ ROWS: tuple[Row, ...] = (
         "restarted.",
         "Run tf.compat.v1.global_variables_initializer() in the chief before the first step, or let "
         "MonitoredTrainingSession do it; after a restart, restore a checkpoint.",
+        when=not_through("/horovod/_keras/"),  # those mix two Kerases, each with a session of its own
         example=_ONE,
     ),
     Row(

@@ -115,6 +115,25 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "variable-not-initialized": "errors_impl.FailedPreconditionError: Attempting to use uninitialized value weight",
     "inner-modules": "AttributeError: module 'tensorflow.python.framework.ops' has no attribute '_TensorLike'",
     "job-not-in-the-cluster": "ValueError: No such job in cluster: 'ps'",
+    "older-python": "ModuleNotFoundError: No module named 'distutils'",
+    "library-missing": "ImportError: libcublas.so.9.0: cannot open shared object file: No such file or directory",
+    "built-for-another-tensorflow": "NotFoundError: /x/horovod/tensorflow/mpi_lib.cpython-38-x86_64-linux-gnu.so: "
+    "undefined symbol: _ZN10tensorflow14kernel_factory17OpKernelRegistrar12InitInternalE",
+    "numpy-1-names": "AttributeError: module 'numpy' has no attribute 'object'.",
+    "eager-execution-off": "RuntimeError: `tf.data.Dataset` only supports Python-style iteration in eager mode or "
+    "within "
+    "tf.function.",
+    "variable-made-in-a-step": "ValueError: tf.function-decorated function tried to create variables on non-first "
+    "call.",
+    "optimizer-weights": "AttributeError: 'Adam' object has no attribute 'minimize'",
+    "add-metric": "AttributeError: 'MyLayer' object has no attribute 'add_update'",
+    "no-tf-keras": "ValueError: Your currently installed version of Keras is Keras 3, but this is not yet supported in "
+    "Transformers. Please install the backwards-compatible tf-keras package",
+    "protobuf-without-versions": "TypeError: Descriptors cannot not be created directly.",
+    "tensor-of-another-function": "TypeError: An op outside of the function building code is being passed a Graph "
+    "tensor.",
+    "unknown-shapes": '  File "/x/keras/src/layers/a.py", line 1, in b\nValueError: as_list() is not defined on an '
+    "unknown TensorShape.",
 }
 
 
@@ -165,6 +184,13 @@ NEAR = {  # what looks like a row's text, and is something else
     "a device": "ValueError: the task was assigned to /device:GPU:0",
     "torch's nccl": "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1333, unhandled cuda "
     "error",
+    "a name that NumPy never had": "AttributeError: module 'numpy' has no attribute 'flaot'",
+    "a name of one's own": "NameError: name 'xranges' is not defined",
+    "a file": "FileNotFoundError: libfoo.so: the shared object file cannot be opened",
+    "a warning": "W dso_loader.cc:59] Could not load dynamic library 'libcudart.so.10.1'; dlerror: libcudart.so.10.1: "
+    "cannot open shared object file: No such file or directory\nKeyError: 'a'",
+    "a symbol of one's own": "OSError: ./mine.so: undefined symbol: my_function",
+    "a scope": "ValueError: the name is out of scope and cannot be used",
 }
 
 
