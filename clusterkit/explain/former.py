@@ -13,7 +13,8 @@ from clusterkit.explain.row import Condition, Evidence, Words
 
 _LIST = Path(__file__).with_name("former_names.txt")
 _MODULE = (
-    r"(?P<root>tensorflow\.keras|keras|tensorflow|numpy)(?:_core)?(?:\._tf_keras\.keras|\.api)?(?:\._(?:api\.)?v\d)?"
+    r"(?P<root>tensorflow\.keras|keras|tensorflow|numpy)(?:_core)?"
+    r"(?:\._tf_keras\.keras|\.api\._v\d\.keras|\.api|\._api\.v\d)?"
 )
 _PART = r"(?P<part>(?:\.[a-z]\w*)*)"
 _ATTRIBUTE = re.compile(rf"AttributeError: module '{_MODULE}{_PART}' has no attribute '(?P<name>\w+)'")
