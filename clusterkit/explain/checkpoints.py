@@ -114,7 +114,8 @@ ROWS: tuple[Row, ...] = (
         "TypeError: '_UserObject' object is not callable, of tf.saved_model.load",
         r"TypeError: '_UserObject' object is not callable",
         "{line} calls what tf.saved_model.load returned, which has only the functions that were saved with it.",
-        "loaded.signatures['serving_default'](x), or save the model with model.export(path) and call loaded.serve(x).",
+        "Save the model with model.export(path), and call loaded.serve(x); or call the function "
+        "loaded.signatures['serving_default'].",
         example=_ONE,
     ),
 )

@@ -1,17 +1,14 @@
-"""Names of TensorFlow 1, Keras 2 and NumPy 1 that their later versions do not have.
-
-`former_names.txt` lists them: a line for each module, with the names that were removed from it.
-"""
+"""Recognizes errors about names of TensorFlow 1, Keras 2 and NumPy 1 that their later versions do not have."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
-from pathlib import Path
 
+from clusterkit.explain.former_names import NAMES
 from clusterkit.explain.row import Condition, Evidence, Words
 
-_LIST = Path(__file__).with_name("former_names.txt")
+_PARAGRAPH = re.compile(r"^(\S+): (.*(?:\n  .*)*)", re.MULTILINE)
 _MODULE = (
     r"(?P<root>tensorflow\.keras|keras|tensorflow|numpy)(?:_core)?"
     r"(?:\._tf_keras\.keras|\.api\._v\d\.keras|\.api|\._api\.v\d)?"
@@ -43,5 +40,4 @@ def former(root: str) -> Condition:
 @cache
 def names() -> dict[str, frozenset[str]]:
     """Return the removed names of each module, as in `tensorflow.train`."""
-    lines = (line.partition(": ") for line in _LIST.read_text().splitlines())
-    return {module: frozenset(listed.split()) for module, _, listed in lines}
+    return {module: frozenset(listed.split()) for module, listed in _PARAGRAPH.findall(NAMES)}
