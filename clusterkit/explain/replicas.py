@@ -6,6 +6,7 @@ from clusterkit.explain.frames import calling, through
 from clusterkit.explain.gangs import CROSS
 from clusterkit.explain.row import Row
 
+_ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _MAKES_DATASETS = through("in _create_datasets_from_function_with_input_context")
 
@@ -166,5 +167,14 @@ ROWS: tuple[Row, ...] = (
         "{line} gives MirroredStrategy devices of several tasks, and it uses those of one process.",
         "Make a tf.distribute.MultiWorkerMirroredStrategy() in every task instead.",
         example=_TWO,
+    ),
+    Row(
+        "reduce-of-a-python-value",
+        "ValueError: A non-DistributedValues value 1 cannot be reduced with the given reduce op ReduceOp.SUM.",
+        r"A non-DistributedValues value (?P<value>[^\n]{1,80}?) cannot be reduced with the given reduce op",
+        "{line} reduces {value}, which is no tensor that each replica has computed.",
+        "Let the step return a tensor, such as tf.constant(1); a value that is the same in all replicas needs no "
+        "reduce.",
+        example=_ONE,
     ),
 )
