@@ -76,9 +76,10 @@ PURE = (
         "check/source",
         "check/undefined",
     ),
-    *(f"explain/{name}" for name in ("addresses", "checkpoints", "data", "environment", "frames", "gangs", "keras")),
-    *(f"explain/{name}" for name in ("loops", "matching", "migration", "peers", "program", "replicas", "resolvers")),
-    *(f"explain/{name}" for name in ("row", "servers", "shared", "table", "waiting")),
+    *(f"explain/{name}" for name in ("addresses", "checkpoints", "data", "environment", "former", "former_names")),
+    *(f"explain/{name}" for name in ("frames", "gangs", "keras", "loops", "matching", "migration", "names", "peers")),
+    *(f"explain/{name}" for name in ("program", "replicas", "resolvers", "row", "servers", "sessions", "shared")),
+    *(f"explain/{name}" for name in ("table", "waiting")),
     *("doctor/diagnosis", "doctor/machine_rules", "doctor/rules"),
     *("notebook/output", "notebook/page"),
     *(

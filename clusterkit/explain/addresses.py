@@ -57,16 +57,19 @@ ROWS: tuple[Row, ...] = (
     Row(
         "task-not-in-the-cluster",
         "InvalidArgumentError: /job:ps/replica:0/task:1/device:CPU:0 unknown device.",
-        r"InvalidArgumentError: .*/job:(?P<job>\w+)/replica:\d+/task:(?P<index>\d+)/device:\w+:\d+ unknown device",
-        "{line} uses a device of {job}:{index}, and the program is not connected to a task of this name.",
-        "Start as many tasks as it names (--workers, --ps), or leave out tf.device: the strategy places variables.",
+        r"InvalidArgumentError: .*/job:\w+/replica:\d+/task:\d+/device:\w+:\d+ unknown device"
+        r"|assigned to '?/job:(?!localhost)\w+\S*,? but available devices are"
+        r"|explicit device specification '/job:\w+/task:\d+' because",
+        "{line} uses a device of another task, to which the program is not connected.",
+        "Start as many tasks as it names (--workers, --ps), give a session its server's target (tf.compat.v1.Session("
+        "server.target)), or leave out tf.device: a strategy places variables.",
         example=("--workers", "1", "--ps", "1", "--servers", "builtin"),
     ),
     Row(
         "device-not-there",
         "InvalidArgumentError: Could not satisfy device specification '…/device:GPU:0'",
-        r"Could not satisfy device specification '(?P<device>[^'\n]+)'",
-        "{line} uses {device}, and TensorFlow has no such device in {task}.",
+        r"Could not satisfy device specification '[^'\n]+'|assigned to /device:\w+:\d+ but available devices are",
+        "{line} uses a device, such as a GPU, that TensorFlow does not have in {task}.",
         "Look at tf.config.list_physical_devices() in a task and at --gpus-per-task of clusterkit up, or leave out "
         "tf.device.",
         example=_TWO,

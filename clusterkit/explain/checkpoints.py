@@ -109,4 +109,13 @@ ROWS: tuple[Row, ...] = (
         when=calling(r"\bload_(?:weights|model)\("),
         example=_ONE,
     ),
+    Row(
+        "saved-model-called",
+        "TypeError: '_UserObject' object is not callable, of tf.saved_model.load",
+        r"TypeError: '_UserObject' object is not callable",
+        "{line} calls what tf.saved_model.load returned, which has only the functions that were saved with it.",
+        "Save the model with model.export(path), and call loaded.serve(x); or call the function "
+        "loaded.signatures['serving_default'].",
+        example=_ONE,
+    ),
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import through
+from clusterkit.explain.frames import calling, through
 from clusterkit.explain.row import Row
 
+_ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 
 ROWS: tuple[Row, ...] = (
@@ -79,5 +80,24 @@ ROWS: tuple[Row, ...] = (
         "wrote to it, or its copy was cut off.",
         "Write the file again, in one task and under another name until its writer is closed; read it after that.",
         example=_TWO,
+    ),
+    Row(
+        "unknown-shapes",
+        "ValueError: Cannot take the length of shape with unknown rank, in model.fit",
+        r"Cannot take the length of shape with unknown rank|as_list\(\) is not defined on an unknown TensorShape",
+        "The dataset of {line} does not say which shapes its elements have, and Keras needs them.",
+        "tf.data.Dataset.from_generator(rows, output_signature=(tf.TensorSpec((3,), tf.float32), …)); after "
+        "tf.py_function or tf.numpy_function, call x.set_shape((3,)).",
+        when=through("keras/src/"),
+        example=_ONE,
+    ),
+    Row(
+        "none-in-a-dataset",
+        "AttributeError: 'NoneType' object has no attribute 'device', in model.fit",
+        r"AttributeError: 'NoneType' object has no attribute 'device'|'NoneTensorSpec' object has no attribute",
+        "The dataset of {line} has None among its elements, which several replicas cannot divide.",
+        "Leave it out of the tuples: yield (x, y) instead of (x, y, None).",
+        when=calling(r"\.(?:fit|evaluate|predict)\("),
+        example=_ONE,
     ),
 )

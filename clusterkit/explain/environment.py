@@ -18,8 +18,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "protobuf-without-versions",
         "ImportError: cannot import name 'runtime_version' from 'google.protobuf'",
-        r"ImportError: cannot import name 'runtime_version' from 'google\.protobuf'",
-        "The protobuf that {task} imports is older than the one for which TensorFlow, or another package, was built.",
+        r"ImportError: cannot import name 'runtime_version' from 'google\.protobuf'"
+        r"|Descriptors cannot (?:not )?be created directly|'MessageFactory' object has no attribute 'GetPrototype'",
+        "The protobuf that {task} imports does not fit the one for which TensorFlow, or another package, was built.",
         "pip install --upgrade protobuf in the tasks' environment, then pip check.",
         reported=("tensorflow/models#11192", "onnx/tensorflow-onnx#2418"),
         example=(*_ONE, "--start", "cold"),
@@ -54,8 +55,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "no-tf-keras",
         "ImportError: Keras cannot be imported. Check that it is installed.",
-        r"ImportError: Keras cannot be imported\. Check that it is installed",
-        "tf.keras cannot import Keras: with TF_USE_LEGACY_KERAS, which --keras 2 sets, it needs the package tf_keras.",
+        r"ImportError: Keras cannot be imported\. Check that it is installed"
+        r"|Your currently installed version of Keras is Keras 3, but this is not yet supported in",
+        "Keras 2 is needed, by --keras 2, TF_USE_LEGACY_KERAS or a package such as transformers, and its package "
+        "tf_keras is not installed.",
         "pip install 'tf_keras==X.Y.*', with the X.Y of TensorFlow's version, or leave TF_USE_LEGACY_KERAS unset.",
         example=_TWO,
     ),
@@ -73,8 +76,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "tensor-too-large",
         "ResourceExhaustedError: OOM when allocating tensor with shape[…]",
-        r"OOM when allocating tensor with shape(?P<shape>\[[\d,]*\])",
-        "A tensor of shape {shape} does not fit into the memory that {task} has left.",
+        r"OOM when allocating tensor with shape|Dst tensor is not initialized|CUDA_ERROR_OUT_OF_MEMORY"
+        r"|(?:CUDNN|CUBLAS)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)|cuDNN failed to initialize"
+        r"|failed to create cublas handle",
+        "A tensor does not fit into the memory that {task} has left, on its GPU or its machine.",
         "Make batches or the model smaller, or start fewer tasks: clusterkit doctor --workers N estimates the need.",
         example=_TWO,
     ),
@@ -140,5 +145,34 @@ ROWS: tuple[Row, ...] = (
         "with Keras 3.",
         "Most of it is in tf.keras now: tf.keras.optimizers.AdamW and Lamb, tf.keras.losses, tf.keras.layers.",
         example=_TWO,
+    ),
+    Row(
+        "older-python",
+        "ModuleNotFoundError: No module named 'distutils' (NameError: name 'xrange' is not defined)",
+        r"NameError: name '(?:xrange|raw_input|unicode|basestring|unichr|execfile|long|reduce)' is not defined"
+        r"|Missing parentheses in call to 'print'|module '(?:collections|inspect|time)' has no attribute "
+        r"'(?:Iterable|Iterator|Mapping|MutableMapping|Sequence|Callable|Hashable|getargspec|clock)'"
+        r"|'dict' object has no attribute '(?:has_key|iteritems|itervalues|iterkeys)'"
+        r"|No module named '(?:distutils|imp|ConfigParser|cPickle|Queue|urllib2|StringIO)'",
+        "{line} was written for an older Python, or belongs to a package that was.",
+        "Upgrade that package; in the program, write what has replaced it, such as range for xrange and "
+        "collections.abc.Iterable for collections.Iterable.",
+        example=_ONE,
+    ),
+    Row(
+        "library-missing",
+        "ImportError: libcudart.so.12: cannot open shared object file: No such file or directory",
+        r"^[\w.]*Error: [^\n]{0,200}?(?P<library>\blib[\w.+-]{1,100}?\.so[.\d]*): cannot open shared object file",
+        "A package that {task} loads needs {library}, which is not installed, or not where the loader looks for it.",
+        "Install it (for CUDA: pip install 'tensorflow[and-cuda]'), or name its directory: --env LD_LIBRARY_PATH=….",
+        example=_ONE,
+    ),
+    Row(
+        "built-for-another-tensorflow",
+        "NotFoundError: …/_ops.so: undefined symbol: _ZN10tensorflow…",
+        r"(?P<by>[^\s/]{1,200}\.so[.\d]*): undefined symbol: \w{0,80}(?:tensorflow|tsl|absl|protobuf)\w*",
+        "{by} was built for another version of TensorFlow than the one that is installed.",
+        "Install its package anew, for this TensorFlow: pip install --force-reinstall --no-cache-dir NAME.",
+        example=_ONE,
     ),
 )

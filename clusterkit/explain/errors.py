@@ -12,6 +12,7 @@ LONGEST_LINE = 2000  # characters; the rest of a longer line is ignored
 MOST = 400  # lines; longer errors are cut in the middle: the raise is at the start, TensorFlow's operations at the end
 LAST = 40  # lines; how much of the end of a log counts as the error if the log has no traceback
 BEFORE = 40  # lines; the maximum returned from before the error
+WAITS = "CreateSession still waiting for response"  # TensorFlow logs the reason why a session hangs at level INFO
 
 _CANCELLED = re.compile(r"(?:\w{1,100}\.){0,9}CancelledError: ")
 _CLOSURE_FAILED = re.compile(
@@ -27,7 +28,7 @@ def error_text(lines: Sequence[str]) -> tuple[str, str]:
     If a coordinator only raised that its closures were cancelled, the error begins where the coordinator logged why.
     """
     noise = NoiseFilter()
-    said = [line[:LONGEST_LINE] for line in lines if not noise.is_noise(line)]
+    said = [line[:LONGEST_LINE] for line in lines if not noise.is_noise(line) or WAITS in line]
     start = chained_traceback(said)
     if start is None:
         start = max(0, len(said) - LAST)

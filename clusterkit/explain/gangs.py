@@ -110,8 +110,7 @@ ROWS: tuple[Row, ...] = (
         "",
         "{left} ended its program without an error{steps}, and {waits} waits for it at {place}.",
         "Let all workers make the same calls of run, reduce and gather, equally often: also if their data ends "
-        "earlier, "
-        "a loss is not a number, or an exception was caught.",
+        "earlier, a loss is not a number, or an exception was caught.",
         left(),
         ("GoogleCloudPlatform/vertex-pipelines-end-to-end-samples#20",),
         GANG,
@@ -133,8 +132,7 @@ ROWS: tuple[Row, ...] = (
         "shapes-differ",
         "InvalidArgumentError: Collective ops is aborted by: Shape mismatch in the collective instance …",
         SHAPES,
-        "At {line}, the workers add up values of different shapes, {mine} and {other}: their data or models "
-        "differ, "
+        "At {line}, the workers add up values of different shapes, {mine} and {other}: their data or models differ, "
         "or one of them makes another call.",
         "Give all workers the same shapes (drop_remainder=True for batches), or use strategy.gather.",
         reported=("tensorflow/tensorflow#56885", "tensorflow/tensorflow#34156"),
@@ -175,8 +173,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "types-of-a-collective-differ",
         "InternalError: … Collective instance 100 expected type 0 and data_type 1 but got …",
-        r"Collective instance \d+ expected type \d+ and data_type \d+ but got type \d+ and data_type \d+",
-        "At {line}, the workers make different calls: one of them reduces, gathers or broadcasts something else.",
+        r"Collective instance \d+ expected type \d+ and data_type \d+ but got type \d+ and data_type \d+"
+        r"|Mismatched (?:data types|\w+ (?:CPU/GPU device selection|tensor shapes|operations|root ranks)): One rank"
+        r"|submitted to be reduced, gathered or broadcasted by subset of ranks",
+        "At {line}, the workers make different calls: one of them reduces, gathers or broadcasts something else, or "
+        "nothing.",
         "Let all workers make the same calls in the same order, without a condition on the task around them.",
         example=GANG,
     ),
@@ -184,7 +185,9 @@ ROWS: tuple[Row, ...] = (
         "groups-of-different-sizes",
         "Collective ops is aborted by: Device … is joining a group with size2, but that group has size 3",
         r"is joining a group with size ?\d+, but that group has size"
-        r"|Collective Op[^\n]{0,200}has group_size \d+ and group_key ?\d+ but that group has size",
+        r"|Collective Op[^\n]{0,200}has group_size \d+ and group_key ?\d+ but that group has size"
+        r"|tf\.distribute expects every worker to have the same number of replicas|Mismatched number of GPUs per worker"
+        r"|All workers should have the same number of GPUs",
         "At {line}, {task} meets a group of another size: the workers have different numbers of GPUs, or one process "
         "trains with strategies of different sizes after each other.",
         "Give each worker as many GPUs (--gpus-per-task 1, CUDA_VISIBLE_DEVICES), and each training a process.",
@@ -206,8 +209,7 @@ ROWS: tuple[Row, ...] = (
         "RuntimeError: Method requires being in cross-replica context, use get_replica_context().merge_call()",
         CROSS,
         "{line} calls a method of the strategy, such as reduce or run, inside of the function that strategy.run runs "
-        "in "
-        "each replica.",
+        "in each replica.",
         "Call it outside, on what run returns; inside, use tf.distribute.get_replica_context().all_reduce(…).",
         not_through("train_on_batch"),
         example=GANG,
@@ -233,7 +235,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "gradients-outside-run",
         "AttributeError: 'NoneType' object has no attribute 'merge_call'",
-        r"in maybe_merge_call\n[\s\S]{0,400}?AttributeError: 'NoneType' object has no attribute 'merge_call'",
+        r"in maybe_merge_call\n[\s\S]{0,400}?AttributeError: 'NoneType' object has no attribute 'merge_call'"
+        r"|apply(?:_gradients)?\(\)?`? (?:must be called in a replica|cannot be called in cross-replica) context"
+        r"|Use `_distributed_apply\(\)` instead of `apply_gradients\(\)` in a cross-replica context",
         "{line} applies gradients outside of a function that strategy.run runs: the optimizer adds up the gradients of "
         "all replicas, and there is none.",
         "Write a function that computes and applies the gradients, and call strategy.run(function, args=(batch,)).",
@@ -263,9 +267,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "one-file-sharded-by-file",
         "InvalidArgumentError: Could not apply FILE based sharding: the dataset only has 1 file(s)",
-        r"Could not apply FILE based sharding: the dataset only has (?P<files>\d+) file\(s\), which is not enough for "
-        r"the required (?P<workers>\d+) shards",
-        "The data is shared out by file: {workers} workers need at least as many files, and it has {files}.",
+        r"Could not apply FILE based sharding: the dataset only has \d+ file\(s\), which is not enough for "
+        r"the required \d+ shards|There aren't enough elements in this dataset for each shard to have at least one",
+        "The data is shared out by file, and there are fewer files than workers.",
         "Share out its rows: options = tf.data.Options(); options.experimental_distribute.auto_shard_policy = "
         "tf.data.experimental.AutoShardPolicy.DATA; data = data.with_options(options).",
         reported=("tensorflow/tensorflow#36846",),

@@ -7,11 +7,6 @@ from clusterkit.explain.row import Row
 
 _TWO = ("--workers", "2")
 _OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Adafactor|Ftrl|Lion|Lamb|Muon|LossScaleOptimizer"
-_TENSORFLOW_1 = (
-    r"\w*Session|placeholder|get_variable|variable_scope|\w+_initializer|\w+Optimizer|ConfigProto|GPUOptions|app|flags"
-    r"|layers|logging|gfile|Server|Saver|Supervisor|replica_device_setter|(?:get_or_)?create_global_step|set_random_seed"
-    r"|(?:dis|en)able_eager_execution|reset_default_graph|get_collection|random_(?:uniform|normal)|to_(?:float|int32)"
-)
 
 ROWS: tuple[Row, ...] = (
     Row(
@@ -80,7 +75,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dataset-creator",
         "AttributeError: module 'keras.utils' has no attribute 'experimental' (DatasetCreator)",
-        r"AttributeError: module 'keras[\w.]*\.utils' has no attribute '(?:experimental|DatasetCreator)'",
+        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.utils' has no attribute '(?:experimental"
+        r"|DatasetCreator)'"
+        r"|No module named 'tensorflow\.keras\.utils\.experimental'",
         "{line} uses DatasetCreator, which only Keras 2 has: only its fit supports parameter servers.",
         "Run the job with --keras 2.",
         reported=("tensorflow/tensorflow#55668",),
@@ -89,7 +86,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "sidecar-evaluator",
         "AttributeError: module 'keras.utils' has no attribute 'SidecarEvaluator'",
-        r"AttributeError: module 'keras[\w.]*' has no attribute 'SidecarEvaluator'",
+        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*' has no attribute 'SidecarEvaluator'",
         "{line} uses SidecarEvaluator, which only Keras 2 has.",
         "Run the job with --keras 2, or let the evaluator's own loop load each new checkpoint and evaluate it.",
         example=_TWO,
@@ -97,7 +94,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "experimental-layers",
         "AttributeError: module 'keras._tf_keras.keras.layers' has no attribute 'experimental'",
-        r"AttributeError: module 'keras[\w.]*\.layers' has no attribute 'experimental'",
+        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.layers' has no attribute 'experimental'"
+        r"|No module named 'tensorflow\.keras\.layers\.experimental'",
         "{line} uses a layer under the name that it had in Keras 2.",
         "Run the job with --keras 2, or write tf.keras.layers.Rescaling for tf.keras.layers.experimental.preprocessing."
         "Rescaling, and BatchNormalization(synchronized=True) for SyncBatchNormalization.",
@@ -125,9 +123,11 @@ ROWS: tuple[Row, ...] = (
     Row(
         "optimizer-arguments",
         "ValueError: Argument(s) not recognized: {'lr': 0.01}",
-        r"ValueError: Argument\(s\) not recognized: \{'(?P<argument>\w+)'",
-        "Optimizers of Keras 3 have no argument {argument}.",
-        "Write learning_rate for lr, and a schedule such as ExponentialDecay for decay; or run the job with --keras 2.",
+        r"ValueError: Argument\(s\) not recognized: \{'\w+'|\w+ is deprecated in the new (?:TF-)?Keras optimizer",
+        "{line} passes an argument of older optimizers: those of the installed Keras have neither lr nor decay.",
+        "Write learning_rate for lr, and a schedule such as ExponentialDecay for decay; tf.keras.optimizers.legacy, "
+        "with "
+        "--keras 2, takes them.",
         reported=("philipperemy/keras-tcn#284", "GantMan/nsfw_model#164"),
         example=_TWO,
     ),
@@ -204,38 +204,11 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
-        "estimators",
-        "AttributeError: module 'tensorflow' has no attribute 'estimator'",
-        r"module 'tensorflow[\w.]*' has no attribute 'estimator'|cannot import name 'estimator' from 'tensorflow"
-        r"|No module named 'tensorflow(?:_|\.python\.)estimator",
-        "TensorFlow has no estimators since version 2.16.",
-        "Use Keras's fit, or a loop with a strategy; in parameter-server jobs, a ClusterCoordinator.",
-        reported=("tensorflow/tensorflow#76349", "tensorflow/gan#55", "alibaba/EasyRec#484"),
-        example=_TWO,
-    ),
-    Row(
-        "contrib",
-        "AttributeError: module 'tensorflow' has no attribute 'contrib'",
-        r"module 'tensorflow' has no attribute 'contrib'|No module named 'tensorflow\.contrib",
-        "tf.contrib was a part of TensorFlow 1: the program was written for it.",
-        "Write tf.distribute.MultiWorkerMirroredStrategy for CollectiveAllReduceStrategy, and tf.keras for tf.contrib.",
-        reported=("tensorflow/models#7036", "tensorflow/tensorflow#62531"),
-        example=_TWO,
-    ),
-    Row(
-        "tensorflow-1-names",
-        "AttributeError: module 'tensorflow' has no attribute 'Session' ('placeholder', 'train.Server')",
-        rf"AttributeError: module 'tensorflow(?:\._api\.v2\.train)?' has no attribute '(?P<name>{_TENSORFLOW_1})'",
-        "{name} is a name of TensorFlow 1: the program was written for it.",
-        "Write tf.compat.v1 for tf as a stopgap; for several tasks, use tf.distribute: tf.distribute.Server for "
-        "tf.train.Server, and a strategy.",
-        reported=("tensorflow/models#7767",),
-        example=_TWO,
-    ),
-    Row(
         "experimental-run-v2",
         "AttributeError: 'CollectiveAllReduceStrategy' object has no attribute 'experimental_run_v2'",
-        r"AttributeError: '\w+Strategy\w*' object has no attribute '(?P<name>experimental_run_v2|make_\w+_iterator)'",
+        r"AttributeError: '\w+Strategy\w*' object has no attribute '(?P<name>experimental_run_v2|make_\w+_iterator|"
+        r"experimental_make_numpy_dataset|broadcast|update|(?:worker|parameter)_devices|between_graph|num_towers|"
+        r"initialize|finalize|should_checkpoint|(?:call|read)_for_each_(?:tower|replica)|distribute_dataset)'",
         "{name} is a name of TensorFlow 2.1 and earlier.",
         "strategy.run(step, args=(batch,)), with the batches of strategy.experimental_distribute_dataset(dataset)",
         reported=("tensorflow/tensorflow#49187", "danijar/dreamer#50"),
@@ -251,12 +224,25 @@ ROWS: tuple[Row, ...] = (
     ),
     Row(
         "variable-outside-the-scope",
-        "ValueError: Variable … was not created in the distribution strategy scope of …",
-        r"was not created in the distribution strategy scope of",
-        "The model that {line} compiles was made outside the strategy's scope.",
-        "Make the model, its layers and its optimizer, too, inside `with strategy.scope():`.",
-        reported=("tensorflow/hub#469", "tensorflow/tensorflow#36005"),
-        example=(*_TWO, "--keras", "2"),
+        "ValueError: `colocate_vars_with` must only be passed a variable created in this …Strategy.scope()",
+        r"was not created in the distribution strategy scope of|Trying to create optimizer slot variable under the "
+        r"scope for"
+        r"|`colocate_vars_with` must only be passed a variable created in this tf\.distribute\.Strategy\.scope",
+        "The model of {line}, or a variable of it, was made outside the scope of the strategy under which it is "
+        "compiled "
+        "or its optimizer is used.",
+        "Make the model, its layers, its variables (with tf.Variable or add_weight) and its optimizer inside with "
+        "strategy.scope(), and restore checkpoints there.",
+        reported=(
+            "tensorflow/hub#469",
+            "tensorflow/tensorflow#36005",
+            "tensorflow/tensorflow#32561",
+            "huggingface/transformers#8448",
+            "tensorflow/recommenders-addons#272",
+            "dmonterom/face_recognition_TF2#4",
+            "NVIDIA-Merlin/HugeCTR#387",
+        ),
+        example=_TWO,
     ),
     Row(
         "metric-outside-the-scope",
@@ -265,5 +251,13 @@ ROWS: tuple[Row, ...] = (
         "{what}s of a model have to be made in the scope in which the model was made.",
         "Make it inside `with strategy.scope():`, or pass its name: metrics=['mae'], optimizer='adam'.",
         example=(*_TWO, "--keras", "2"),
+    ),
+    Row(
+        "backup-of-an-unbuilt-model",
+        "ValueError: To use the BackupAndRestore callback, you model must be built before you call `fit()`",
+        r"ValueError: To use the BackupAndRestore callback, you model must be built before",
+        "BackupAndRestore restores variables, and the model of {line} has none yet: it does not know its input.",
+        "Begin the model with tf.keras.Input(shape=…), or call model.build(input_shape) in the strategy's scope.",
+        example=("--workers", "1", "--no-patches"),
     ),
 )

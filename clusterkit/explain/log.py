@@ -31,13 +31,15 @@ _OURS = re.compile(r"(?P<source>(?:chief|worker|ps|evaluator):\d{1,9}) *│ ?")
 _OF_REPORT = re.compile(r" {2,}(?:(?:chief|worker|ps|evaluator):\d+ *)?│")  # a log line quoted in the final report
 _FORMS = (  # formats of prefixes, each with the tools that write it
     re.compile(r"\[pod/(?P<source>[^\s/\]]{1,253})(?:/[^\s\]]{1,253})?\] ?"),  # kubectl logs --prefix
-    re.compile(r"\[\d{1,9},(?P<source>\d{1,9})\]<std(?:out|err)>: ?"),  # horovodrun, mpirun --tag-output
+    re.compile(r"\[(?:\d{1,9},)?(?P<source>\d{1,9})\]<std(?:out|err)>: ?"),  # horovodrun, mpirun --tag-output
     re.compile(r"\[(?P<source>(?:default|rank)?\d{1,9})\]: ?"),  # torchrun
     re.compile(r"\((?P<source>[^()=\n]{0,80}\bpid=\d{1,9})[^()\n]{0,80}\) ?"),  # ray
     re.compile(r"(?P<source>[A-Za-z][\w.-]{0,80}) +\| ?"),  # docker compose
     re.compile(r"(?P<source>\d{1,6}): ?"),  # tools that write only the number of the task
 )
-_TIME = re.compile(r"\d{4}-\d\d-\d\dT[\d:.,]{5,20}(?:Z|[+-]\d\d:?\d\d)? ")
+_TIME = re.compile(  # not the time with which TensorFlow's C++ code begins its own lines, which ends in a colon
+    r"\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)? "
+)
 _COLOR = re.compile(COLOR)
 _POD = re.compile(r"(?:^|[^a-z])(chief|worker|ps|evaluator)[-_:](\d{1,9})(?!\d)")
 _JSON = '{"t": '  # the beginning of each line of `clusterkit logs --format json`

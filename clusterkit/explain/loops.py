@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from clusterkit.explain.frames import not_through, through
+from clusterkit.explain.frames import calling, not_through, through
 from clusterkit.explain.row import Row
 
+_ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _OLD = (*_TWO, "--keras", "2")
 
@@ -58,25 +59,10 @@ ROWS: tuple[Row, ...] = (
         example=_TWO,
     ),
     Row(
-        "slot-variable-of-another-scope",
-        "ValueError: `colocate_vars_with` must only be passed a variable created in this …Strategy.scope()",
-        r"`colocate_vars_with` must only be passed a variable created in this tf\.distribute\.Strategy\.scope"
-        r"|Trying to create optimizer slot variable under the scope for tf\.distribute\.Strategy",
-        "The model, or a variable of it, was made outside the scope of the strategy under which its optimizer is used.",
-        "Make the model inside with strategy.scope(), as the optimizer, and its variables with tf.Variable or "
-        "add_weight.",
-        reported=(
-            "huggingface/transformers#8448",
-            "tensorflow/recommenders-addons#272",
-            "dmonterom/face_recognition_TF2#4",
-            "NVIDIA-Merlin/HugeCTR#387",
-        ),
-        example=_TWO,
-    ),
-    Row(
         "optimizer-built-in-a-step",
         "InvalidArgumentError: You must feed a value for placeholder tensor 'cond/else/_1/cond/Placeholder'",
-        r"You must feed a value for placeholder tensor '[^'\n]{0,200}?\bcond/(?:else|then)/_\d+/cond/Placeholder",
+        r"You must feed a value for placeholder tensor '[^'\n]{0,200}?\bcond/(?:else"
+        r"|then)/_\d+/(?:while/)?cond/Placeholder",
         "The optimizer makes its variables in the first step, a @tf.function that {line} calls for several replicas: "
         "Keras 3 cannot initialize them there.",
         "Build the model and call optimizer.build(model.trainable_variables) in strategy.scope(), before any step.",
@@ -121,7 +107,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "eager-execution-off",
         "RuntimeError: __iter__() is only supported inside of tf.function or when eager execution is enabled",
-        r"RuntimeError: __iter__\(\) is only supported inside of tf\.function or when eager execution is enabled",
+        r"RuntimeError: __iter__\(\) is only supported inside of tf\.function or when eager execution is enabled"
+        r"|`tf\.data\.Dataset` only supports Python-style iteration in eager mode",
         "{line} reads a dataset in graph mode: eager execution is off, or the line stands inside a tf.Graph.",
         "Remove tf.compat.v1.disable_eager_execution() and disable_v2_behavior(), or loop inside of a @tf.function.",
         reported=("tensorflow/tensorflow#51076", "tensorflow/models#10240"),
@@ -138,8 +125,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "axis-of-a-scalar",
         "ValueError: Invalid reduction dimension 0 for input with 0 dimensions, from strategy.reduce",
-        r"Invalid reduction dimension (?P<axis>-?\d+) for input with 0 dimensions",
-        "{line} reduces along axis {axis}, but the value of each replica is a scalar.",
+        r"Invalid reduction dimension (?P<axis>-?\d+) for input with (?P<rank>\d+) dimensions",
+        "{line} reduces along axis {axis}, but the value of each replica has {rank} dimensions: a scalar has none.",
         "Write strategy.reduce(op, value, axis=None): an axis is for values with a row for each example.",
         when=through("_mean_reduce_helper_fns"),
         example=_TWO,
@@ -183,10 +170,40 @@ ROWS: tuple[Row, ...] = (
     Row(
         "numpy-in-a-function",
         "AttributeError: 'SymbolicTensor' object has no attribute 'numpy'",
-        r"AttributeError: '(?:Symbolic|Eager)?Tensor' object has no attribute 'numpy'",
+        r"AttributeError: '(?:Symbolic|Eager)?Tensor' object has no attribute 'numpy'"
+        r"|numpy\(\) is only available when eager execution is enabled",
         "{line} wants the value of a tensor in code that TensorFlow has made a graph of: a @tf.function, a step of "
         "fit, or a function of dataset.map.",
         "Return the tensor and call numpy() outside, print with tf.print, or wrap the code in tf.py_function.",
         example=_TWO,
+    ),
+    Row(
+        "optimizer-of-other-variables",
+        "ValueError: Unknown variable … This optimizer can only be called for the variables it was originally built "
+        "with",
+        r"This optimizer can only be called for the variables it was originally built with"
+        r"|KeyError: [^\n]{0,4}The optimizer cannot recognize variable",
+        "{line} updates variables that its optimizer does not know: it was built for those of another model, or before "
+        "layers were added.",
+        "Make an optimizer for each model, or call optimizer.build(all_variables) before the first step.",
+        example=_ONE,
+    ),
+    Row(
+        "shares-of-different-sizes",
+        "InvalidArgumentError: Inputs to operation AddN of type AddN must have the same size and shape, in model.fit",
+        r"Inputs to operation AddN of type AddN must have the same size and shape\.\s+Input 0: \[[\d,]*\] != input 1",
+        "The replicas of {task} got shares of different sizes of a batch at {line}, which fit of Keras 3 cannot join.",
+        "Make each batch a multiple of the number of replicas: dataset.batch(size, drop_remainder=True).",
+        when=calling(r"\.(?:fit|evaluate|predict)\("),
+        example=_ONE,
+    ),
+    Row(
+        "tensor-of-another-function",
+        "TypeError: <tf.Tensor 'mul:0' shape=() dtype=float32> is out of scope and cannot be used here.",
+        r"is out of scope and cannot be used here\. Use return values"
+        r"|An op outside of the function building code is being passed",
+        "{line} uses a tensor that a @tf.function, or a step, made for itself and kept, as in a list or an attribute.",
+        "Return it from that function, or keep the value in a tf.Variable made before.",
+        example=_ONE,
     ),
 )

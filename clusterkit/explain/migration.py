@@ -13,7 +13,10 @@ _METRICS = (
 )
 _OPTIMIZERS = "SGD|Adam|AdamW|Adamax|Nadam|RMSprop|Adagrad|Adadelta|Ftrl|LossScaleOptimizer"
 _V1 = "Call tf.compat.v1.disable_v2_behavior() as a stopgap, without a strategy; for several tasks, "
-_GONE = "fit_generator|evaluate_generator|predict_generator|predict_classes|predict_proba"
+_GONE = (
+    "fit_generator|evaluate_generator|predict_generator|predict_classes|predict_proba|reset_states|to_yaml|updates"
+    "|state_updates|get_(?:in|out)put_\\w+_?at|add_update|submodules|name_scope|_distribution_strategy|_make_\\w+"
+)
 _MODULES = (
     r"engine|initializers\.\w+|layers\.(?:core|convolutional|normalization|recurrent|pooling|merge|embeddings"
     r"|advanced_activations|wrappers|noise|local)|backend\.tensorflow_backend|utils\.(?:np_utils|training_utils|"
@@ -34,7 +37,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "keras-sessions",
         "AttributeError: module 'keras._tf_keras.keras.backend' has no attribute 'set_session'",
-        r"module 'keras[\w.]*\.backend' has no attribute '(?P<name>[gs]et_session|tensorflow_backend|learning_phase)'",
+        r"module '(?:tensorflow\.)?keras[\w.]*\.backend' has no attribute '(?P<name>[gs]et_session"
+        r"|tensorflow_backend|learning_phase)'",
         "{name} of Keras's backend is for TensorFlow 1, which ran in sessions.",
         "Leave it out; set devices with tf.config.set_visible_devices and tf.config.experimental.set_memory_growth.",
         example=_ONE,
@@ -51,8 +55,12 @@ ROWS: tuple[Row, ...] = (
     Row(
         "placeholders",
         "RuntimeError: tf.placeholder() is not compatible with eager execution.",
-        r"RuntimeError: tf\.placeholder\(\) is not compatible with eager execution",
-        "{line} makes a placeholder: the program was written for TensorFlow 1, which built a graph and then ran it.",
+        r"RuntimeError: [^\n]*(?:(?:not compatible|incompatible) with eager execution"
+        r"|not supported when eager execution is "
+        r"enabled|When eager execution is enabled, `var_list` must)",
+        "{line} builds a graph, such as with a placeholder, a queue, a Saver or a Supervisor: the program was "
+        "written for "
+        "TensorFlow 1, which built a graph and then ran it.",
         f"{_V1}pass data as arguments of a @tf.function.",
         reported=("tensorflow/models#10031", "tensorflow/tpu#820"),
         example=_ONE,
@@ -108,8 +116,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "fit-generator",
         "AttributeError: 'Sequential' object has no attribute 'fit_generator'",
-        rf"AttributeError: '(?:Sequential|Functional|Model)' object has no attribute '(?P<name>{_GONE})'",
-        "{name} was removed from Keras.",
+        rf"AttributeError: '(?:Sequential|Functional|Model)' object has no attribute '(?P<name>{_GONE})'"
+        r"|`(?:fit|evaluate|predict)_generator` is not supported for models compiled with tf\.distribute",
+        "{line} uses a method that was removed from Keras, such as fit_generator or predict_classes.",
         "Call fit, evaluate or predict, which take generators and datasets, too; classes are predict(x).argmax(-1).",
         reported=("keras-team/keras#19225",),
         example=_TWO,
@@ -127,7 +136,7 @@ ROWS: tuple[Row, ...] = (
     Row(
         "experimental-mixed-precision",
         "AttributeError: module 'keras.mixed_precision' has no attribute 'experimental'",
-        r"AttributeError: module 'keras[\w.]*\.mixed_precision' has no attribute 'experimental'",
+        r"AttributeError: module '(?:tensorflow\.)?keras[\w.]*\.mixed_precision' has no attribute 'experimental'",
         "{line} turns on mixed precision under the name that it had until TensorFlow 2.3.",
         "tf.keras.mixed_precision.set_global_policy('mixed_float16')",
         example=_TWO,
@@ -135,7 +144,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "keras-experimental",
         "AttributeError: module 'keras._tf_keras.keras' has no attribute 'experimental'",
-        r"AttributeError: module 'keras[\w.]*\.keras' has no attribute 'experimental'",
+        r"AttributeError: module '(?:tensorflow\.keras|keras[\w.]*\.keras)' has no attribute 'experimental'"
+        r"|No module named 'tensorflow\.keras\.experimental'",
         "{line} uses tf.keras.experimental, which Keras 3 does not have.",
         "Write tf.keras.optimizers.schedules.CosineDecay for tf.keras.experimental.CosineDecay, or use --keras 2.",
         example=_ONE,
@@ -160,7 +170,7 @@ ROWS: tuple[Row, ...] = (
         "optimizer-weights",
         "AttributeError: 'Adam' object has no attribute 'get_weights'",
         rf"AttributeError: '(?P<optimizer>{_OPTIMIZERS})' object has no attribute '(?P<name>get_weights|weights|"
-        r"get_updates|_create_all_weights|_create_slots|_decayed_lr|get_gradients)'",
+        r"get_updates|minimize|get_slot\w*|add_slot|compute_gradients|aggregate_gradients|_\w{0,60})'",
         "{name} is a name of the optimizers of Keras 2.",
         "Use optimizer.variables, optimizer.build(variables) and optimizer.learning_rate, or run with --keras 2.",
         example=_ONE,
@@ -168,16 +178,18 @@ ROWS: tuple[Row, ...] = (
     Row(
         "uses-horovod",
         "ModuleNotFoundError: No module named 'horovod'",
-        r"ModuleNotFoundError: No module named 'horovod'",
-        "The program uses Horovod, which is not installed. It does not read TF_CONFIG: clusterkit's tasks do not "
+        r"ModuleNotFoundError: No module named '(?P<module>horovod|mpi4py|byteps|tensorflowonspark)\b",
+        "The program uses {module}, which is not installed. It does not read TF_CONFIG: clusterkit's tasks do not "
         "connect by it.",
-        "Use tf.distribute.MultiWorkerMirroredStrategy() in place of hvd.init() and hvd.DistributedOptimizer(…).",
+        "Use tf.distribute.MultiWorkerMirroredStrategy() in its place, such as of hvd.init() and "
+        "hvd.DistributedOptimizer(…).",
         example=_TWO,
     ),
     Row(
         "removed-layers",
         "AttributeError: module 'keras._tf_keras.keras.layers' has no attribute 'SyncBatchNormalization' ('CuDNNLSTM')",
-        r"module 'keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+|ThresholdedReLU"
+        r"module '(?:tensorflow\.)?keras[\w.]*\.layers' has no attribute '(?P<layer>SyncBatchNormalization|CuDNN\w+"
+        r"|ThresholdedReLU"
         r"|LocallyConnected\dD|DenseFeatures|SequenceFeatures|AbstractRNNCell|StackedRNNCells?V\d)'",
         "Keras 3 has no {layer}.",
         "Write BatchNormalization(synchronized=True) for SyncBatchNormalization, and LSTM or GRU, which use cuDNN by "
@@ -187,8 +199,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "add-metric",
         "NotImplementedError: Layer `add_metric()` method is deprecated.",
-        r"`add_metric\(\)` method is deprecated",
-        "{line} calls add_metric, which Keras 3 does not have.",
+        r"`add_metric\(\)` method is deprecated|object has no attribute 'add_update'",
+        "{line} calls add_metric or add_update, which Keras 3 does not have.",
         "Make a tf.keras.metrics.Mean() in __init__, and call its update_state; or run the job with --keras 2.",
         example=_ONE,
     ),

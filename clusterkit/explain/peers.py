@@ -35,9 +35,16 @@ ROWS: tuple[Row, ...] = (
     Row(
         "peer-gone",
         "UnavailableError: Collective ops is aborted by: … (stopped sending heartbeats)",
-        "Collective ops is aborted by|stopped sending heartbeats|[Hh]eartbeat timeout|Horovod has been shut down",
-        "Another worker has failed, is frozen or is cut off: the error of {task} is only the consequence.",
-        "Look at the worker that is named here, or else at the one whose log ends first.",
+        r"Collective ops is aborted by|stopped sending heartbeats|[Hh]eartbeat timeout|Horovod has been shut down"
+        r"|(?:\bUnavailableError: |^\s*\(\d+\) \w+: )[^\n]{0,200}(?:failed to connect to all addresses|OS Error"
+        r"|Socket closed|"
+        r"Connection reset by peer|Broken pipe|Stream removed)|(?:failed with|processing closure:) UnavailableError\b"
+        r"|PSUnavailableError|Unable to find a context_id matching|Unable to find the relevant tensor remote_handle"
+        r"|AbortedError: Session \w+ is not found",
+        "Another task has failed, was restarted, is frozen, or cannot be reached: the error of {task} is only the "
+        "consequence.",
+        "Look at the task that is named here, or else at the one whose log ends first; if none failed, check that each "
+        "runs and that its address and port are open to the others.",
         example=("--workers", "2"),
         general=True,
     ),

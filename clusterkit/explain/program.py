@@ -86,7 +86,8 @@ ROWS = (
     Row(
         "strategy-too-late",
         "RuntimeError: Collective ops must be configured at program startup",
-        "Collective ops must be configured at program startup",
+        "Collective ops must be configured at program startup"
+        r"|assigned to /job:localhost/\S* but available devices are \[ /job:(?:worker|chief)/",
         "MultiWorkerMirroredStrategy was created after something had initialized TensorFlow.",
         "Create it before tensors, variables, datasets, optimizers and other strategies.",
         reported=("tensorflow/tensorflow#34568", "tensorflow/tensorflow#55178"),

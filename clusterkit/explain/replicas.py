@@ -6,6 +6,7 @@ from clusterkit.explain.frames import calling, through
 from clusterkit.explain.gangs import CROSS
 from clusterkit.explain.row import Row
 
+_ONE = ("--workers", "1")
 _TWO = ("--workers", "2")
 _MAKES_DATASETS = through("in _create_datasets_from_function_with_input_context")
 
@@ -89,8 +90,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "unknown-reduce-operation",
         "ValueError: 'AVG' is not a valid ReduceOp",
-        r"ValueError: '?(?P<operation>[^'\n]{1,80}?)'? is not a valid ReduceOp",
-        "{line} reduces by {operation}: a strategy adds values up or averages them.",
+        r"ValueError: '?(?P<operation>[^'\n]{1,80}?)'? is not a valid ReduceOp"
+        r"|Expected `reduce_op` to be a `tf\.distribute\.ReduceOp`, not: (?P<other>[^\n]{1,80})",
+        "{line} reduces by another operation than a strategy does, which adds values up or averages them.",
         "strategy.reduce('SUM', value, axis=None), or 'MEAN'; for others, strategy.gather(value, axis=0) first.",
         example=_TWO,
     ),
@@ -157,5 +159,22 @@ ROWS: tuple[Row, ...] = (
         "Make one strategy: MultiWorkerMirroredStrategy uses all GPUs of each worker, too.",
         when=through("Fatal Python error: Segmentation fault"),
         example=_TWO,
+    ),
+    Row(
+        "mirrored-strategy-of-several-machines",
+        "RuntimeError: In-graph multi-worker training with `MirroredStrategy` is not supported in eager mode.",
+        r"In-graph multi-worker training with `MirroredStrategy` is not supported",
+        "{line} gives MirroredStrategy devices of several tasks, and it uses those of one process.",
+        "Make a tf.distribute.MultiWorkerMirroredStrategy() in every task instead.",
+        example=_TWO,
+    ),
+    Row(
+        "reduce-of-a-python-value",
+        "ValueError: A non-DistributedValues value 1 cannot be reduced with the given reduce op ReduceOp.SUM.",
+        r"A non-DistributedValues value (?P<value>[^\n]{1,80}?) cannot be reduced with the given reduce op",
+        "{line} reduces {value}, which is no tensor that each replica has computed.",
+        "Let the step return a tensor, such as tf.constant(1); a value that is the same in all replicas needs no "
+        "reduce.",
+        example=_ONE,
     ),
 )

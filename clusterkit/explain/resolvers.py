@@ -17,7 +17,6 @@ WANTS = (
 )
 READ = 'Read it: task = json.loads(os.environ["TF_CONFIG"])["task"], then task["type"] and task["index"].'
 RANKS = (
-    ""
     "RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|MASTER_ADDR|MASTER_PORT|SLURM_[A-Z_]+|OMPI_COMM_WORLD_[A-Z_]+"
     "|PMI_(?:RANK|SIZE)|DMLC_[A-Z_]+|HOROVOD_[A-Z_]+"
 )
@@ -146,7 +145,8 @@ ROWS: tuple[Row, ...] = (
     Row(
         "slurm-resolver",
         "RuntimeError: SLURM_PROCID not found in environment. Not running inside a SLURM step?",
-        r"SLURM_\w+ not found in environment\. Not running inside a SLURM step|number of GPUs from nvidia-smi",
+        r"SLURM_\w+ not found in environment\. Not running inside a SLURM step|number of GPUs from nvidia-smi"
+        r"|RuntimeError: Requested \S+ tasks but only \S+ were assigned",
         "The program asks Slurm for its cluster, but its tasks were not started by srun.",
         f"{RESOLVER}: clusterkit sets TF_CONFIG, also with --engine slurm.",
         reported=("tensorflow/tensorflow#36094",),
@@ -157,7 +157,8 @@ ROWS: tuple[Row, ...] = (
         "resolver-of-another-platform",
         "ValueError: Please provide a TPU Name to connect to.",
         "Please provide a TPU Name to connect to|The Kubernetes Python client must be installed before using the "
-        "Kubernetes Cluster Resolver|googleapiclient must be installed before using the GCE cluster resolver",
+        "Kubernetes Cluster Resolver|googleapiclient must be installed before using the GCE cluster resolver"
+        "|TPUs not found in the cluster|No TPUs with the specified names exist|ConfigureDistributedTPU",
         "The resolver in {line} asks a platform on which this program does not run.",
         f"{RESOLVER}, and a MultiWorkerMirroredStrategy or ParameterServerStrategy with it.",
         reported=("googlecolab/colabtools#4637",),
@@ -215,8 +216,7 @@ ROWS: tuple[Row, ...] = (
         "KeyError: 'TF_CONFIG'",
         r"KeyError: ['\"]TF_CONFIG['\"]",
         "{line} reads TF_CONFIG, and this process has none: it was not started by clusterkit, or its parent changed "
-        "its "
-        "environment.",
+        "its environment.",
         "Start the program with clusterkit up, and pass os.environ on to processes that it starts.",
         example=GANG,
     ),
@@ -281,8 +281,10 @@ ROWS: tuple[Row, ...] = (
     Row(
         "devices-set-too-late",
         "RuntimeError: Virtual devices cannot be modified after being initialized",
-        "(?:Virtual|Visible) devices cannot be modified after being initialized",
-        "{line} sets the devices after TensorFlow was initialized, which MultiWorkerMirroredStrategy does when it is "
+        "(?:Virtual|Visible|Physical) devices cannot be modified after being initialized"
+        "|(?:Intra|Inter) op parallelism cannot be modified after initialization|Virtual CPUs already set",
+        "{line} sets devices or numbers of threads after TensorFlow was initialized, which "
+        "MultiWorkerMirroredStrategy does when it is "
         "created.",
         "Set them before the strategy is created, at the beginning of the program.",
         example=GANG,

@@ -35,8 +35,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "dataset-without-a-coordinator",
         "ValueError: You need to use this dataset in ClusterCoordinator.create_per_worker_dataset",
-        r"ValueError: (?:You need to use this dataset in|To use this dataset, .* to) ClusterCoordinator",
-        "The coordinator's own loop, at {line}, reads a dataset that only workers can read.",
+        r"ValueError: (?:You need to use this dataset in|To use this dataset, .* to) ClusterCoordinator"
+        r"|ParameterServerStrategy` must be used with `tf\.distribute\.[\w.]{0,30}ClusterCoordinator`",
+        "The coordinator's own loop, at {line}, uses a dataset that only workers can read.",
         "batches = iter(coordinator.create_per_worker_dataset(dataset_function)); pass them to coordinator.schedule.",
         when=not_through("/keras/src/"),
         reported=("tensorflow/tensorflow#44987",),
@@ -133,7 +134,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "variable-made-in-a-step",
         "ValueError: tf.function only supports singleton tf.Variables created on the first call",
-        r"ValueError: tf\.function only supports singleton tf\.Variables created on the first call",
+        r"ValueError: tf\.function only supports singleton tf\.Variables created on the first call"
+        r"|tf\.function-decorated function tried to create variables on non-first call"
+        r"|Creating variables on a non-first call to a function decorated with tf\.function",
         "A step makes variables each time it is traced: its own, or those of a model or an optimizer first used in it.",
         "Make variables, and build models and optimizers, before the first step, inside the strategy's scope().",
         example=_COORDINATED,

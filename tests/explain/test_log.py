@@ -43,6 +43,7 @@ FORMS: dict[str, Callable[[int, str], str]] = {
 }
 NAMELESS: dict[str, Callable[[int, str], str]] = {
     "mpirun": lambda task, line: f"[1,{task}]<stderr>:{line}",
+    "horovodrun with Gloo": lambda task, line: f"[{task}]<stderr>:{line}",
     "srun --label": lambda task, line: f"{task}: {line}",
     "torchrun": lambda task, line: f"[default{task}]:{line}",
     "ray": lambda task, line: f"(Train pid={task + 70}, ip=10.0.0.1) {line}",
@@ -88,6 +89,16 @@ def test_a_log_without_prefixes() -> None:
     assert told(*COLLATERAL, *OWN) == ("a task", TOO_LATE)
     assert told(*ORDINARY, *COLLATERAL)[1] == []
     assert told(*ORDINARY, "handled", *OWN)[1] == TOO_LATE
+
+
+@pytest.mark.parametrize("time", ["2023/10/26 12:12:20", "2021-11-17 12:30:26,812", "2021-11-17T12:30:26.8Z"])
+def test_times_before_the_lines(time: str) -> None:
+    """They do not belong to the traceback. TensorFlow's own lines begin with a time, too, which says what they are."""
+    assert told(*(f"{time} {line}" for line in OWN))[1] == TOO_LATE
+    info = (
+        "2018-03-02 08:50:57.918293: I tensorflow/core/x.cc:221] Collective ops must be configured at program startup"
+    )
+    assert told(info, *ORDINARY)[1] == []
 
 
 def test_the_final_report_repeats_lines() -> None:

@@ -10,13 +10,25 @@ from typing import Any
 
 import pytest
 
-from clusterkit.explain import addresses, checkpoints, data, environment, keras, loops, migration, replicas, servers
+from clusterkit.explain import (
+    addresses,
+    checkpoints,
+    data,
+    environment,
+    keras,
+    loops,
+    migration,
+    names,
+    replicas,
+    servers,
+    sessions,
+)
 from clusterkit.explain.matching import explain
 from clusterkit.explain.row import Evidence, Row, TaskEvidence
 from clusterkit.words.model import ProgramKind
 from tests.histories import build_job
 
-_ROOMS = (addresses, servers, keras, migration, data, checkpoints, environment, loops, replicas)
+_ROOMS = (addresses, servers, keras, names, migration, sessions, data, checkpoints, environment, loops, replicas)
 ROWS: dict[str, Row] = {row.id: row for room in _ROOMS for row in room.ROWS}
 _PARTS = (Path(__file__).parent / "recorded.txt").read_text().split("=== ")[1:]
 RECORDED = {id_: text for id_, _, text in (part.partition("\n") for part in _PARTS)}
@@ -46,7 +58,7 @@ def test_data_that_ends_is_no_matter_of_parameter_servers_in_a_gang() -> None:
 
 
 ALSO = {  # other texts of a row: of other versions, or from a log without a traceback
-    "slot-variable-of-another-scope": "ValueError: `colocate_vars_with` must only be passed a variable created in this "
+    "variable-outside-the-scope": "ValueError: `colocate_vars_with` must only be passed a variable created in this "
     "tf.distribute.Strategy.scope(), not: <tf.Variable 'train_model/arcfacelayer/kernel:0' shape=(512, 85742)>",
     "session-not-ready": "INFO:tensorflow:Waiting for model to be ready.  Ready_for_local_init_op:  Variables not "
     "initialized: global_step, ready: None",
@@ -58,6 +70,70 @@ ALSO = {  # other texts of a row: of other versions, or from a log without a tra
     "tensorflow-1-names": "AttributeError: module 'tensorflow' has no attribute 'logging'",
     "peer-gone": "AbortedError: Horovod has been shut down. This was caused by an exception on one of the ranks",
     "groups-of-different-sizes": "Internal:  Collective Op  has group_size 8 and group_key2 but that group has size 4",
+    "keras-2-names": "ImportError: cannot import name 'np_utils' from 'keras.utils' (/x/keras/utils/__init__.py)",
+    "keras-sessions": "AttributeError: module 'tensorflow.keras.backend' has no attribute 'set_session'",
+    "keras-experimental": "ModuleNotFoundError: No module named 'tensorflow.keras.experimental'",
+    "experimental-layers": "ModuleNotFoundError: No module named 'tensorflow.keras.layers.experimental'",
+    "contrib": "ModuleNotFoundError: No module named 'tensorflow.examples'",
+    "estimators": "AttributeError: module 'keras._tf_keras.keras' has no attribute 'estimator'",
+    "dataset-options": "AttributeError: 'OptimizationOptions' object has no attribute 'map_vectorization'",
+    "experimental-run-v2": "AttributeError: 'MirroredStrategy' object has no attribute "
+    "'experimental_make_numpy_dataset'",
+    "placeholders": "RuntimeError: Supervisors are incompatible with eager execution.",
+    "fit-generator": "NotImplementedError: `fit_generator` is not supported for models compiled with "
+    "tf.distribute.Strategy.",
+    "uses-horovod": "ModuleNotFoundError: No module named 'mpi4py'",
+    "optimizer-arguments": "ValueError: decay is deprecated in the new Keras optimizer, please check the docstring",
+    "gradients-outside-run": "RuntimeError: Use `_distributed_apply()` instead of `apply_gradients()` in a "
+    "cross-replica "
+    "context.",
+    "one-file-sharded-by-file": "InvalidArgumentError:  [_Derived_]There aren't enough elements in this dataset for "
+    "each "
+    "shard to have at least one element (# elems = 1, # shards = 2).",
+    "types-of-a-collective-differ": "FailedPreconditionError: Mismatched ALLREDUCE CPU/GPU device selection: One rank "
+    "specified device GPU, but another rank specified device CPU.",
+    "devices-set-too-late": "RuntimeError: Inter op parallelism cannot be modified after initialization.",
+    "resolver-of-another-platform": "NotFoundError: TPUs not found in the cluster. Failed in initialization: No "
+    "OpKernel",
+    "numpy-in-a-function": "NotImplementedError: numpy() is only available when eager execution is enabled.",
+    "unknown-reduce-operation": "TypeError: Expected `reduce_op` to be a `tf.distribute.ReduceOp`, not: None",
+    "task-not-in-the-cluster": "InvalidArgumentError: Cannot assign a device for operation 'x': Operation was "
+    "explicitly "
+    "assigned to /job:ps/task:0 but available devices are [ /job:localhost/replica:0/task:0/device:CPU:0 ].",
+    "device-not-there": "Cannot assign a device for operation x: {{node x}}was explicitly assigned to /device:GPU:0 "
+    "but "
+    "available devices are [ /job:localhost/replica:0/task:0/device:CPU:0 ]",
+    "strategy-too-late": "Cannot assign a device for operation Identity: {{node Identity}} was explicitly assigned to "
+    "/job:localhost/replica:0/task:0/device:CPU:0 but available devices are [ "
+    "/job:worker/replica:0/task:0/device:CPU:0 ]",
+    "tensor-too-large": "InternalError: Dst tensor is not initialized.",
+    "dataset-without-a-coordinator": "NotImplementedError: `tf.distribute.experimental.ParameterServerStrategy` must "
+    "be "
+    "used with `tf.distribute.experimental.coordinator.ClusterCoordinator` in a custom training loop.",
+    "nccl": "tensorflow.python.framework.errors_impl.UnknownError:  ncclCommInitRank failed: unhandled system error",
+    "name-not-in-the-checkpoint": "NotFoundError: Key global_step not found in checkpoint",
+    "variable-not-initialized": "errors_impl.FailedPreconditionError: Attempting to use uninitialized value weight",
+    "inner-modules": "AttributeError: module 'tensorflow.python.framework.ops' has no attribute '_TensorLike'",
+    "job-not-in-the-cluster": "ValueError: No such job in cluster: 'ps'",
+    "older-python": "ModuleNotFoundError: No module named 'distutils'",
+    "library-missing": "ImportError: libcublas.so.9.0: cannot open shared object file: No such file or directory",
+    "built-for-another-tensorflow": "NotFoundError: /x/horovod/tensorflow/mpi_lib.cpython-38-x86_64-linux-gnu.so: "
+    "undefined symbol: _ZN10tensorflow14kernel_factory17OpKernelRegistrar12InitInternalE",
+    "numpy-1-names": "AttributeError: module 'numpy' has no attribute 'object'.",
+    "eager-execution-off": "RuntimeError: `tf.data.Dataset` only supports Python-style iteration in eager mode or "
+    "within "
+    "tf.function.",
+    "variable-made-in-a-step": "ValueError: tf.function-decorated function tried to create variables on non-first "
+    "call.",
+    "optimizer-weights": "AttributeError: 'Adam' object has no attribute 'minimize'",
+    "add-metric": "AttributeError: 'MyLayer' object has no attribute 'add_update'",
+    "no-tf-keras": "ValueError: Your currently installed version of Keras is Keras 3, but this is not yet supported in "
+    "Transformers. Please install the backwards-compatible tf-keras package",
+    "protobuf-without-versions": "TypeError: Descriptors cannot not be created directly.",
+    "tensor-of-another-function": "TypeError: An op outside of the function building code is being passed a Graph "
+    "tensor.",
+    "unknown-shapes": '  File "/x/keras/src/layers/a.py", line 1, in b\nValueError: as_list() is not defined on an '
+    "unknown TensorShape.",
 }
 
 
@@ -88,6 +164,33 @@ NEAR = {  # what looks like a row's text, and is something else
     "a name that no version has": "AttributeError: module 'tensorflow' has no attribute 'sesion'",
     "a version of a file": "ValueError: version `B_2' not found (required by the report)",
     "a crash elsewhere": 'Fatal Python error: Segmentation fault\n  File "/home/u/train.py", line 9 in <module>',
+    "a name that Keras never had": "AttributeError: module 'tensorflow.keras.layers' has no attribute 'Danse'",
+    "a module of one's own": "ModuleNotFoundError: No module named 'keras_models.layers.experimental'",
+    "an option": "AttributeError: Cannot set the property of the options",
+    "options of one's own": "AttributeError: 'TrainOptions' object has no attribute 'auto_shard'",
+    "an eager function": "RuntimeError: placeholder is eager, and that is not supported",
+    "a connection": "ConnectionRefusedError: [Errno 111] Connection refused: failed to connect to the database",
+    "a server that is not available": "requests.exceptions.HTTPError: 503 Server Error: Service Unavailable for url: "
+    "http://train/OS Error",
+    "a key of a checkpoint": "KeyError: 'Key of the model not found in checkpoints.json'",
+    "a sum": '  File "/home/u/train.py", line 9, in <module>\n    total = tf.add_n([a, b])\n'
+    "InvalidArgumentError: Inputs to operation AddN of type AddN must have the same size and shape.  Input 0: [2] != "
+    "input 1: [3]",
+    "an object of one's own": "TypeError: 'UserObject' object is not callable",
+    "a mismatch": "ValueError: Mismatched data types: int and str",
+    "a variable": "KeyError: 'Could not find variable x in the configuration'",
+    "a large tensor": "ValueError: the content is larger than 2GB",
+    "an operation": "ValueError: Op type not registered: 'resize'",
+    "a device": "ValueError: the task was assigned to /device:GPU:0",
+    "torch's nccl": "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1333, unhandled cuda "
+    "error",
+    "a name that NumPy never had": "AttributeError: module 'numpy' has no attribute 'flaot'",
+    "a name of one's own": "NameError: name 'xranges' is not defined",
+    "a file": "FileNotFoundError: libfoo.so: the shared object file cannot be opened",
+    "a warning": "W dso_loader.cc:59] Could not load dynamic library 'libcudart.so.10.1'; dlerror: libcudart.so.10.1: "
+    "cannot open shared object file: No such file or directory\nKeyError: 'a'",
+    "a symbol of one's own": "OSError: ./mine.so: undefined symbol: my_function",
+    "a scope": "ValueError: the name is out of scope and cannot be used",
 }
 
 

@@ -1,8 +1,9 @@
-"""A model made outside the strategy's scope and compiled inside, in Keras 2."""
+"""The optimizer is made in the strategy's scope, the model outside of it."""
 
 import tensorflow as tf
 
 strategy = tf.distribute.MultiWorkerMirroredStrategy()
-model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(1)])
+model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(1)])
 with strategy.scope():
-    model.compile("sgd", "mse")
+    optimizer = tf.keras.optimizers.Adam()
+    optimizer.build(model.trainable_variables)

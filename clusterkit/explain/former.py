@@ -1,0 +1,43 @@
+"""Recognizes errors about names of TensorFlow 1, Keras 2 and NumPy 1 that their later versions do not have."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from clusterkit.explain.former_names import NAMES
+from clusterkit.explain.row import Condition, Evidence, Words
+
+_PARAGRAPH = re.compile(r"^(\S+): (.*(?:\n  .*)*)", re.MULTILINE)
+_MODULE = (
+    r"(?P<root>tensorflow\.keras|keras|tensorflow|numpy)(?:_core)?"
+    r"(?:\._tf_keras\.keras|\.api\._v\d\.keras|\.api|\._api\.v\d)?"
+)
+_PART = r"(?P<part>(?:\.[a-z]\w*)*)"
+_ATTRIBUTE = re.compile(rf"AttributeError: module '{_MODULE}{_PART}' has no attribute '(?P<name>\w+)'")
+_IMPORT = re.compile(rf"ImportError: cannot import name '(?P<name>\w+)' from '{_MODULE}{_PART}'")
+_SUBMODULE = re.compile(rf"ModuleNotFoundError: No module named '{_MODULE}{_PART}\.(?P<name>\w+)'")
+_SHORT = {"tensorflow": "tf", "keras": "tf.keras", "numpy": "np"}
+_FORMS = (_ATTRIBUTE, _IMPORT, _SUBMODULE)
+
+
+def former(root: str) -> Condition:
+    """Return a condition that holds if a name that was removed from the package `root` caused the error.
+
+    The condition's values are {name} and {full}, the name with its module, as in `tf.train.Saver`.
+    """
+
+    def holds(evidence: Evidence) -> Words | None:
+        for found in filter(None, (form.search(evidence.first.text) for form in _FORMS)):
+            package = found["root"].rpartition(".")[2]
+            if package == root and found["name"] in names().get(f"{root}{found['part']}", ()):
+                return {"name": found["name"], "full": f"{_SHORT[root]}{found['part']}.{found['name']}"}
+        return None
+
+    return holds
+
+
+@cache
+def names() -> dict[str, frozenset[str]]:
+    """Return the removed names of each module, as in `tensorflow.train`."""
+    return {module: frozenset(listed.split()) for module, listed in _PARAGRAPH.findall(NAMES)}

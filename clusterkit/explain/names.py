@@ -1,0 +1,105 @@
+"""Rows about names that the installed TensorFlow or Keras no longer has."""
+
+from __future__ import annotations
+
+from clusterkit.explain.former import former
+from clusterkit.explain.row import Row
+
+_ONE = ("--workers", "1")
+_TWO = ("--workers", "2")
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "tensorflow-1-names",
+        "AttributeError: module 'tensorflow' has no attribute 'Session' ('placeholder', 'train.Server')",
+        r"module 'tensorflow[\w.]*' has no attribute|cannot import name '\w+' from 'tensorflow",
+        "{full} is a name of TensorFlow 1: the program was written for it.",
+        "Write tf.compat.v1 for tf as a stopgap; for several tasks, use tf.distribute: tf.distribute.Server for "
+        "tf.train.Server, and a strategy.",
+        former("tensorflow"),
+        ("tensorflow/models#7767",),
+        _TWO,
+    ),
+    Row(
+        "keras-2-names",
+        "AttributeError: module 'keras._tf_keras.keras.metrics' has no attribute 'mean_squared_error' ('MeanTensor')",
+        r"module '(?:tensorflow\.)?keras[\w.]*' has no attribute|cannot import name '\w+' from '(?:tensorflow\.)?keras"
+        r"|No module named '(?:tensorflow\.)?keras\.",
+        "{full} is a name of Keras 2 or earlier, which Keras 3 does not have.",
+        "Run the job with --keras 2, or look for what replaces {name} at keras.io/api; losses and metrics are classes "
+        "there, such as tf.keras.losses.MeanSquaredError().",
+        former("keras"),
+        example=_ONE,
+        general=True,
+    ),
+    Row(
+        "layers-of-tensorflow-1",
+        "AttributeError: `dense` is not available with Keras 3.",
+        r"AttributeError: `(?P<name>\w+)` is not available with Keras 3",
+        "{line} uses {name} of tf.compat.v1, which Keras 2 implements, and Keras 3 is installed as tf.keras.",
+        "Run the job with --keras 2; without it, use the layer of tf.keras.layers, such as Dense for dense.",
+        example=_ONE,
+    ),
+    Row(
+        "inner-modules",
+        "ModuleNotFoundError: No module named 'tensorflow.python.estimator' (ImportError: cannot import name …)",
+        r"No module named '(?P<module>tensorflow(?:_core)?\.(?:python|core)[\w.]*)'"
+        r"|cannot import name '\w+' from 'tensorflow(?:_core)?\.python"
+        r"|AttributeError: module 'tensorflow(?:_core)?\.python[\w.]*' has no attribute '\w+'",
+        "{line} imports from tensorflow.python, the inside of TensorFlow, which changes with each version.",
+        "Use the public names: tf.keras for tensorflow.python.keras, tf.distribute for tensorflow.python.distribute; "
+        "or install the package that imports it for the installed TensorFlow.",
+        example=_ONE,
+        general=True,
+    ),
+    Row(
+        "dataset-options",
+        "AttributeError: Cannot set the property auto_shard on DistributeOptions.",
+        r"AttributeError: Cannot set the property (?P<name>\w+) on (?P<options>\w*Options)\."
+        r"|AttributeError: '(?:Optimization|Distribute|Threading)?Options' object has no attribute '\w+'",
+        "{line} sets an option of datasets that the installed TensorFlow does not have.",
+        "Leave it out; for auto_shard=False, write options.experimental_distribute.auto_shard_policy = "
+        "tf.data.experimental.AutoShardPolicy.OFF.",
+        example=_TWO,
+    ),
+    Row(
+        "keras-distribution",
+        "AttributeError: module 'keras.src.backend.tensorflow.distribution_lib' has no attribute 'initialize'",
+        r"module 'keras[\w.]*\.tensorflow\.distribution_lib' has no attribute '(?P<name>\w+)'",
+        "{line} distributes with keras.distribution, whose {name} works with JAX, and not with TensorFlow.",
+        "Use a strategy: with tf.distribute.MultiWorkerMirroredStrategy().scope(): build and compile the model.",
+        example=_TWO,
+    ),
+    Row(
+        "estimators",
+        "AttributeError: module 'tensorflow' has no attribute 'estimator'",
+        r"module '(?:tensorflow|keras)[\w.]*' has no attribute 'estimator'"
+        r"|cannot import name 'estimator' from 'tensorflow|No module named 'tensorflow(?:_|\.python\."
+        r"|\.keras\.)estimator",
+        "TensorFlow has no estimators since version 2.16.",
+        "Use Keras's fit, or a loop with a strategy; in parameter-server jobs, a ClusterCoordinator.",
+        reported=("tensorflow/tensorflow#76349", "tensorflow/gan#55", "alibaba/EasyRec#484"),
+        example=_TWO,
+    ),
+    Row(
+        "contrib",
+        "AttributeError: module 'tensorflow' has no attribute 'contrib' (No module named 'tensorflow.examples')",
+        r"module 'tensorflow' has no attribute '(?:contrib|examples)'"
+        r"|No module named 'tensorflow\.(?:contrib|examples|models)\b",
+        "tensorflow.contrib and tensorflow.examples were parts of TensorFlow 1: the program was written for it.",
+        "Write tf.distribute.MultiWorkerMirroredStrategy for CollectiveAllReduceStrategy, tf.keras for tf.contrib, and "
+        "tf.keras.datasets.mnist.load_data() for input_data.",
+        reported=("tensorflow/models#7036", "tensorflow/tensorflow#62531"),
+        example=_TWO,
+    ),
+    Row(
+        "numpy-1-names",
+        "AttributeError: module 'numpy' has no attribute 'float' ('int', 'object', 'float_', 'Inf')",
+        r"module 'numpy' has no attribute|cannot import name '\w+' from 'numpy'",
+        "{full} is a name of older NumPys: the program, or a package that it imports, was written for one.",
+        "Write float, int and object for np.float, np.int and np.object, and np.inf and np.nan; or upgrade the "
+        "package.",
+        former("numpy"),
+        example=_ONE,
+    ),
+)
