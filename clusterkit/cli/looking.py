@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
+from clusterkit.store.usage import UsageReader
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
 from clusterkit.views.situations import ending, told
 from clusterkit.words.model import Task
@@ -28,6 +30,7 @@ class RunSnapshot:
         self._ledger = Ledger(self.info.job, self.info.endpoints) if self.info else Ledger(None)
         self.status = self._ledger.run
         self._journal = JournalReader(run)
+        self._samples = UsageReader(run.usage)
         self.live = False
         self.refresh()
 
@@ -85,8 +88,17 @@ class RunSnapshot:
 
     def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
         """Return the rows of the tasks for `ps`."""
-        usage = {} if meter is None else {task: Usage(*use) for task, use in meter.sample(self.pids()).items()}
+        usage = {} if meter is None else {task: Usage(*use) for task, use in self._used(meter).items()}
         return task_rows(self.status, time.time(), self.live, usage)
+
+    def _used(self, meter: Meter) -> Mapping[Task, tuple[float, int]]:
+        """Return what each task uses. Of tasks on hosts, it is what their agents sampled last."""
+        if self.info is None or not self.info.job.hosts.count:
+            return meter.sample(self.pids())
+        self._samples.new()
+        wall = time.time()
+        sample = self._samples.present(wall, self.status.began or wall) if self.live else None
+        return {} if sample is None else sample.tasks
 
     def pids(self) -> dict[Task, int]:
         """Return the pid of each task that has a process; none if the run is not live."""
