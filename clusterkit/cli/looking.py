@@ -50,9 +50,10 @@ class RunSnapshot:
         return told(self._ledger, wall, wall - (self.status.began or wall))[:2]
 
     def advice(self) -> dict[str, Any]:
-        """Return, for JSON, the reason for the run's present state, what to do about it, and commands for that."""
-        found = self._guidance()
-        return {"why": found.why, "todo": found.todo, "commands": list(found.commands)}
+        """Return, for JSON, the reason for the run's present state, what to do about it, and the cost of a restart."""
+        found, saved = self._guidance(), self.status.checkpoint
+        cost = {"saved_step": None if saved is None else saved[0], "unsaved_steps": self.status.unsaved}
+        return {"why": found.why, "todo": found.todo, "commands": list(found.commands), **cost}
 
     def advice_lines(self, width: int | None) -> list[str]:
         """Return the advice as lines of text; none in PLAIN states, and none for an ended run, which has a report."""

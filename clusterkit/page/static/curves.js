@@ -6,7 +6,7 @@ import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
-import { Points, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, mean, metricsOf, newest, rangeOf, smooth, sourceName, valueAt } from "./series.js";
+import { Points, SPEED, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, mean, metricsOf, newest, rangeOf, smooth, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
 const MOST_NAMED = 32; // tasks in a legend
@@ -37,6 +37,7 @@ export class Curves {
     this.root = h("div", { class: "curves" }, head, this.list, this.empty);
     store.on(["series", "attempt"], () => this.update());
     store.onValue(["task"], () => store.colors(), () => this.update());
+    store.on(["task"], () => this.charts.forEach((chart) => this.showValues(chart)));
     timeline.on((what) => this.follow(what));
     new ResizeObserver(() => this.resize()).observe(this.list);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
@@ -93,8 +94,7 @@ export class Curves {
 
   async fetch() {
     this.timer = null;
-    if (this.busy) return this.fetchSoon(PAUSE);
-    if (document.hidden) return this.fetchSoon(PAUSE);
+    if (this.busy || document.hidden) return this.fetchSoon(PAUSE);
     this.busy = true;
     this.fetched = performance.now();
     const [a, b] = this.timeline.view();
@@ -246,7 +246,7 @@ export class Curves {
     const at = [0.25, 0.5, 0.75].map((share) => a + share * (b - a));
     const heads = ["task", ...at.map((u) => clock(this.timeline.toT(u))), "newest"].map((text) => h("th", { scope: "col" }, text));
     const row = (curve) => {
-      const values = [...at.map((u) => valueAt(curve, u)), newest(metric.name, curve)].map((v) => h("td", null, quantity(v, metric.unit)));
+      const values = [...at.map((u) => valueAt(curve, u)), newest(metric.name, curve, this.store.get(`task/${curve.task}`))].map((v) => h("td", null, quantity(v, metric.unit)));
       return h("tr", null, h("th", { scope: "row" }, taskName(curve.task, chart.color(curve.task))), values);
     };
     fill(table, h("caption", { class: "unseen" }, metric.name), h("thead", null, h("tr", null, heads)), h("tbody", null, curves.map(row)));
@@ -276,10 +276,10 @@ export class Curves {
   /** The values at the cursor, or the newest. */
   showValues(chart) {
     const t = this.timeline.cursor;
-    say(chart.at, t == null ? "" : `at ${clock(t)}`);
+    say(chart.at, t == null ? (chart.metric.name === SPEED ? "30 s mean" : "") : `at ${clock(t)}`);
     for (const { task, value } of chart.values) {
       const curve = chart.all?.find((one) => one.task === task);
-      const found = curve && (t == null ? newest(chart.metric.name, curve) : valueAt(curve, this.timeline.toU(t)));
+      const found = curve && (t == null ? newest(chart.metric.name, curve, this.store.get(`task/${task}`)) : valueAt(curve, this.timeline.toU(t)));
       say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
   }
