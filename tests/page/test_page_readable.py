@@ -165,7 +165,9 @@ def test_what_is_not_earned_is_not_told_as_earned(home: Path, serve: Serve, brow
         browser.wait_text(".fact.step", r"^59\s+last step; 20 is saved$")
         browser.wait_text(".fact.goodput", r"%\s+goodput; 39 steps not saved$")
         browser.wait_text(".brief", r"That restarts 16 workers from ckpt-20; 39 steps to train again")
-        browser.wait_text(".moment", r"(?s)^50\.0 s · Stalled since then.*\+60\.0 s\s+worker:1 hangs in the kernel \(D\)")
+        browser.wait_text(
+            ".moment", r"(?s)^50\.0 s · Stalled since then.*\+60\.0 s\s+worker:1 hangs in the kernel \(D\)"
+        )
         browser.wait_text(".stalls", r"50\.0 s, noticed at 1:50\.0: worker:1 hangs")
 
 
