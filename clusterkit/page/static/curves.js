@@ -1,11 +1,11 @@
 // Curves of what the tasks report and use, on the time axis of the lanes.
 
-import uPlot from "./vendor/uPlot.esm.js";
 import { DASHES, fill, h, keyed, mark, save, say, taskName, toggle } from "./dom.js";
 import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
+import { plotting } from "./plotting.js";
 import { Points, SPEED, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, mean, metricsOf, newest, rangeOf, smooth, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
@@ -15,6 +15,7 @@ const PAUSE = 1000; // milliseconds between two fetches
 const POINTS = 800;
 const HOW = ["log scale", "smooth", "mean and range", "as a table"];
 const [LOG, SMOOTH, MEAN, TABLE] = HOW;
+let uPlot = null; // until the first points are here
 
 export class Curves {
   constructor(store, source, timeline) {
@@ -95,14 +96,14 @@ export class Curves {
   async fetch() {
     this.timer = null;
     if (this.busy || document.hidden) return this.fetchSoon(PAUSE);
-    this.busy = true;
-    this.fetched = performance.now();
+    Object.assign(this, { busy: true, fetched: performance.now() });
     const [a, b] = this.timeline.view();
     const names = this.charted().flatMap(({ name, tasks }) => tasks.map((task) => sourceName(name, task)));
     try {
       const [from, to] = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
       const about = [from, to, attemptsOf(this.store)];
       await this.points.fetch(names, about, (begin) => this.source.series([...new Set(names)], begin ?? from, to, POINTS));
+      uPlot = await plotting();
       this.plot();
     } catch (error) {
       if (!error.kind) reportError(error); // the page's mistake
@@ -114,8 +115,7 @@ export class Curves {
   }
 
   charted() {
-    const shown = this.shown();
-    return shown.map((name) => this.metrics.find((m) => m.name === name));
+    return this.shown().map((name) => this.metrics.find((m) => m.name === name));
   }
 
   build() {
@@ -183,7 +183,7 @@ export class Curves {
       const bands = curves.length <= MOST_BANDS;
       const shown = how[LOG] ? (column) => column.map((v) => (v > 0 ? v : null)) : (column) => column;
       const data = joined(curves, (c) => (bands ? [c.v, c.again, c.high, c.low] : [c.v, c.again]).map(shown));
-      if (!chart.plot && this.width() > LEFT) this.makePlot(chart, bands, data);
+      if (!chart.plot && uPlot && this.width() > LEFT) this.makePlot(chart, bands, data);
       else chart.plot?.setData(data, false);
       this.scale(chart);
       this.showValues(chart);

@@ -2,6 +2,7 @@
 
 import { copyButton, fill, h, keyed, mark, say } from "./dom.js";
 import { count, moment, plural, seconds, share, speed } from "./format.js";
+import { lazily } from "./store.js";
 
 const FACTS = [
   ["step", "step"],
@@ -85,6 +86,8 @@ export class Header {
       this.goodput,
       this.spoken,
     );
+    this.showLinks = lazily(() => this.showLinksNow());
+    this.showLinks(); // of no run yet: from now on, it waits
     store.on(["run", "goodput"], () => this.update());
     store.on(["verdict"], () => this.judge());
     setInterval(() => this.tick(), 500);
@@ -125,7 +128,7 @@ export class Header {
     say(this.todo, run.todo);
     this.brief.hidden = !run.todo;
     keyed(this.commands, run.commands, (one) => one, (one) => h("span", null, h("code", { title: one }, one), copyButton(() => one, "Copy")));
-    this.showLinks(run);
+    this.showLinks();
     this.showGoodput();
     this.tick();
   }
@@ -152,7 +155,10 @@ export class Header {
     if (this.store.get("run")) say(this.values.time, seconds(this.store.now()));
   }
 
-  showLinks(run) {
+  /** The permission to notify takes up to 60 ms to ask for: the links come after the first frame. */
+  showLinksNow() {
+    const run = this.store.get("run");
+    if (!run) return;
     const asks = this.source.live && run.phase !== "over" && globalThis.Notification?.permission === "default";
     const key = `${run.tensorboard} ${run.exit_code} ${asks}`;
     if (key === this.linked) return;
