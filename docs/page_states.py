@@ -16,12 +16,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from PIL import Image, ImageDraw
+from run import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 sys.path.append(str(ROOT))
 
-from tests.page import gallery  # noqa: E402
-from tests.page.browser import Browser, Served  # noqa: E402
+from tests.page import gallery
+from tests.page.browser import Browser, Served
 
 SHEETS = ROOT / "build" / "pictures"
 SIZES = {1600: 1000, 1280: 800, 1000: 800, 420: 900}
