@@ -38,7 +38,7 @@ export class Curves {
     this.root = h("div", { class: "curves" }, head, this.list, this.empty);
     store.on(["series", "attempt"], () => this.update());
     store.onValue(["task"], () => store.colors(), () => this.update());
-    store.on(["task"], () => this.charts.forEach((chart) => this.showValues(chart)));
+    store.on(["task", "run"], () => this.charts.forEach((chart) => this.showValues(chart)));
     timeline.on((what) => this.follow(what));
     new ResizeObserver(() => this.resize()).observe(this.list);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
@@ -246,7 +246,7 @@ export class Curves {
     const at = [0.25, 0.5, 0.75].map((share) => a + share * (b - a));
     const heads = ["task", ...at.map((u) => clock(this.timeline.toT(u))), "newest"].map((text) => h("th", { scope: "col" }, text));
     const row = (curve) => {
-      const values = [...at.map((u) => valueAt(curve, u)), newest(metric.name, curve, this.store.get(`task/${curve.task}`))].map((v) => h("td", null, quantity(v, metric.unit)));
+      const values = [...at.map((u) => valueAt(curve, u)), newest(metric.name, curve, this.store.get(`task/${curve.task}`), this.store.get("run"))].map((v) => h("td", null, quantity(v, metric.unit)));
       return h("tr", null, h("th", { scope: "row" }, taskName(curve.task, chart.color(curve.task))), values);
     };
     fill(table, h("caption", { class: "unseen" }, metric.name), h("thead", null, h("tr", null, heads)), h("tbody", null, curves.map(row)));
@@ -279,7 +279,7 @@ export class Curves {
     say(chart.at, t == null ? (chart.metric.name === SPEED ? "30 s mean" : "") : `at ${clock(t)}`);
     for (const { task, value } of chart.values) {
       const curve = chart.all?.find((one) => one.task === task);
-      const found = curve && (t == null ? newest(chart.metric.name, curve, this.store.get(`task/${task}`)) : valueAt(curve, this.timeline.toU(t)));
+      const found = curve && (t == null ? newest(chart.metric.name, curve, this.store.get(`task/${task}`), this.store.get("run")) : valueAt(curve, this.timeline.toU(t)));
       say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
   }
