@@ -27,7 +27,7 @@ SHEETS = ROOT / "build" / "pictures"
 SIZES = {1600: 1000, 1280: 800, 1000: 800, 420: 900}
 SCHEMES = ("light", "dark")
 TALLEST = 5000  # pixels of a picture
-GAP, COLORS = 24, 256
+GAP = 24
 SETTLED = 0.35  # seconds for the curves to be drawn anew after the width has changed
 MINUTES = 15.0  # for all sheets; they take less than half of that on 2 cores
 
@@ -87,9 +87,7 @@ def _draw_all(browser: Browser, name: str, address: str) -> None:
         for picture in pictures:
             sheet.paste(picture, (left, 0))
             left += picture.width + GAP
-        sheet.quantize(COLORS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
-            SHEETS / f"{name}-{scheme}.png"
-        )
+        sheet.save(SHEETS / f"{name}-{scheme}.png")
 
 
 def _picture(browser: Browser, width: int, height: int, scheme: str) -> Image.Image:

@@ -14,7 +14,7 @@ export function metricsOf(store) {
   };
   for (const info of store.all("series")) {
     add(info.name, info.unit, info);
-    if (info.name === "step") add(SPEED, "", info);
+    if (info.name === "step") add(SPEED, SPEED, info);
   }
   const first = [store.get("run")?.metric, SPEED]; // what the run is mainly about
   const rank = (name) => (first.includes(name) ? first.indexOf(name) : OWN.includes(name) ? 100 + OWN.indexOf(name) : 50);
