@@ -127,7 +127,8 @@ def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
     todo = f"Nothing: it restarts by itself{number}, {_from(ledger, found.tasks)}."
     task = "" if found.failure is None else f" {found.failure.task}"
     why, is_error = _broken(ledger)
-    return Guidance(why or _failure(found), todo, (f"clusterkit logs {run_id}{task}",), is_error=is_error or not why)
+    is_error |= not why and found.failure is not None and found.failure.exception is not None
+    return Guidance(why or _failure(found), todo, (f"clusterkit logs {run_id}{task}",), is_error=is_error)
 
 
 def end_guidance(
@@ -147,7 +148,7 @@ def end_guidance(
     why, advice = _explained(result)
     place, said = error_place(result.cause.tail) if result.cause is not None else ("", "")
     then = " Then resume it:" if again else " Then start it again:" if anew else ""
-    is_error = not why
+    is_error = not why and result.cause is not None and result.cause.exception is not None
     why = why or printable(plain(said))[:LONGEST] or f"{reason_of(replace(result, same=()))}."
     todo = f"{advice or _mend(result, printable(place))}{then}"
     return Guidance(why, todo, (*(again or anew), *logs), is_error=is_error)
