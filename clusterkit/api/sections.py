@@ -60,26 +60,27 @@ def _stack(stalled: Stalled) -> list[str]:
 
 
 def _logs(cluster: Cluster, cause: Failure | None) -> Iterator[tuple[str, str]]:
-    """Yield the end of each log, as the console would show it."""
+    """Yield the end of each log, as the console would show it; logs with the same end are one section."""
     tracebacks: dict[tuple[str, ...], ShownTraceback] = {}
     if cause is not None:
         _shown(list(cause.tail), tracebacks)
     attempts = [(task, attempt) for task in cluster.tasks.values() for attempt in _attempts_to_show(task)]
     others = [(t, a) for t, a in attempts if cause is None or (cause.task, cause.attempt) != (t.task, a.number)]
-    before: dict[str, set[str]] = {}  # the shown lines of each log, without times
+    shown: list[tuple[str, set[str], list[str]]] = []  # of each log: its title, its lines without times, its lines
     most = TAIL if cause is None else max(LEAST, BESIDE_CAUSE // max(1, len(others)))
     for task, attempt in others:
         with suppress(OSError):  # the log was removed by the test, or with the directory of a test that passed
             terminal = TerminalLines()
             written = Path(RunPaths(cluster.directory).log(task.task, attempt.number)).read_bytes()
             lines = [*terminal.feed(written, 0.0), *terminal.flush()]
-            told, name = _shown(lines, tracebacks)[-most:], f"{task.task} attempt {attempt.number}"
-            keys = {without_times(line) for line in told}
-            if twin := next((one for one, those in before.items() if keys <= those), None):
-                told = [f"as in the log of {twin}"] if keys else []
-            before[name] = keys
-            if told:
-                yield f"{name} log", "\n".join(map(printable, told))
+            end, name = _shown(lines, tracebacks)[-most:], f"{task.task} attempt {attempt.number}"
+            keys = {without_times(line) for line in end}
+            twin = next((at for at, (_, those, _) in enumerate(shown) if keys and keys <= those), None)
+            if twin is None:
+                shown.append((name, keys, end))
+            else:
+                shown[twin] = (f"{shown[twin][0]}, {name}", *shown[twin][1:])
+    yield from ((f"{title} log", "\n".join(map(printable, end))) for title, _, end in shown if end)
 
 
 def _shown(lines: list[str], tracebacks: dict[tuple[str, ...], ShownTraceback]) -> list[str]:
@@ -113,7 +114,9 @@ def _failures(cluster: Cluster) -> list[str]:
 
 
 def _attempts_to_show(task: TaskHandle) -> list[Attempt]:
-    """Return the attempts that failed by themselves, followed by the newest attempt."""
+    """Return the attempts that failed by themselves, not by an injected fault, followed by the newest attempt."""
     attempts = [attempt for attempt in task.attempts if attempt.pid is not None]
-    bad = [a for a in attempts[:-1] if a.exit is not None and not a.exit.ok and a.exit.asked is None]
+    bad = [
+        a for a in attempts[:-1] if a.exit is not None and not a.exit.ok and a.exit.asked is None and a.fault is None
+    ]
     return [*bad, *attempts[-1:]]

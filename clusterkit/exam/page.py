@@ -48,7 +48,7 @@ def page(report: Report, replay: Replay, links: Mapping[str, str] | None = None)
         f"<h1>{mark} {_safe(report.verdict())}</h1>",
         f"<p>Exam {_safe(report.name)}, seed {report.seed}. {NOT_PROVED}</p>",
         *_chapters(report),
-        *_matrix(report.of(Chapter.SURVIVAL), links),
+        *_matrix(report.results_of(Chapter.SURVIVAL), links),
         "<h2>Every cell</h2>",
         *(_details(result, replay, links) for grade in _FIRST for result in report.results if result.grade is grade),
     ]
@@ -59,7 +59,7 @@ def _chapters(report: Report) -> Iterator[str]:
     heads = ("Chapter", *(grade.capitalize() for grade in Grade))
     yield f'<div class="chapters"><table><thead>{_row("th", heads)}</thead><tbody>'
     for chapter in Chapter:
-        if report.of(chapter):
+        if report.results_of(chapter):
             yield _row("td", (title(chapter), *(str(report.count(grade, chapter)) for grade in Grade)))
     yield "</tbody></table></div>"
 
@@ -81,10 +81,10 @@ def _matrix(results: Iterable[CellResult], links: Mapping[str, str]) -> Iterator
 def _sign(result: CellResult | None, links: Mapping[str, str]) -> str:
     if result is None:
         return "<td></td>"
-    said = f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
+    text = f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
     opened = [links[run] for run in result.runs if run in links]
     target = opened[-1] if opened else f"#{_anchor(result.cell)}"
-    link = f'<a href="{_safe(target)}" title="{_safe(said)}">{MARKS[result.grade]}</a>'
+    link = f'<a href="{_safe(target)}" title="{_safe(text)}">{MARKS[result.grade]}</a>'
     return f'<td class="{_kind(result.grade)}">{link}</td>'
 
 

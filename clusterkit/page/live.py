@@ -136,7 +136,7 @@ class LiveRun:
     def _uses_now(self) -> Usage:
         """The newest sample, without tasks whose process has begun since."""
         run, wall = self.model.ledger.run, time.time()
-        if (sample := self._uses.present(wall, run.began or wall)) is None:
+        if (sample := self._uses.present(wall, run.began_at or wall)) is None:
             return NO_USAGE
         begun = {task: of.started or 0.0 for task, of in run.tasks.items()}
         return {task: used for task, used in sample.tasks.items() if begun.get(task, 0.0) <= sample.wall}

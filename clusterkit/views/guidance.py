@@ -38,7 +38,7 @@ def guidance(ledger: Ledger, run_id: str) -> Guidance:
     """Return the reason for what a live run does, and what to do about it."""
     found, reason = situation_of(ledger), printable(ledger.run.reason)
     logs = f"clusterkit logs --follow {run_id}"
-    match found.doing:
+    match found.activity:
         case RunActivity.STARTING:
             return Guidance(_faults(found), "Nothing: wait for the first step.", (logs,))
         case RunActivity.TRAINING:
@@ -69,11 +69,11 @@ def guidance_lines(found: Guidance, width: int | None) -> list[str]:
 
 
 def _training(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
-    logs, ended = f"clusterkit logs --follow {run_id}", ledger.incidents.ended
-    if idle := sorted(ledger.pace.paused):
+    logs, ended = f"clusterkit logs --follow {run_id}", ledger.incidents.ended_recoveries
+    if idle := sorted(ledger.interruptions.paused_since):
         paused = _paused(found, idle, run_id)
         return Guidance(paused.why, "Training continues without it. Let it continue:", paused.commands)
-    if found.aside:
+    if found.tasks_aside:
         why = _broken(ledger)[0] or _faults(found) or "A restart was requested."
         return Guidance(why, "Nothing: training continues meanwhile.", (logs,))
     if found.faults:
@@ -121,7 +121,7 @@ def _paused(found: Situation, idle: Sequence[Task], run_id: str) -> Guidance:
 
 
 def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
-    restart, number = ledger.pace.restart, ""
+    restart, number = ledger.interruptions.newest_restart, ""
     if restart is not None and restart.charged:
         number = f", restart {restart.charged} of {restart.budget}"
     todo = f"Nothing: it restarts by itself{number}, {_from(ledger, found.tasks)}."
@@ -224,13 +224,15 @@ def _broken(ledger: Ledger) -> tuple[str, bool]:
 
     The reason is empty if no task died.
     """
-    incident = next((one for one in ledger.incidents.mending() if one.deaths), None)
+    incident = next((one for one in ledger.incidents.open_restarts() if one.deaths), None)
     if incident is None:
         return "", False
-    death, failure = incident.deaths[0], ledger.pace.failure
+    death, failure = incident.deaths[0], ledger.interruptions.failure
     if death.requested:
         return f"A user asked for that: `clusterkit kill` of {death.task}, or the same on the page.", False
-    known = [ledger.faults.known[number].event.fault for number in incident.faults if number in ledger.faults.known]
+    known = [
+        ledger.faults.by_number[number].event.fault for number in incident.faults if number in ledger.faults.by_number
+    ]
     exit_ = death.exit
     if not known and exit_.signal == SIGKILL and exit_.asked is None and not exit_.out_of_memory:
         unseen = "neither clusterkit nor, as far as the kernel says, a lack of memory"

@@ -121,3 +121,30 @@ def test_a_failing_test_fits_one_screen(pytester: pytest.Pytester, monkeypatch: 
     (summary,) = [line for line in outcome.outlines if line.startswith("FAILED ")]
     assert " - clusterkit.Cluster" in summary
     outcome.stdout.fnmatch_lines(["E *Cause: *", "*ClusterFailed"])
+
+
+@pytest.mark.long
+def test_a_recovered_job_in_a_failing_test_fits_one_screen(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job succeeds after its restart, and an assertion of the test's own fails."""
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    case = CASES["killed worker"]
+    (pytester.path / "fit.py").write_text(case.program)
+    source = f"""
+        def test_it(cluster):
+            run = cluster({str(pytester.path / "fit.py")!r}, **{case.options!r})
+            result = run.wait()
+            assert result.metrics["loss"] < -1
+    """
+    outcome = run(pytester, source, "-q")
+    outcome.assert_outcomes(failed=1)
+    assert len(outcome.outlines) <= SCREEN, outcome.stdout.str()
+    outcome.stdout.fnmatch_lines([
+        "E * < -1*",
+        "*recoveries *",
+        "*steps were trained again for want of a checkpoint*",
+        "*- clusterkit: worker:0 attempt 2, worker:1 attempt 2 log -*",
+        "FAILED *",
+    ])  # fmt: skip

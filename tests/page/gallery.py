@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from clusterkit.backends.local.logs import ArrivalsWriter
-from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judged, not_reached
+from clusterkit.exam.model import Cell, CellResult, Chapter, ExamFinding, Grade, Report, judge, not_reached
 from clusterkit.exam.page import page
 from clusterkit.exam.survival import PHASES
 from clusterkit.store.directory import RunDirectory
@@ -155,7 +155,7 @@ def compared(root: Path, stack: ExitStack) -> str:
 def exam(root: Path, stack: ExitStack) -> str:
     """The page of an exam."""
     made = Report("exam-1", 7)
-    made.add(judged(Cell(Chapter.REPEAT, "unbroken"), [], "exam-1-unbroken"))
+    made.add(judge(Cell(Chapter.REPEAT, "unbroken"), [], "exam-1-unbroken"))
     for action in ("kill", "term", "stop"):
         for worker in range(2):
             for n, phase in enumerate(PHASES):
@@ -164,12 +164,12 @@ def exam(root: Path, stack: ExitStack) -> str:
                     made.add(not_reached(cell, f"worker:{worker} never exports"))
                 elif n == 4 and action == "kill":
                     made.add(
-                        judged(cell, [ExamFinding("x", "The checkpoint was torn.", "Write it elsewhere.")], "exam-1-x")
+                        judge(cell, [ExamFinding("x", "The checkpoint was torn.", "Write it elsewhere.")], "exam-1-x")
                     )
                 elif n > 7:
                     made.add(CellResult(cell, Grade.SKIPPED, reason="the time was up"))
                 else:
-                    made.add(judged(cell, [], "exam-1-ok"))
+                    made.add(judge(cell, [], "exam-1-ok"))
     file = root / "exam.html"
     links = {run: f"exam.runs.html#run/{run}" for run in ("exam-1-ok", "exam-1-x")}
     file.write_text(page(made, lambda cell: f"clusterkit exam --cell={cell} train.py", links))

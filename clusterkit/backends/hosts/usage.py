@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection
 
 from clusterkit.backends.link.messages import BadMessage, Used
-from clusterkit.store.usage import EVERY, GREATEST, SLOWER, UsageLog, UsageSample, Use
+from clusterkit.store.usage import EVERY, GREATEST, SLOWDOWN, UsageLog, UsageSample, Use
 from clusterkit.words.model import Task
 
 EARLY = 0.75  # the share of the interval after which the next sample is written: agents' clocks differ a little
@@ -31,7 +31,7 @@ class HostsUsage:
         self._newest |= {task: (now, use) for task, use in sample.items()}
         if now < self._due:
             return
-        every = max(EVERY, (now - self._began) / SLOWER)
+        every = max(EVERY, (now - self._began) / SLOWDOWN)
         self._due = now + EARLY * every
         self._newest = {task: known for task, known in self._newest.items() if now - known[0] <= OLD * every}
         self._log.add(UsageSample(time.time(), {task: use for task, (_, use) in self._newest.items()}, {}))
