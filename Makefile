@@ -85,10 +85,12 @@ docs: $(READY) ## Run the examples in README.md and docs/, and write what they p
 	$(BIN)/python docs/run.py
 	$(BIN)/python docs/notebooks.py
 
+PICTURES ?= # such as states, or stalled-16
+
 .PHONY: pictures
-pictures: $(READY) ## Draw the pictures of the pages from what runs show on a terminal and in a browser.
+pictures: $(READY) ## Draw the pictures of the pages, and the dashboard's page in every state into build/pictures (8 minutes).
 	@.ci/browser
-	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/pictures.py $(PICTURES)
 
 .PHONY: lint
 lint: $(READY) ## Check style and types.

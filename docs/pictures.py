@@ -1,7 +1,7 @@
 """Draws docs/pictures/ from what real runs show on a terminal: `make pictures`.
 
 Each command runs in a pseudo-terminal, whose screen is drawn as SVG after the command has ended. A browser draws the
-dashboard's page as PNG.
+dashboard's page as PNG, and each of its states into build/pictures/.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from itertools import groupby
 from pathlib import Path
 
 import page_pictures
+import page_states
 import pyte
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -30,6 +31,7 @@ COMMANDS = {
     "recovery": r"""clusterkit up --quiet --workers 2 --ps 1 --fault "kill worker:1 @ step=300" \
     --fault "kill ps:0 @ step=800" workloads/ps_train.py --steps 1200""",
 }
+KINDS = ("terminal", "page", "states")
 COLUMNS, ROWS = 100, 200  # more rows than a command fills: nothing scrolls away
 DIM = re.compile(rb"\x1b\[2m")  # pyte knows no faint text
 GRAY = b"\x1b[90m"
@@ -92,9 +94,13 @@ def picture_of(screen: pyte.Screen, name: str) -> str:
 
 
 def main() -> None:
-    """Draw every picture, or those that are named: `terminal`, `page`."""
+    """Draw every picture, or those that are named: `terminal`, `page`, `states`, or states by their names."""
     PICTURES.mkdir(exist_ok=True)
-    wanted = sys.argv[1:] or ["terminal", "page"]
+    wanted = sys.argv[1:] or [*KINDS]
+    if states := [name for name in wanted if name not in KINDS]:
+        page_states.draw(states)
+    elif "states" in wanted:
+        page_states.draw([])
     if "page" in wanted:
         with tempfile.TemporaryDirectory(prefix="docs-") as root:
             place = Place(Path(root))

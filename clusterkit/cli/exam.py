@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import click
 
@@ -17,6 +18,7 @@ from clusterkit.cli.terminal import echo, exit_on_error, say
 
 if TYPE_CHECKING:
     from clusterkit.exam.examiner import Examiner
+    from clusterkit.page.report_file import RunsReport
 
 
 class CellName(click.ParamType[str]):
@@ -52,7 +54,7 @@ class CellName(click.ParamType[str]):
 )
 @option("--wide", is_flag=True, help="Compare one worker with twice as many as asked for, too.")
 @option("--cell", "cells", type=CellName(), multiple=True, metavar="CELL", help="Examine this cell alone.")
-@option("-o", "--output", metavar="FILE", help="Also write the exam as a page of HTML.")
+@option("-o", "--output", metavar="FILE", help="Also write the exam as a page of HTML, and its runs beside it.")
 @option("--force", is_flag=True, help="Overwrite FILE even if it is not a report.")
 @option("--keep", is_flag=True, help="Keep the directories of all runs, also of those that passed.")
 @click.option("--json", "as_json", is_flag=True, help="Print everything as JSON, and the progress to stderr.")
@@ -86,14 +88,30 @@ def command(
         examiner, warnings = make_examiner(given(values), quick, budget, cells, keep, wide)
         for warning in warnings:
             say(warning)
-        code = _run(examiner, as_json)
-        if output is not None:
-            _write_page(examiner, output, as_json)
+        path = None if output is None else Path(output)
+        pages = None if path is None else _pages(examiner, path, force)
+        code = _run(examiner, as_json, pages)
+        if path is not None and pages is not None:
+            _write_page(examiner, path, pages, as_json)
         sys.exit(code)
 
 
-def _run(examiner: Examiner, as_json: bool) -> int:
-    """Run the exam, print each cell when it has ended, and return the exit code."""
+def _pages(examiner: Examiner, path: Path, force: bool) -> RunsReport:
+    """Return the report of the runs, which is written beside `path`, or raise ClusterkitError if that is impossible."""
+    from clusterkit.cli.report import check_output
+    from clusterkit.page.report_file import RunsReport
+
+    check_output(str(_beside(path)), force)
+    return RunsReport(f"runs of {examiner.report.name}", (quote(path.name), "The exam"))
+
+
+def _beside(path: Path) -> Path:
+    """Return the path of the file with the pages of the runs: `exam.runs.html` for `exam.html`."""
+    return path.with_name(f"{path.stem}.runs.html")
+
+
+def _run(examiner: Examiner, as_json: bool, pages: RunsReport | None) -> int:
+    """Run the exam, print each cell when it has ended, and return the exit code. `pages` gets the run of each cell."""
     from clusterkit.cli.campaign import Stopped, stopping_on_signals
     from clusterkit.cli.params import echo_json
     from clusterkit.exam.text import cell_lines, document, summary, title
@@ -109,6 +127,9 @@ def _run(examiner: Examiner, as_json: bool) -> int:
                     echo(f"\n{title(chapter)}", err=as_json)
                 now = time.monotonic()
                 echo("\n".join(cell_lines(result, now - began, examiner.replay)), err=as_json)
+                if pages is not None:
+                    for run in result.runs:
+                        pages.add(examiner.trials.store.run(run))
                 began = now
     except Stopped as stopped:
         code = 128 + stopped.number
@@ -122,9 +143,12 @@ def _run(examiner: Examiner, as_json: bool) -> int:
     return code or report.exit_code
 
 
-def _write_page(examiner: Examiner, output: str, as_json: bool) -> None:
+def _write_page(examiner: Examiner, path: Path, pages: RunsReport, as_json: bool) -> None:
     from clusterkit.cli.report import write_output
     from clusterkit.exam.page import page
 
-    write_output(Path(output), page(examiner.report, examiner.replay).encode())
-    echo(f"Wrote {output}.", err=as_json)
+    beside = _beside(path)
+    links = {run: f"{quote(beside.name)}#run/{run}" for run in pages.run_ids}
+    write_output(beside, pages.html().encode())
+    write_output(path, page(examiner.report, examiner.replay, links).encode())
+    echo(f"Wrote {path}, and the pages of its runs to {beside}.", err=as_json)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from clusterkit.ledger.ledger import Ledger
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.journal import JournalReader
+from clusterkit.store.usage import UsageReader
 from clusterkit.views.listing import Usage, run_row, run_state, task_rows
 from clusterkit.views.situations import ending, told
 from clusterkit.words.model import Task
@@ -28,6 +30,7 @@ class RunSnapshot:
         self._ledger = Ledger(self.info.job, self.info.endpoints) if self.info else Ledger(None)
         self.status = self._ledger.run
         self._journal = JournalReader(run)
+        self._samples = UsageReader(run.usage)
         self.live = False
         self.refresh()
 
@@ -47,9 +50,10 @@ class RunSnapshot:
         return told(self._ledger, wall, wall - (self.status.began_at or wall))[:2]
 
     def advice(self) -> dict[str, Any]:
-        """Return, for JSON, the reason for the run's present state, what to do about it, and commands for that."""
-        found = self._guidance()
-        return {"why": found.why, "todo": found.todo, "commands": list(found.commands)}
+        """Return, for JSON, the reason for the run's present state, what to do about it, and the cost of a restart."""
+        found, saved = self._guidance(), self.status.checkpoint
+        cost = {"saved_step": None if saved is None else saved[0], "unsaved_steps": self.status.unsaved}
+        return {"why": found.why, "todo": found.todo, "commands": list(found.commands), **cost}
 
     def advice_lines(self, width: int | None) -> list[str]:
         """Return the advice as lines of text; none in PLAIN states, and none for an ended run, which has a report."""
@@ -87,8 +91,17 @@ class RunSnapshot:
 
     def rows(self, meter: Meter | None) -> list[dict[str, Any]]:
         """Return the rows of the tasks for `ps`."""
-        usage = {} if meter is None else {task: Usage(*use) for task, use in meter.sample(self.pids()).items()}
+        usage = {} if meter is None else {task: Usage(*use) for task, use in self._used(meter).items()}
         return task_rows(self.status, time.time(), self.live, usage)
+
+    def _used(self, meter: Meter) -> Mapping[Task, tuple[float, int]]:
+        """Return what each task uses. Of tasks on hosts, it is what their agents sampled last."""
+        if self.info is None or not self.info.job.hosts.count:
+            return meter.sample(self.pids())
+        self._samples.new()
+        wall = time.time()
+        sample = self._samples.present(wall, self.status.began_at or wall) if self.live else None
+        return {} if sample is None else sample.tasks
 
     def pids(self) -> dict[Task, int]:
         """Return the pid of each task that has a process; none if the run is not live."""

@@ -1,11 +1,12 @@
 """An exam as a page: the verdict, each chapter, survival as a matrix of faults and phases, and each finding.
 
 The page is one HTML file without scripts, so it needs neither a server nor a network. Text from programs is escaped.
+A cell's sign leads to the page of its run, if there is one, or else to what was found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 
 from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
@@ -21,18 +22,22 @@ _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 75rem; margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; }
 table { border-collapse: collapse; } th, td { border: 1px solid var(--line); padding: .25rem .6rem; text-align: left; }
-th { font-weight: 600; } .matrix { overflow-x: auto; } .matrix td { text-align: center; padding: 0; }
+th { font-weight: 600; } .matrix, .chapters { overflow-x: auto; } .matrix td { text-align: center; padding: 0; }
 .matrix thead th { writing-mode: vertical-rl; transform: rotate(180deg); border-width: 1px 0 0 1px; }
 .matrix a { display: block; padding: .25rem .6rem; text-decoration: none; color: inherit; }
 .passed { background: #009e7340; } .failed { background: #d55e00; color: #fff; font-weight: 700; }
 .not-reached, .skipped { color: var(--soft); }
 article { border-left: 4px solid var(--line); padding: 0 1rem; margin: 1rem 0; }
-article.fails { border-color: #d55e00; } :target { outline: 2px solid #0072b2; }
-pre { overflow-x: auto; background: light-dark(#f4f4f4, #222); padding: .5rem; }
+article.fails { border-color: #d55e00; } article.plain { border: 0; padding: 0; margin: .3rem 0; }
+.plain :is(h3, p) { display: inline; font-size: 1rem; margin: 0 .6rem 0 0; } :target { outline: 2px solid #0072b2; }
+@media (max-width: 600px) { th, td, .matrix a { padding: .15rem .25rem; font-size: .8rem; } }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: light-dark(#f4f4f4, #222); padding: .5rem; }
 """
 
 
-def page(report: Report, replay: Replay) -> str:
+def page(report: Report, replay: Replay, links: Mapping[str, str] | None = None) -> str:
+    """Return the page; `links` are the addresses of the runs' pages, by run id."""
+    links = links or {}
     mark = "✔" if report.exit_code == 0 else "✘"
     head = (
         f'{MARK} {_safe(report.name)} -->\n<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -43,23 +48,24 @@ def page(report: Report, replay: Replay) -> str:
         f"<h1>{mark} {_safe(report.verdict())}</h1>",
         f"<p>Exam {_safe(report.name)}, seed {report.seed}. {NOT_PROVED}</p>",
         *_chapters(report),
-        *_matrix(report.results_of(Chapter.SURVIVAL)),
+        *_matrix(report.results_of(Chapter.SURVIVAL), links),
         "<h2>Every cell</h2>",
-        *(_details(result, replay) for grade in _FIRST for result in report.results if result.grade is grade),
+        *(_details(result, replay, links) for grade in _FIRST for result in report.results if result.grade is grade),
     ]
     return "\n".join([head, *body, "</body></html>\n"])
 
 
 def _chapters(report: Report) -> Iterator[str]:
-    yield f"<table><thead>{_row('th', ('Chapter', *(grade.capitalize() for grade in Grade)))}</thead><tbody>"
+    heads = ("Chapter", *(grade.capitalize() for grade in Grade))
+    yield f'<div class="chapters"><table><thead>{_row("th", heads)}</thead><tbody>'
     for chapter in Chapter:
         if report.results_of(chapter):
             yield _row("td", (title(chapter), *(str(report.count(grade, chapter)) for grade in Grade)))
-    yield "</tbody></table>"
+    yield "</tbody></table></div>"
 
 
-def _matrix(results: Iterable[CellResult]) -> Iterator[str]:
-    """Yield a table with faults as rows and phases as columns. Each cell's sign is a link to its details."""
+def _matrix(results: Iterable[CellResult], links: Mapping[str, str]) -> Iterator[str]:
+    """Yield a table with faults as rows and phases as columns. Each cell's sign is a link."""
     cells = {tuple(result.cell.name.rsplit("/", 1)): result for result in results}
     if not cells:
         return
@@ -67,31 +73,36 @@ def _matrix(results: Iterable[CellResult]) -> Iterator[str]:
     yield '<h2>Each fault in each phase</h2><div class="matrix"><table>'
     yield f"<thead>{_row('th', ('', *phases))}</thead><tbody>"
     for fault in dict.fromkeys(key[0] for key in cells):
-        signs = "".join(_sign(cells.get((fault, phase))) for phase in phases)
+        signs = "".join(_sign(cells.get((fault, phase)), links) for phase in phases)
         yield f'<tr><th scope="row">{_safe(fault.replace("/", " "))}</th>{signs}</tr>'
     yield "</tbody></table></div>"
 
 
-def _sign(result: CellResult | None) -> str:
+def _sign(result: CellResult | None, links: Mapping[str, str]) -> str:
     if result is None:
         return "<td></td>"
     text = f"{result.grade}: {result.reason}" if result.reason else str(result.grade)
-    link = f'<a href="#{_anchor(result.cell)}" title="{_safe(text)}">{MARKS[result.grade]}</a>'
+    opened = [links[run] for run in result.runs if run in links]
+    target = opened[-1] if opened else f"#{_anchor(result.cell)}"
+    link = f'<a href="{_safe(target)}" title="{_safe(text)}">{MARKS[result.grade]}</a>'
     return f'<td class="{_kind(result.grade)}">{link}</td>'
 
 
-def _details(result: CellResult, replay: Replay) -> str:
-    """Return a cell's result, with the commands that repeat the cell and show its runs."""
+def _details(result: CellResult, replay: Replay, links: Mapping[str, str]) -> str:
+    """Return a cell's result, with links to its runs and, if it failed, the commands that repeat it and show them."""
     failed = result.grade is Grade.FAILED
+    kind = "fails" if failed else "" if result.reason or result.notes or result.findings else "plain"
     facts = [str(result.grade), *recovery_of(result)]
     lines = [
-        f'<article id="{_anchor(result.cell)}"{" class=fails" * failed}>',
+        f'<article id="{_anchor(result.cell)}" class="{kind}">',
         f"<h3>{MARKS[result.grade]} {_safe(str(result.cell))}</h3><p>{_safe(', '.join(facts))}</p>",
     ]
     lines += [f"<p>{_safe(text)}</p>" for text in (result.reason, *result.notes) if text]
     for finding in result.findings:
         remedy = f"<br>→ {_safe(finding.remedy)}" if finding.remedy else ""
         lines.append(f"<p>{_safe(finding.text)}{remedy}</p>")
+    if opened := [f'<a href="{_safe(links[run])}">{_safe(run)}</a>' for run in result.runs if run in links]:
+        lines.append(f"<p>Open {', '.join(opened)}</p>")
     if failed:
         commands = [replay(result.cell), *(f"clusterkit show {run}" for run in result.runs)]
         lines.append(f"<pre>{_safe(chr(10).join(commands))}</pre>")

@@ -152,6 +152,12 @@ class RunStatus:
         return None if total is None or (self.step or 0) > total else total
 
     @property
+    def unsaved(self) -> int:
+        """Return the number of steps after the newest checkpoint, which a restart from there trains again."""
+        saved = 0 if self.checkpoint is None else self.checkpoint[0]
+        return 0 if self.trained_step is None else max(0, self.trained_step - saved)
+
+    @property
     def metrics(self) -> Mapping[str, float | None]:
         """Return the newest metrics of the first task that has any."""
         return metrics_of_first({task: of.metrics for task, of in self.tasks.items()})

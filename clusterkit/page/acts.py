@@ -12,11 +12,11 @@ from clusterkit.backends.local.stacks import collect, dumps_of
 from clusterkit.faults.aim import live_problems_of
 from clusterkit.page.live import OpenRun
 from clusterkit.page.logbook import BadQuestion
-from clusterkit.page.stories import tasks_named
 from clusterkit.store.cleaning import remove
 from clusterkit.store.control import Client
 from clusterkit.store.directory import RunDirectory
 from clusterkit.text.printable import printable_lines
+from clusterkit.views.naming import counted
 from clusterkit.words.errors import BadJob, ClusterkitError
 from clusterkit.words.events import Verb
 from clusterkit.words.grammar import parse_fault
@@ -101,7 +101,7 @@ def _ask(run: RunDirectory, verb: Verb, params: dict[str, Any]) -> dict[str, Any
 
 
 def _done(verb: Verb, params: dict[str, Any], answer: dict[str, Any]) -> str:
-    names = tasks_named([Task.parse(name) for name in answer["tasks"]])
+    names = counted([Task.parse(name) for name in answer["tasks"]])
     sentences = {
         Verb.KILL: f"{names} got {signal_name(params.get('signal', 9))}.",
         Verb.PAUSE: f"Paused: {names}.",

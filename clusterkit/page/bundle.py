@@ -12,6 +12,7 @@ PAGE, MODULES = "index.html", ".js"
 STYLES = ("palette.css", "vendor/uPlot.min.css", "page.css", "sections.css")
 DATA_ID = "embedded"  # id of the element with the data
 _IMPORT = re.compile(r"^import (\w+|\{[^}]+\}) from \"\./([^\"]+)\";$", re.M)
+_LATER = re.compile(r"\bimport\(\"\./([^\"]+)\"\)")  # imports a module when it is used first
 _EXPORT = re.compile(r"^export (?=(?:async function|function|class|const) (\w+))", re.M)
 _DEFAULT = re.compile(r"^export \{ (\w+) as default \};$", re.M)
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
@@ -29,15 +30,21 @@ def bundled(files: Mapping[str, str]) -> dict[str, str]:
     """Return the files with two more: `bundle.js` with all modules, `bundle.css` with all styles. Raises Unbundled."""
     modules = {name: text for name, text in files.items() if name.endswith(MODULES)}
     needed = {name: [found[2] for found in _IMPORT.finditer(text)] for name, text in modules.items()}
+    later = {found[1] for text in modules.values() for found in _LATER.finditer(text)}
+    at_once = {name for names in needed.values() for name in names}
+    if wrong := sorted(name for name in later if needed.get(name) or name in at_once):
+        raise Unbundled(f"{wrong[0]} is imported when it is used first, but also at once, or imports other modules.")
     try:
-        order = list(TopologicalSorter(needed).static_order())
+        order = [name for name in TopologicalSorter(needed).static_order() if name not in later]
     except CycleError as error:
         raise Unbundled(f"Modules import each other: {error.args[1]}.") from None
-    script = "".join(["const modules = {};\n", *(_module(name, _file(modules, name)) for name in order)])
+    deferred = [f'later["{name}"] = {_module(_file(modules, name), name)};\n' for name in sorted(later)]
+    begun = [f'modules["{name}"] = ({_module(_file(modules, name), name)})();\n' for name in order]
+    script = "".join(["const modules = {}, later = {};\n", *deferred, *begun])
     return {**files, "bundle.js": script, "bundle.css": "".join(_file(files, name) for name in STYLES)}
 
 
-def _module(name: str, text: str) -> str:
+def _module(text: str, name: str) -> str:
     """Return the module as a function that returns the module's exports."""
 
     def taken(match: re.Match[str]) -> str:
@@ -45,10 +52,10 @@ def _module(name: str, text: str) -> str:
         return f'const {inner} = modules["{match[2]}"];'
 
     given = [f"default: {one}" for one in _DEFAULT.findall(text)] or _EXPORT.findall(text)
-    body = _DEFAULT.sub("", _EXPORT.sub("", _IMPORT.sub(taken, text)))
+    body = _DEFAULT.sub("", _EXPORT.sub("", _IMPORT.sub(taken, _LATER.sub(r'Promise.resolve(later["\1"]())', text))))
     if re.search(r"^(?:import|export)\b|\bimport\(|</script|<!--", body, re.M):
         raise Unbundled(f"{name} imports or exports in another way, or would end its element.")
-    return f'modules["{name}"] = (() => {{\n{body}\nreturn {{ {", ".join(given)} }};\n}})();\n'
+    return f"() => {{\n{body}\nreturn {{ {', '.join(given)} }};\n}}"
 
 
 def document(files: Mapping[str, str], data: str, kind: str) -> str:

@@ -35,10 +35,13 @@ class Run:
     todo: str = ""  # what to do about it
     commands: tuple[str, ...] = ()  # for that, as they can be typed
     error: tuple[str, ...] = ()  # what the task printed that failed
+    is_error: bool = False  # whether `why` says no more than `error`
     wall: float = 0.0  # when it began
     ended: float | None = None
     step: int | None = None
     total: int | None = None
+    saved: int | None = None  # the step of the newest checkpoint
+    unsaved: int = 0  # steps after it, which a restart trains again
     speed: float | None = None  # steps/s
     metric: str | None = None  # the main one that its tasks report
     restarts: int = 0
@@ -202,7 +205,8 @@ class NetworkCell:
 class StallVerdict:
     """Key `stall/2`: a warning of a stall, and what each task was found to do."""
 
-    at: float
+    since: float  # when the last step was reported
+    at: float  # when the stall was noticed
     text: str
     tasks: tuple[tuple[str, str], ...]  # task, verdict
     report: str | None  # the file of the stacks, below `/api/run/ID/file/stacks/`

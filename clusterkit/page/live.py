@@ -22,12 +22,11 @@ from clusterkit.page.searching import Searcher
 from clusterkit.page.verdicts import VerdictReader
 from clusterkit.store.directory import RunDirectory
 from clusterkit.store.store import NoSuchRun, RunStore
-from clusterkit.store.usage import SLOWDOWN, UsageReader
+from clusterkit.store.usage import UsageReader
 from clusterkit.words.errors import CannotLook
 
 LOOK_EVERY = 0.1  # seconds between two checks whether the journal has grown
 REFRESH_EVERY = 1.0  # seconds between two reads of resource usage and of other facts that may lag
-OLD = 15.0  # seconds; an older sample of resource usage is not shown as present usage
 RESULT_WITHIN = 5.0  # seconds after a run's last change in which its result may still be written
 LINGER = 20.0  # seconds for which a run is followed after its last viewer has left
 T = TypeVar("T")
@@ -74,7 +73,8 @@ class LiveRun:
         if not (due or read):
             return False
         if due:
-            self._read_usage()
+            for sample in self._uses.new():
+                self.model.sample(sample)
         self.model.end(None if self._live else self.model.written or self.run.result())
         self.model.refresh(time.time(), self._live, self._uses_now() if self._live else NO_USAGE, due or not self._live)
         self._refreshed = now if due else self._refreshed
@@ -118,8 +118,6 @@ class LiveRun:
         self._verdict = VerdictReader(self.run, None if info is None else info.job.part_of)
         self._refreshed = float("-inf")
         self._live, self.over, self.gone = True, False, False
-        self._usage: Usage = NO_USAGE
-        self._used = 0.0  # wall time of the newest sample
 
     def _read(self) -> bool:
         read = False
@@ -135,18 +133,13 @@ class LiveRun:
         except CannotLook:
             return self._live
 
-    def _read_usage(self) -> None:
-        """Read new samples of resource usage. The newest sample is shown as present usage, unless it is old."""
-        for sample in self._uses.new():
-            self.model.sample(sample)
-            self._usage, self._used = sample.tasks, sample.wall
-        if time.time() - self._used > max(OLD, 3 * self.model.seconds(self._used) / SLOWDOWN):
-            self._usage = NO_USAGE
-
     def _uses_now(self) -> Usage:
         """The newest sample, without tasks whose process has begun since."""
-        begun = {task: of.started or 0.0 for task, of in self.model.ledger.run.tasks.items()}
-        return {task: used for task, used in self._usage.items() if begun.get(task, 0.0) <= self._used}
+        run, wall = self.model.ledger.run, time.time()
+        if (sample := self._uses.present(wall, run.began_at or wall)) is None:
+            return NO_USAGE
+        begun = {task: of.started or 0.0 for task, of in run.tasks.items()}
+        return {task: used for task, used in sample.tasks.items() if begun.get(task, 0.0) <= sample.wall}
 
 
 class WatchedRun:

@@ -193,7 +193,10 @@ class RunModel:
         doing = {task: states.get(seen.state) or seen.doing or "runs" for task, seen in vitals}
         tasks = tuple((str(task), clean(text)) for task, text in doing.items())
         report = event.report
-        verdict = StallVerdict(at, clean(event.text), tasks, None if report is None else report.rpartition("/")[2])
+        stall = self.ledger.interruptions.stall
+        since = at if stall is None else stall[0]
+        name = None if report is None else report.rpartition("/")[2]
+        verdict = StallVerdict(since, at, clean(event.text), tasks, name)
         self.board.put(f"stall/{self._verdicts % MOST_VERDICTS}", verdict, offset)
         self._verdicts += 1
 

@@ -36,6 +36,8 @@ LEAST_LOGS = 1 << 18  # characters of logs for each of those runs, at least
 LONGEST_STACKS = 1 << 18  # bytes of a file with stacks
 Subject = RunDirectory | CampaignFile
 MOST = 5 << 20  # characters of JSON for the logs
+MOST_RUNS_TOGETHER = 24 << 20  # characters of JSON for the runs of a RunsReport; later runs are left out
+LOGS_OF_MANY = 1 << 15  # characters of JSON for the logs of each of these runs
 BEFORE, AFTER = 5.0, 10.0  # seconds before and after an incident for which logs are kept
 LEAST_TAIL, GREATEST_TAIL = 512, 1 << 18  # bytes that are kept at the end of each log
 FARTHEST_BACK = 1 << 12  # bytes; the distance in which the beginning of a line is searched for
@@ -88,6 +90,38 @@ def _of_campaign(campaign: CampaignFile, kind: Format, store: RunStore) -> str:
     entities = json_text(campaign_entities(record, {run.run_id for run in kept}))
     data = f'{{"entities":{entities},"runs":{{{",".join(runs)}}},"config":{_config()}}}'
     return document(page_files(), data, f"campaign {record.campaign}")
+
+
+class RunsReport:
+    """Collects runs for one HTML file, in which the part of the address after `#run/` names a run.
+
+    `back` is the address and the text of a link to the page that the file belongs to.
+    """
+
+    def __init__(self, title: str, back: tuple[str, str]) -> None:
+        self._title, self._back = title, back
+        self._runs: dict[str, str] = {}
+        self._room = MOST_RUNS_TOGETHER
+
+    def add(self, run: RunDirectory) -> None:
+        """Add a run, unless the run can't be read or the file has become too large."""
+        if run.run_id in self._runs or self._room <= 0 or not run.path.is_dir():
+            return
+        live = LiveRun(run)
+        live.update()
+        if live.model.board.get("run") is not None:
+            self._runs[run.run_id] = _run_data(run, live, LOGS_OF_MANY)
+            self._room -= len(self._runs[run.run_id])
+
+    @property
+    def run_ids(self) -> frozenset[str]:
+        return frozenset(self._runs)
+
+    def html(self) -> str:
+        href, text = self._back
+        runs = ",".join(f"{json.dumps(run)}:{data}" for run, data in self._runs.items())
+        home = json.dumps({"href": href, "text": text})
+        return document(page_files(), f'{{"runs":{{{runs}}},"home":{home},"config":{_config()}}}', self._title)
 
 
 def _run_data(run: RunDirectory, live: LiveRun, most: int) -> str:

@@ -96,10 +96,13 @@ def run_entity(run: Run, ledger: Ledger, now: Now) -> Run:
         todo=clean(advice.todo),
         commands=tuple(map(clean, advice.commands)),
         error=_error(failure),
+        is_error=advice.is_error,
         wall=now.began,
         ended=now.ended,
         step=status.step,
         total=status.total,
+        saved=None if status.checkpoint is None else status.checkpoint[0],
+        unsaved=status.unsaved,
         speed=speed,
         metric=None if (main := main_metric(status.metrics)) is None else clean(main),
         restarts=status.restarts,
@@ -117,7 +120,7 @@ def _error(failure: Failure | None) -> tuple[str, ...]:
 
 
 def task_entity(of: TaskStatus, number: int, now: Now, trains: bool = True) -> TaskRow:
-    usage = now.usage.get(of.task) if now.live and of.pid is not None else None
+    usage = now.usage.get(of.task) if now.live and of.alive and of.started is not None else None
     note = f"waits in the debugger at {of.debugger}" if of.debugger else straggler_note(of) or ""
     return TaskRow(
         task=str(of.task),

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 
 from clusterkit.page.entities import Story, StoryLine
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
-from clusterkit.text.spelling import listed
-from clusterkit.views.naming import died, same_error
+from clusterkit.views.naming import counted, died, same_error
 from clusterkit.words.account import Death, InjectedFault, Recovery, RecoveryReport
 from clusterkit.words.explanation import Explanation
-from clusterkit.words.model import Task, number_of
+from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunResult
 
-MOST_TOLD = 8  # deaths of one kind, or tasks in a sentence
+MOST_TOLD = 8  # deaths of one kind
 MOST_STORIES = 1000  # the newest
 SAME = " with the same error, on its own"
 
@@ -76,7 +74,7 @@ def _title(recovery: Recovery) -> str:
     if recovery.cause is not None:
         alike, exception = [one.task for one in recovery.same], recovery.cause.exception
         return same_error([recovery.cause.task, *alike], exception) if alike and exception else died(recovery.cause)
-    tasks = tasks_named([one.task for one in recovery.returns])
+    tasks = counted([one.task for one in recovery.returns])
     if recovery.host is not None:
         return printable(f"The host {recovery.host} left")
     if recovery.allocation is not None:
@@ -115,7 +113,7 @@ def _death(death: Death, kind: str, why: str) -> StoryLine:
 
 
 def _return(recovery: Recovery, unrepaired: str) -> Iterator[StoryLine]:
-    tasks = tasks_named([one.task for one in recovery.returns])
+    tasks = counted([one.task for one in recovery.returns])
     if recovery.planned is None:
         last = max([recovery.at, *(death.at for death in (*recovery.same, *recovery.collateral))])
         yield StoryLine(last, unrepaired, "warning")
@@ -165,13 +163,3 @@ def _of_fault(fault: InjectedFault) -> Story:
         detected=fault.detected,
         first_step=fault.first_step,
     )
-
-
-def tasks_named(tasks: Sequence[Task]) -> str:
-    """`chief:0, worker:0 and ps:0`; of many how many there are of each type."""
-    if len(tasks) > MOST_TOLD:
-        counts = Counter(task.type for task in tasks)
-        names = [number_of(kind, count) for kind, count in counts.items()]
-    else:
-        names = [str(task) for task in tasks]
-    return listed(names)

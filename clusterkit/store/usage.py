@@ -20,6 +20,7 @@ SLOWDOWN = 1800.0  # in a long run, the time between two samples is the run's ag
 MOST_GPUS = 64
 MOST_CORES = 1 << 16
 GREATEST = 1e15  # percent or bytes; the use of a task or GPU with a greater number is ignored
+OLD = 15.0  # seconds; an older sample is not the present use
 Use = tuple[float, int]  # percent of a core or a GPU, and bytes of memory
 
 
@@ -66,13 +67,21 @@ class UsageReader:
 
     def __init__(self, path: Path) -> None:
         self._path, self._offset = path, 0
+        self._newest: UsageSample | None = None
 
     def new(self) -> list[UsageSample]:
         """Return the samples that were written since the last call."""
         data = self._read()
         *lines, rest = data.split(b"\n")
         self._offset += len(data) - len(rest)
-        return [sample for line in lines if len(line) <= LONGEST and (sample := _sample(line)) is not None]
+        samples = [sample for line in lines if len(line) <= LONGEST and (sample := _sample(line)) is not None]
+        self._newest = samples[-1] if samples else self._newest
+        return samples
+
+    def present(self, wall: float, began: float) -> UsageSample | None:
+        """Return the newest sample that was read, if it is the present use; `began` is when the run began."""
+        oldest = wall - max(OLD, 3 * (wall - began) / SLOWDOWN)
+        return self._newest if self._newest is not None and self._newest.wall >= oldest else None
 
     def _read(self) -> bytes:
         try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from clusterkit import __version__
 from clusterkit.backends.base import Backend
 from clusterkit.backends.local.backend import LocalBackend
+from clusterkit.backends.local.usage import UsageSampler
 from clusterkit.explain.explaining import explained
 from clusterkit.machine.core import Machine
 from clusterkit.store.checkpoints import continue_from
@@ -27,7 +28,6 @@ from clusterkit.supervisor.observer import Observer
 from clusterkit.supervisor.prepare import PendingRun, Prepared, make_and_lock
 from clusterkit.supervisor.signals import HANDLED, SignalInterpreter, end_with, is_ending, listen, request_next
 from clusterkit.supervisor.takeover import NEW_RUN, PastRun, take_over
-from clusterkit.supervisor.usage import UsageSampler
 from clusterkit.system.barrier import reporting_shortage
 from clusterkit.system.inbox import Inbox
 from clusterkit.system.platform import platform_of
@@ -135,8 +135,8 @@ def _run(
         control = ControlServer(directory, greeting, inbox.put)
         stack.callback(control.stop)
         stack.callback(backend.shut)
-        if not job.hosts.count:  # on several hosts, the tasks' processes are not visible here
-            stack.callback(UsageSampler(UsageLog(directory.usage), observer.pids, inbox.put).stop)
+        if isinstance(backend, LocalBackend):  # on hosts, the agents sample
+            stack.callback(UsageSampler(UsageLog(directory.usage).add, backend.pids, inbox.put).stop)
         _start_companions(job, directory, inbox, observer.announce, stack)
         observer.start_hooks(stack)
         machine = Machine(job, seed, past_run.history)

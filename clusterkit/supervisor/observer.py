@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING
@@ -20,7 +20,6 @@ from clusterkit.views.narrate import Level
 from clusterkit.warm.choice import marks
 from clusterkit.words.account import Account
 from clusterkit.words.events import Crashed, Event, Placed, StorageFailed
-from clusterkit.words.model import Task
 from clusterkit.words.outcome import RunResult
 
 if TYPE_CHECKING:
@@ -85,11 +84,6 @@ class Observer:
 
     def account(self) -> Account:
         return self._ledger.account()
-
-    def pids(self) -> Mapping[Task, int]:
-        """The pid of each task that has a process. May be called from any thread."""
-        with self._status_line:
-            return self._ledger.run.pids
 
     def close(self) -> None:
         self._journal.close()

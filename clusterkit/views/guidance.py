@@ -12,7 +12,7 @@ from clusterkit.ledger.situation import RunActivity, Situation, situation_of
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.wrapping import at_words
-from clusterkit.views.naming import LONGEST, all_failed, died, named, plain
+from clusterkit.views.naming import LONGEST, all_failed, counted, died, plain
 from clusterkit.views.recoveries import KEEPS, USUAL, repeated_steps
 from clusterkit.views.situations import failure_text, reason_of
 from clusterkit.views.tracebacks import error_place
@@ -31,6 +31,7 @@ class Guidance:
     todo: str
     commands: tuple[str, ...] = ()
     heading: str = "Why"  # of `why`
+    is_error: bool = False  # True if `why` only repeats the exception of the task that failed
 
 
 def guidance(ledger: Ledger, run_id: str) -> Guidance:
@@ -73,7 +74,7 @@ def _training(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
         paused = _paused(found, idle, run_id)
         return Guidance(paused.why, "Training continues without it. Let it continue:", paused.commands)
     if found.tasks_aside:
-        why = _broken(ledger) or _faults(found) or "A restart was requested."
+        why = _broken(ledger)[0] or _faults(found) or "A restart was requested."
         return Guidance(why, "Nothing: training continues meanwhile.", (logs,))
     if found.faults:
         return Guidance(_faults(found), "Nothing: training continues. To end the fault now:", _healing(found, run_id))
@@ -95,17 +96,16 @@ def _stalled(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
     limit = ledger.job.limits.stall
     alone = f"Without you, {task} is restarted after {shown(limit)} without a step."
     todo = f"Look where {task} hangs, then restart {task}."
-    todo += f" That restarts {named(found.scope)} {_from(ledger, found.scope)}."
+    todo += f" That restarts {counted(found.scope)} {_from(ledger, found.scope)}."
     todo += f" {alone if limit else 'Nothing restarts by itself: the run has no --stall-timeout.'}"
     return Guidance(verdict, todo, (look, f"clusterkit restart {run_id} {task}"))
 
 
 def _from(ledger: Ledger, tasks: Sequence[Task]) -> str:
     """Where a restart of these tasks continues, and what that costs."""
-    saved, step = ledger.run.checkpoint, ledger.run.trained_step
+    saved, again = ledger.run.checkpoint, ledger.run.unsaved
     if not any(map(ledger.attempts.trains, tasks)):
         return "alone, and no step is lost"
-    again = 0 if step is None else max(0, step - (0 if saved is None else saved[0]))
     lost = f"; {number_of('step', again)} to train again" if again else ""
     if saved is None:
         return f"from the start, since no checkpoint was saved{lost}"
@@ -126,7 +126,9 @@ def _recovering(ledger: Ledger, found: Situation, run_id: str) -> Guidance:
         number = f", restart {restart.charged} of {restart.budget}"
     todo = f"Nothing: it restarts by itself{number}, {_from(ledger, found.tasks)}."
     task = "" if found.failure is None else f" {found.failure.task}"
-    return Guidance(_broken(ledger) or _failure(found), todo, (f"clusterkit logs {run_id}{task}",))
+    why, is_error = _broken(ledger)
+    is_error |= not why and found.failure is not None and found.failure.exception is not None
+    return Guidance(why or _failure(found), todo, (f"clusterkit logs {run_id}{task}",), is_error=is_error)
 
 
 def end_guidance(
@@ -146,8 +148,10 @@ def end_guidance(
     why, advice = _explained(result)
     place, said = error_place(result.cause.tail) if result.cause is not None else ("", "")
     then = " Then resume it:" if again else " Then start it again:" if anew else ""
+    is_error = not why and result.cause is not None and result.cause.exception is not None
     why = why or printable(plain(said))[:LONGEST] or f"{reason_of(replace(result, same=()))}."
-    return Guidance(why, f"{advice or _mend(result, printable(place))}{then}", (*(again or anew), *logs))
+    todo = f"{advice or _mend(result, printable(place))}{then}"
+    return Guidance(why, todo, (*(again or anew), *logs), is_error=is_error)
 
 
 def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance:
@@ -215,24 +219,28 @@ def _cause(recovery: Recovery, report: RecoveryReport) -> str:
     return died(recovery.cause) + _by(fault)
 
 
-def _broken(ledger: Ledger) -> str:
-    """Return the reason for the death that the present restart repairs; empty if no task died."""
+def _broken(ledger: Ledger) -> tuple[str, bool]:
+    """Return the reason for the death that the present restart repairs, and whether the reason is only its exception.
+
+    The reason is empty if no task died.
+    """
     incident = next((one for one in ledger.incidents.open_restarts() if one.deaths), None)
     if incident is None:
-        return ""
+        return "", False
     death, failure = incident.deaths[0], ledger.interruptions.failure
     if death.requested:
-        return f"A user asked for that: `clusterkit kill` of {death.task}, or the same on the page."
+        return f"A user asked for that: `clusterkit kill` of {death.task}, or the same on the page.", False
     known = [
         ledger.faults.by_number[number].event.fault for number in incident.faults if number in ledger.faults.by_number
     ]
     exit_ = death.exit
     if not known and exit_.signal == SIGKILL and exit_.asked is None and not exit_.out_of_memory:
         unseen = "neither clusterkit nor, as far as the kernel says, a lack of memory"
-        return f"From outside: {unseen} killed {death.task} ({signal_name(SIGKILL)})."
+        return f"From outside: {unseen} killed {death.task} ({signal_name(SIGKILL)}).", False
     tail = failure.tail if failure is not None and failure.task == death.task else ()
     place = printable(error_place(tail)[0])
-    return f"{died(death)}{f', at {place}' if place else ''}{_by(known[0] if known else None)}."
+    why = f"{died(death)}{f', at {place}' if place else ''}{_by(known[0] if known else None)}."
+    return why, death.exception is not None and not known
 
 
 def _by(fault: str | None) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
 from clusterkit.words.account import Death
-from clusterkit.words.model import Task
+from clusterkit.words.model import Task, number_of
 from clusterkit.words.outcome import Failure
 
 MOST, SHOWN = 32, 8  # of more than MOST names, only SHOWN are shown
@@ -24,6 +25,13 @@ def named(items: Sequence[object]) -> str:
 def few(names: list[str], what: str = "") -> list[str]:
     """Return the names; of many names, the first ones and the number of the others."""
     return names if len(names) <= MOST else [*names[:SHOWN], f"{len(names) - SHOWN} more {what}".strip()]
+
+
+def counted(tasks: Sequence[Task]) -> str:
+    """Return `chief:0, worker:0 and ps:0`; of many tasks, their number by type: `16 workers`."""
+    if len(tasks) <= SHOWN:
+        return listed(list(map(str, tasks)))
+    return listed([number_of(kind, count) for kind, count in Counter(task.type for task in tasks).items()])
 
 
 def measured(metrics: Mapping[str, float | None], most: int = SHOWN) -> str:

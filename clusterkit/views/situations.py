@@ -8,7 +8,7 @@ from clusterkit.ledger.status import QUIET, RunStatus
 from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.spelling import listed
-from clusterkit.views.naming import failed, measured, named, plain, same_error
+from clusterkit.views.naming import counted, failed, measured, named, plain, same_error
 from clusterkit.words.model import Task, TaskState, number_of
 from clusterkit.words.outcome import Failure, RunResult, RunState
 
@@ -93,7 +93,7 @@ def _recovering(found: Situation, long: str) -> str:
     why = "A restart was requested" if found.failure is None else failure_text(found.failure)
     attempt = "" if found.attempt is None else f" (attempt {found.attempt})"
     verb = "restart" if len(found.tasks) > 1 else "restarts"
-    return f"{why}. {named(found.tasks)} {verb}{attempt}; no new step{long}."
+    return f"{why}. {counted(found.tasks)} {verb}{attempt}; no new step{long}."
 
 
 def _step(run: RunStatus, before: str = ", at step ") -> str:

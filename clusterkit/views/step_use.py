@@ -55,7 +55,7 @@ def step_use(
 ) -> StepUse | None:
     """Return what was used between samples in which steps were made and no task came or went; times are wall times.
 
-    None if too little was measured, or if a task that trains runs on another machine, where nothing is sampled.
+    None if too little was measured.
     """
     step = seconds_per_step(goodput, events)
     training = {event.task for _, event in events if isinstance(event, ev.Spawned) and event.task.trains}

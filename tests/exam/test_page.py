@@ -93,6 +93,18 @@ def test_an_exam_that_could_not_begin_has_a_page() -> None:
     assert "fails even unbroken" in read(Report("exam-1", 7, invalid_reason="it fails even unbroken.")).text
 
 
+def test_each_cell_opens_its_run() -> None:
+    """The last of its runs, if that has a page; another cell leads to what was found."""
+    made = report()
+    made.add(judge(Cell(Chapter.SURVIVAL, "term/worker:1/step"), [], "r-3", "r-4"))
+    reader = Read()
+    reader.feed(page(made, str, {"r-1": "x.runs.html#run/r-1", "r-4": 'x".runs.html#run/r-4'}))
+    assert reader.open == []
+    opened = [link for link in reader.links if not link.startswith("#")]
+    assert opened == ["x.runs.html#run/r-1", 'x".runs.html#run/r-4', "x.runs.html#run/r-1", 'x".runs.html#run/r-4']
+    assert len([link for link in reader.links if link.startswith("#")]) == 4
+
+
 def test_hostile_words_stay_text() -> None:
     """Whatever a program prints into its errors or names its variables."""
     seed = random.randrange(2**32)

@@ -29,6 +29,8 @@ FILES = {
     "icon.svg": "<svg/>",
     **dict.fromkeys(STYLES, "a { color: red }"),
     "app.js": 'import { a,\n  c } from "./a.js";\nimport d from "./vendor/d.js";\nconst b = [a, c(), new d().name];',
+    "slow.js": 'export const load = async () => (await import("./vendor/late.js")).default;',
+    "vendor/late.js": "class f {}\nexport { f as default };\n",
     "a.js": 'import { b } from "./b.js";\nexport const a = b;\nexport async function c() {}\nexport class E {}',
     "b.js": "export const b = 1;\nconst a = 2;",
     "vendor/d.js": "class b { name = 3 }\n/*\nexport function e() {}\n*/\nexport { b as default };\n",
@@ -89,6 +91,8 @@ def test_modules_become_one_script_in_their_order() -> None:
     assert 'const { default: d } = modules["vendor/d.js"];' in script
     assert re.findall(r"^return \{(.*)\};$", script, re.M).count(" default: b ") == 1
     assert "return { a, c, E };" in script
+    assert re.findall(r'^later\["(.+)"\] =', script, re.M) == ["vendor/late.js"]
+    assert 'const load = async () => (await Promise.resolve(later["vendor/late.js"]())).default;' in script
     assert f"{script}\n" in document(FILES, "{}", "run x").replace("</script>", "\n")
 
 
@@ -124,6 +128,7 @@ def test_a_report_can_be_recognized() -> None:
         ("app.js", 'import "./a.js";'),
         ("app.js", 'import("./a.js");'),
         ("app.js", 'const text = "</script>";'),
+        ("app.js", 'import d from "./vendor/late.js";'),
         ("a.js", "export { b };"),
         ("b.js", 'import { a } from "./a.js";'),
         ("page.css", "@import 'other.css';"),
@@ -141,7 +146,7 @@ def test_the_real_page_can_be_bundled() -> None:
     files = page_files()
     made = bundled(files)
     check(document(files, "{}", "run x"))
-    assert set(re.findall(r'^modules\["(.+)"\] =', made["bundle.js"], re.M)) == {
+    assert set(re.findall(r'^(?:modules|later)\["(.+)"\] =', made["bundle.js"], re.M)) == {
         str(path.relative_to(STATIC)) for path in STATIC.rglob("*.js")
     }
     assert all(files[name] in made["bundle.css"] for name in files if name.endswith(".css"))

@@ -16,9 +16,10 @@ LONGEST = 300
 # What would run or parse a text, or is refused by the page's Content-Security-Policy.
 FORBIDDEN = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|createContextualFragment|"
-    r"DOMParser|srcdoc|setAttribute\(\"style\"|\bstyle=\"|\.cssText|import\("
+    r"DOMParser|srcdoc|setAttribute\(\"style\"|\bstyle=\"|\.cssText|import\((?!\"\./vendor/)"
 )
 ELSEWHERE = re.compile(r"(?:https?:)?//[\w.-]+\.\w+|@import|url\(")
+LATER = re.compile(r"import\(\"([^\"]+)\"\)")  # when it is used first
 IMPORT = re.compile(r"^import (?:[\w{}, \n]+ from )?\"([^\"]+)\";", re.M)
 
 
@@ -48,7 +49,7 @@ def test_imports_are_relative_and_there(path: Path) -> None:
     """A report inlines the modules: their imports are plain, beside them or in vendor/."""
     names = IMPORT.findall(path.read_text())
     assert len(names) == len(re.findall(r"^import\b", path.read_text(), re.M))
-    for name in names:
+    for name in names + LATER.findall(path.read_text()):
         assert re.fullmatch(r"\./(vendor/)?[\w.]+\.js", name)
         assert (STATIC / name).is_file()
 
@@ -66,7 +67,8 @@ def imported(path: Path) -> set[Path]:
     found: set[Path] = set()
     new = [path] if path.suffix == ".js" else []
     while new:
-        names = IMPORT.findall(new.pop().read_text())
+        text = new.pop().read_text()
+        names = IMPORT.findall(text) + LATER.findall(text)
         known = {(STATIC / name).resolve() for name in names}
         new += known - found
         found |= known

@@ -27,6 +27,13 @@ return [...document.querySelectorAll("#app *")].filter((one) => {
 }).map((one) => `${one.tagName} ${one.className} ${one.innerText?.slice(0, 60)}`);
 """
 
+SPEEDS = """
+await new Promise(requestAnimationFrame);
+const legend = document.querySelector(".chart[aria-label^='steps/s '] .values");
+const speeds = [document.querySelector(".fact.speed b"), legend.querySelector("b")].map((one) => one.textContent);
+return [...speeds.map((text) => Number(text) || text), legend.querySelector("time").textContent];
+"""
+
 
 @pytest.mark.parametrize("workers", [3, 16])
 @pytest.mark.parametrize("situation", SITUATIONS)
@@ -129,7 +136,7 @@ def test_news_is_spoken_and_nothing_is_ended_by_mistake(home: Path, serve: Serve
     ("situation", "title", "states"),
     [
         ("training", "Recovered: worker:1 was killed by SIGKILL", "running · attempt 2"),
-        ("stalled", "Stalled", "stalled · attempt 2"),
+        ("stalled", "Stalled since then", "stalled · attempt 2"),
         ("failed", f"worker:1 failed: {ERROR}", "failed · attempt 3"),
     ],
 )
@@ -156,3 +163,36 @@ def test_the_first_screen_says_why_and_what_to_do(situation: str, home: Path, se
             "return [...document.querySelectorAll('.line .text, .brief dd')].map((e) => getComputedStyle(e).fontSize)"
         )
         assert set(browser.run(small)) == {"15px"}
+
+
+def test_what_is_not_earned_is_not_told_as_earned(home: Path, serve: Serve, browser: Browser) -> None:
+    """Of a stall: which step is saved, how many steps are not, since when it lasts, and when it was noticed."""
+    with held(home, SITUATIONS["stalled"](16)) as run:
+        browser.open(serve().address(f"/run/{run.path.name}"))
+        browser.wait_text(".fact.step", r"^59\s+last step; 20 is saved$")
+        browser.wait_text(".fact.goodput", r"%\s+goodput; 39 steps not saved$")
+        browser.wait_text(".brief", r"That restarts 16 workers from ckpt-20; 39 steps to train again")
+        browser.wait_text(
+            ".moment", r"(?s)^50\.0 s · Stalled since then.*\+60\.0 s\s+worker:1 hangs in the kernel \(D\)"
+        )
+        browser.wait_text(".stalls", r"50\.0 s, noticed at 1:50\.0: worker:1 hangs")
+
+
+def test_an_error_stands_once_above_the_lanes(home: Path, serve: Serve, browser: Browser) -> None:
+    """As the reason, not as the reason and below it once more."""
+    with held(home, SITUATIONS["failed"](3)) as run:
+        browser.open(serve().address(f"/run/{run.path.name}"))
+        browser.wait_text(".brief .error", re.escape(ERROR))
+        assert browser.text(".brief").count(ERROR) == 1
+
+
+def test_numbers_of_the_present_are_the_same_everywhere(home: Path, serve: Serve, browser: Browser) -> None:
+    """The headline, the row of the task, and the curve have the same loss and speed."""
+    with held(home, SITUATIONS["training"](3)) as run:
+        browser.open(serve().address(f"/run/{run.path.name}"))
+        browser.wait_text(".chart[aria-label^='loss '] .values", r"worker:0\s+0\.01695")
+        assert "loss 0.01695" in browser.text(".line .text")
+        assert "loss 0.01695" in browser.text("tbody[data-task='worker:0']")
+        for _ in range(20):
+            *speeds, about = browser.run(SPEEDS)
+            assert (len(set(speeds)), about) == (1, "30 s mean"), speeds

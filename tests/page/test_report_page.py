@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.page import report_file
+from clusterkit.page.report_file import RunsReport
 from tests.commands import Clusterkit
 from tests.page.browser import Browser
+from tests.page.situated import ERROR, failed, held, training
 from tests.support import CHILDREN
 
 pytestmark = [pytest.mark.process, pytest.mark.slow, pytest.mark.browser, pytest.mark.timeout(300)]
@@ -50,3 +53,29 @@ def test_the_report_of_a_campaign_opens_from_disk(ck: Clusterkit, browser: Brows
         assert set(loaded) <= {"data:"}
     finally:
         browser.driver.execute_cdp_cmd("Network.disable", {})
+
+
+def test_runs_of_an_exam_open_from_disk(
+    home: Path, browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that the address names, with its way back; one too many is left out, and so is one that is not there."""
+    with held(home, failed(3), "first") as first, held(home, training(2), "second") as second:
+        report = RunsReport("runs of exam-1", ("exam.html", "The exam"))
+        for run in (first.run, second.run, second.run, type(first.run)(tmp_path / "none")):
+            report.add(run)
+        assert report.run_ids == {"first", "second"}
+        monkeypatch.setattr(report_file, "MOST_RUNS_TOGETHER", 1)
+        small = RunsReport("runs of exam-1", ("exam.html", "The exam"))
+        for run in (first.run, second.run):
+            small.add(run)
+        assert small.run_ids == {"first"}
+    file = tmp_path / "exam.runs.html"
+    file.write_text(report.html())
+    browser.open(f"{file.as_uri()}#run/second")
+    browser.wait_text(".pill", "training")
+    assert browser.all("header a")[0].get_attribute("href") == (tmp_path / "exam.html").as_uri()
+    browser.open("about:blank")
+    for address in (file.as_uri(), f"{file.as_uri()}#run/nobody", f"{file.as_uri()}#run/first"):
+        browser.open(address)
+        browser.wait_text(".brief .error", re.escape(ERROR))
+        browser.open("about:blank")

@@ -82,6 +82,7 @@ def test_three_ways_to_read_a_run_agree(made: Callable[[], Told], now: list[floa
     for told_elsewhere in (listed, shown):
         assert (told_elsewhere["why"], told_elsewhere["todo"]) == (entity.why, entity.todo)
         assert tuple(told_elsewhere["commands"]) == entity.commands
+        assert (told_elsewhere["saved_step"], told_elsewhere["unsaved_steps"]) == (entity.saved, entity.unsaved)
     why, todo, first = GUIDANCE[made]
     assert (why in entity.why, todo in entity.todo) == (True, True), (entity.why, entity.todo)
     assert bool(entity.why) is bool(why)

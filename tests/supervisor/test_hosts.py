@@ -11,6 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.page.live import LiveRun
+from clusterkit.store.directory import RunDirectory
+from clusterkit.store.usage import UsageReader
 from clusterkit.system import procfs
 from tests.commands import Clusterkit
 from tests.support import CHILDREN, Up, processes_of, wait_until
@@ -58,6 +61,23 @@ def test_what_is_asked_of_a_run_reaches_the_tasks_on_its_hosts(up: Start, ck: Cl
     assert {name: row["host"] for name, row in rows.items()} == {
         "chief:0": "host0", "worker:0": "host0", "ps:0": "host0", "worker:1": "host1",
     }  # fmt: skip
+    ck("down")
+    assert run.wait(20) == 143
+
+
+def test_what_tasks_on_hosts_use_is_kept_with_the_run(up: Start, ck: Clusterkit) -> None:
+    """CPU and memory of the tasks of every host, in one sample, for the page's curves."""
+    run = up(*JOB, "--steps", "100000", "--step-time", "0.02")
+    run.wait_for("Checkpointed")
+    reader, names = UsageReader(run.run / "usage.jsonl"), {"chief:0", "worker:0", "worker:1", "ps:0"}
+    samples = wait_until(
+        lambda: [one for one in reader.new() if {*map(str, one.tasks)} == names], 30, "a sample of all tasks"
+    )
+    assert all(memory > 1 << 20 for _, memory in samples[-1].tasks.values())
+    page = LiveRun(RunDirectory(run.run))
+    page.update()
+    assert names == {one.task for one in page.model.board.entities().values() if getattr(one, "name", "") == "cpu"}
+    assert all(row["memory"] > 1 << 20 for row in ck.json("ps")["tasks"])
     ck("down")
     assert run.wait(20) == 143
 

@@ -62,7 +62,9 @@ def test_each_end_has_a_reason_and_a_next_step(
 ) -> None:
     """The explanation's words where there is one."""
     heading = "What happened" if result.state is RunState.SUCCEEDED else "Why"
-    assert end_guidance(result, RecoveryReport(), "r", resume) == Guidance(why, todo, commands, heading)
+    exception = None if result.cause is None else result.cause.exception
+    repeats = bool(exception) and result.state is RunState.FAILED and not (result.lost or result.explanations)
+    assert end_guidance(result, RecoveryReport(), "r", resume) == Guidance(why, todo, commands, heading, repeats)
 
 
 def test_what_has_no_checkpoint_is_started_again() -> None:

@@ -24,6 +24,7 @@ from clusterkit.backends.link.spool import Spool
 from clusterkit.backends.link.stream import FileRange
 from clusterkit.backends.local.backend import LocalBackend
 from clusterkit.backends.local.resources import preflight
+from clusterkit.backends.local.usage import UsageSampler
 from clusterkit.system.inbox import Inbox, Work
 from clusterkit.system.ports import port_of
 from clusterkit.warm.choice import launch_for
@@ -187,6 +188,8 @@ class Agent:
         )
         self._backend = backend
         self._stack.callback(self._checked_starts.stop)
+        sampler = UsageSampler(lambda sample: self._send(ms.Used(sample.tasks)), backend.pids, self._inbox.put)
+        self._stack.callback(sampler.stop)
         return ms.Opened((), address, delay)
 
     def _wait(self, done: Callable[[], bool], within: float) -> bool:

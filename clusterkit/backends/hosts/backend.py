@@ -158,7 +158,7 @@ class AgentsBackend:
                 self._inbox.put(replace(message, where=f"{host.name}, {where}"))
             case ev.StorageFailed(error):
                 self._inbox.put(ev.StorageFailed(f"on {host.name}, {error}"))
-            case ms.Output() | ms.Written():
+            case ms.Output() | ms.Written() | ms.Used():
                 pass  # handled by IncomingMessages
             case _:
                 host.track(message)

@@ -11,12 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from clusterkit.backends.hosts.usage import HostsUsage
 from clusterkit.backends.link import messages as ms
 from clusterkit.backends.link.connection import Connection
 from clusterkit.backends.link.frames import JSON
 from clusterkit.backends.link.messages import BadMessage, Output, Written
 from clusterkit.backends.local.logs import ArrivalsWriter, Viewer, log_tail
 from clusterkit.store.directory import RunDirectory
+from clusterkit.store.usage import UsageLog
 from clusterkit.system.inbox import Work
 from clusterkit.words.events import Crashed, Drained, StorageFailed
 from clusterkit.words.job import JobSpec
@@ -36,7 +38,7 @@ Post = Callable[[Drained | StorageFailed | Crashed], None]
 
 
 class CollectedFiles:
-    """Writes the logs and other files of all hosts' tasks to the run directory.
+    """Writes the logs, the use of CPU and memory, and other files of all hosts' tasks to the run directory.
 
     Output arrives in the listener's thread; the loop's thread closes the logs of attempts that are over.
     """
@@ -44,6 +46,7 @@ class CollectedFiles:
     def __init__(self, directory: RunDirectory, post: Post, viewer: Viewer) -> None:
         self._directory, self._post, self._viewer = directory, post, viewer
         self._arrivals = ArrivalsWriter(directory.arrivals)
+        self.usage = HostsUsage(UsageLog(directory.usage))
         self._logs: dict[tuple[Task, int], BinaryIO] = {}  # open logs, in the order of their last writes
         self._full = False
         self._lock = threading.Lock()  # for the open logs
@@ -148,6 +151,8 @@ class IncomingMessages:
                 self._collected.add_output(content, body)
             elif isinstance(content, ms.Written):
                 self._collected.write_part(connection.host, content, body)
+            elif isinstance(content, ms.Used):
+                self._collected.usage.add(content, self._tasks)
             else:
                 self._put(partial(self._backend.received, connection, content))
         except ms.BadMessage as error:

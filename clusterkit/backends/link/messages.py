@@ -108,13 +108,20 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class Used:
+    """A sample of what the host's tasks use: `[percent of a core, bytes of memory]` by task."""
+
+    tasks: Mapping[Task, tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """The answer to Shut: all of the run's processes on this host have ended."""
 
 
 ToAgent = Open | Claim | Endpoints | Shut | KeepRunning | Drain | StopAgent | actions.Order
 FromAgent = (
-    Opened | Claimed | SignalReceived | Output | Written | Gone
+    Opened | Claimed | SignalReceived | Output | Written | Used | Gone
     | events.OfAttempt | events.Profiled | events.Noted | events.Inspected | events.FaultTook
     | events.Impaired | events.Crashed | events.StorageFailed
 )  # fmt: skip

@@ -153,6 +153,10 @@ class LocalBackend:
             case _:
                 assert_never(order)
 
+    def pids(self) -> dict[Task, int]:
+        """Return the pid of each task that has a process. May be called in any thread."""
+        return {task: child.pid for task, (_, child) in self._children.copy().items()}
+
     def suspend(self) -> None:
         """Do nothing: a local run does not continue in another allocation."""
 
@@ -227,7 +231,7 @@ class LocalBackend:
             self._family.end_all(END_WITHIN)
 
     def _vitals(self) -> dict[Task, Vitals]:
-        pids = {task: child.pid for task, (_, child) in self._children.items()}
+        pids = self.pids()
         listeners = listening(self._endpoints, pids)
         seen = {task: procfs.stat(pid) for task, pid in pids.items()}
         return {

@@ -1,9 +1,9 @@
 // Two to eight runs beside each other: what came of them, the options that differ, and their curves over steps or time.
 
-import uPlot from "./vendor/uPlot.esm.js";
 import { fill, h, hueOf, keyed, mark, say } from "./dom.js";
 import { byTask, clock, count, quantity, seconds, share } from "./format.js";
 import { paletteOf } from "./lane_paint.js";
+import { plotting } from "./plotting.js";
 import { Points, attemptsOf, firstChoice, joined, metricsOf, valueAt } from "./series.js";
 import { Store } from "./store.js";
 
@@ -105,6 +105,7 @@ export class ComparePage {
       return names.map((name) => known.points.of[name] ?? NO_POINTS);
     };
     const points = await Promise.all(this.compared.map((one) => ask(one).catch(() => [NO_POINTS, NO_POINTS])));
+    this.uPlot = await plotting();
     this.busy = false;
     if (this.late) return this.fetch();
     this.points = points;
@@ -112,7 +113,7 @@ export class ComparePage {
   }
 
   draw() {
-    if (!this.points || !this.plot.clientWidth) return;
+    if (!this.points || !this.uPlot || !this.plot.clientWidth) return;
     const palette = paletteOf(this.root);
     const byStep = this.axis.value === "step";
     const axis = { font: `11.5px ${palette("sans")}`, stroke: palette("soft"), grid: { stroke: palette("line"), width: 1 }, ticks: { show: false } };
@@ -122,7 +123,7 @@ export class ComparePage {
     const axes = [{ ...axis, values: of(byStep ? count : clock) }, { ...axis, size: 96, values: of((v) => quantity(v, unit)) }];
     const data = joined(this.points.map(([points, steps]) => over(points, byStep ? steps : null)), (curve) => [curve.v]);
     this.plot.replaceChildren();
-    new uPlot({ width: this.plot.clientWidth, height: HEIGHT, legend: { show: false }, cursor: { show: false }, scales: { x: { time: false } }, axes, series: [{}, ...series] }, data, this.plot);
+    new this.uPlot({ width: this.plot.clientWidth, height: HEIGHT, legend: { show: false }, cursor: { show: false }, scales: { x: { time: false } }, axes, series: [{}, ...series] }, data, this.plot);
     mark(this.plot, "aria-label", `${this.metric} over ${this.axis.value} of ${this.compared.map((one) => one.id).join(", ")}`);
   }
 }

@@ -1,12 +1,12 @@
 // Curves of what the tasks report and use, on the time axis of the lanes.
 
-import uPlot from "./vendor/uPlot.esm.js";
 import { DASHES, fill, h, keyed, mark, save, say, taskName, toggle } from "./dom.js";
 import { clock, quantity } from "./format.js";
 import { gestures } from "./gestures.js";
 import { paletteOf } from "./lane_paint.js";
 import { LEFT } from "./lanes.js";
-import { Points, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, mean, metricsOf, newest, rangeOf, smooth, sourceName, valueAt } from "./series.js";
+import { plotting } from "./plotting.js";
+import { Points, SPEED, alone, attemptsOf, csvOf, curveOf, firstChoice, joined, mean, metricsOf, newest, rangeOf, smooth, sourceName, valueAt } from "./series.js";
 
 const HEIGHT = 104;
 const MOST_NAMED = 32; // tasks in a legend
@@ -15,6 +15,7 @@ const PAUSE = 1000; // milliseconds between two fetches
 const POINTS = 800;
 const HOW = ["log scale", "smooth", "mean and range", "as a table"];
 const [LOG, SMOOTH, MEAN, TABLE] = HOW;
+let uPlot = null; // until the first points are here
 
 export class Curves {
   constructor(store, source, timeline) {
@@ -37,6 +38,7 @@ export class Curves {
     this.root = h("div", { class: "curves" }, head, this.list, this.empty);
     store.on(["series", "attempt"], () => this.update());
     store.onValue(["task"], () => store.colors(), () => this.update());
+    store.on(["task", "run"], () => this.charts.forEach((chart) => this.showValues(chart)));
     timeline.on((what) => this.follow(what));
     new ResizeObserver(() => this.resize()).observe(this.list);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.rebuild());
@@ -93,16 +95,15 @@ export class Curves {
 
   async fetch() {
     this.timer = null;
-    if (this.busy) return this.fetchSoon(PAUSE);
-    if (document.hidden) return this.fetchSoon(PAUSE);
-    this.busy = true;
-    this.fetched = performance.now();
+    if (this.busy || document.hidden) return this.fetchSoon(PAUSE);
+    Object.assign(this, { busy: true, fetched: performance.now() });
     const [a, b] = this.timeline.view();
     const names = this.charted().flatMap(({ name, tasks }) => tasks.map((task) => sourceName(name, task)));
     try {
       const [from, to] = this.timeline.range ? [this.timeline.toT(a), this.timeline.toT(b)] : [null, null];
       const about = [from, to, attemptsOf(this.store)];
       await this.points.fetch(names, about, (begin) => this.source.series([...new Set(names)], begin ?? from, to, POINTS));
+      uPlot = await plotting();
       this.plot();
     } catch (error) {
       if (!error.kind) reportError(error); // the page's mistake
@@ -114,8 +115,7 @@ export class Curves {
   }
 
   charted() {
-    const shown = this.shown();
-    return shown.map((name) => this.metrics.find((m) => m.name === name));
+    return this.shown().map((name) => this.metrics.find((m) => m.name === name));
   }
 
   build() {
@@ -183,7 +183,7 @@ export class Curves {
       const bands = curves.length <= MOST_BANDS;
       const shown = how[LOG] ? (column) => column.map((v) => (v > 0 ? v : null)) : (column) => column;
       const data = joined(curves, (c) => (bands ? [c.v, c.again, c.high, c.low] : [c.v, c.again]).map(shown));
-      if (!chart.plot && this.width() > LEFT) this.makePlot(chart, bands, data);
+      if (!chart.plot && uPlot && this.width() > LEFT) this.makePlot(chart, bands, data);
       else chart.plot?.setData(data, false);
       this.scale(chart);
       this.showValues(chart);
@@ -246,7 +246,7 @@ export class Curves {
     const at = [0.25, 0.5, 0.75].map((share) => a + share * (b - a));
     const heads = ["task", ...at.map((u) => clock(this.timeline.toT(u))), "newest"].map((text) => h("th", { scope: "col" }, text));
     const row = (curve) => {
-      const values = [...at.map((u) => valueAt(curve, u)), newest(metric.name, curve)].map((v) => h("td", null, quantity(v, metric.unit)));
+      const values = [...at.map((u) => valueAt(curve, u)), newest(metric.name, curve, this.store.get(`task/${curve.task}`), this.store.get("run"))].map((v) => h("td", null, quantity(v, metric.unit)));
       return h("tr", null, h("th", { scope: "row" }, taskName(curve.task, chart.color(curve.task))), values);
     };
     fill(table, h("caption", { class: "unseen" }, metric.name), h("thead", null, h("tr", null, heads)), h("tbody", null, curves.map(row)));
@@ -276,10 +276,10 @@ export class Curves {
   /** The values at the cursor, or the newest. */
   showValues(chart) {
     const t = this.timeline.cursor;
-    say(chart.at, t == null ? "" : `at ${clock(t)}`);
+    say(chart.at, t == null ? (chart.metric.name === SPEED ? "30 s mean" : "") : `at ${clock(t)}`);
     for (const { task, value } of chart.values) {
       const curve = chart.all?.find((one) => one.task === task);
-      const found = curve && (t == null ? newest(chart.metric.name, curve) : valueAt(curve, this.timeline.toU(t)));
+      const found = curve && (t == null ? newest(chart.metric.name, curve, this.store.get(`task/${task}`), this.store.get("run")) : valueAt(curve, this.timeline.toU(t)));
       say(value, curve ? quantity(found, chart.metric.unit) : "");
     }
   }

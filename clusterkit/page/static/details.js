@@ -174,7 +174,7 @@ export class Stalls {
     const rows = stall.tasks.map(([task, verdict]) => {
       return h("li", null, taskName(task, this.store.get(`task/${task}`)?.color), h("span", null, verdict));
     });
-    return [h("p", null, h("b", null, clock(stall.at)), " ", stall.text), h("ul", null, rows), stall.report ? this.stacks(stall.report) : null];
+    return [h("p", null, h("b", null, clock(stall.since)), `, noticed at ${clock(stall.at)}: ${stall.text}`), h("ul", null, rows), stall.report ? this.stacks(stall.report) : null];
   }
 
   /** The stacks are fetched when they are opened. */

@@ -2,10 +2,10 @@
 
 const PAGE = 1000; // lines of an answer
 
-/** The source of a report. That of a campaign has runs in it, too: the part after `#run/` of its address names one. */
+/** The source of a report. With runs of a campaign or an exam in it, the part after `#run/` of its address names one. */
 export function embeddedSource(all) {
   const [, id] = location.hash.match(/^#run\/(.+)$/) ?? [];
-  const data = (id && all.runs?.[decodeURIComponent(id)]) || all;
+  const data = (id && all.runs?.[decodeURIComponent(id)]) || (all.entities ? all : (Object.values(all.runs)[0] ?? all));
   addEventListener("hashchange", (event) => {
     if (/#run\//.test(event.oldURL + event.newURL)) location.reload();
   });
@@ -14,7 +14,7 @@ export function embeddedSource(all) {
   const lines = (data.logs ?? []).map((line, index) => ({ ...line, cursor: String(index) }));
   return {
     live: false,
-    home: data === all ? null : { href: "#", text: "The campaign" },
+    home: all.home ?? (data === all ? null : { href: "#", text: "The campaign" }),
     hrefOf: (run) => (run in (all.runs ?? {}) ? `#run/${encodeURIComponent(run)}` : null),
     place: { page: campaign ? "campaign" : "run", id: entities.run?.id ?? entities.campaign?.id ?? "" },
     config: async () => ({ version: "", ...data.config, control: false }),

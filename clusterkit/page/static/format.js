@@ -83,6 +83,7 @@ export function metric(v) {
 /** What a curve's value is, in its unit. */
 export function quantity(v, unit) {
   if (unit === "B" || unit === "bytes") return bytes(v);
+  if (unit === "steps/s") return speed(v);
   if (unit === "%") return v == null ? NONE : `${Math.round(v)} %`;
   return metric(v);
 }

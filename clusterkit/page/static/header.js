@@ -1,7 +1,8 @@
 // The top of a run's page: what it is, how far it is, what its time went into.
 
 import { copyButton, fill, h, keyed, mark, say } from "./dom.js";
-import { count, moment, seconds, share, speed } from "./format.js";
+import { count, moment, plural, seconds, share, speed } from "./format.js";
+import { lazily } from "./store.js";
 
 const FACTS = [
   ["step", "step"],
@@ -56,13 +57,14 @@ export class Header {
     });
     this.text = h("p", { class: "text" });
     this.heading = h("dt");
-    this.why = h("dd");
+    this.why = h("span");
+    this.error = h("pre", { class: "error", tabindex: "0", "aria-label": "The error of the task that failed" });
+    this.reason = h("dd", null, this.why, this.error);
     this.todo = h("span");
     this.commands = h("span", { class: "commands" });
     this.judged = h("dd");
     this.judgedBy = h("dt", null, "Campaign");
-    this.brief = h("dl", { class: "brief" }, this.judgedBy, this.judged, this.heading, this.why, h("dt", null, "What to do"), h("dd", null, this.todo, this.commands));
-    this.error = h("pre", { class: "error", tabindex: "0", "aria-label": "The error of the task that failed" });
+    this.brief = h("dl", { class: "brief" }, this.judgedBy, this.judged, this.heading, this.reason, h("dt", null, "What to do"), h("dd", null, this.todo, this.commands));
     this.spoken = h("div", { class: "unseen", role: "alert" });
     this.links = h("div", { class: "links" });
     this.bar = h("div", { class: "parts" });
@@ -81,10 +83,11 @@ export class Header {
       h("div", { class: "title" }, this.pill, h("h1", null, this.program, this.about), h("div", { class: "facts" }, facts)),
       h("div", { class: "line" }, this.text, this.links, back),
       this.brief,
-      this.error,
       this.goodput,
       this.spoken,
     );
+    this.showLinks = lazily(() => this.showLinksNow());
+    this.showLinks(); // of no run yet: from now on, it waits
     store.on(["run", "goodput"], () => this.update());
     store.on(["verdict"], () => this.judge());
     setInterval(() => this.tick(), 500);
@@ -110,17 +113,22 @@ export class Header {
     for (const name of ["step", "goodput"]) this.values[name].parentElement.hidden = run.phase === "over" && run.step == null;
     say(this.values.restarts, count(run.restarts));
     say(this.names.restarts, run.restarts === 1 ? "restart" : "restarts");
+    const halts = run.phase !== "over" && !/^(training|starting)$/.test(word) && run.step != null;
+    const saved = run.saved == null ? "none is saved" : `${count(run.saved)} is saved`;
+    say(this.names.step, halts ? `last step; ${saved}` : "step");
+    say(this.names.goodput, halts && run.unsaved ? `goodput; ${plural(run.unsaved, "step")} not saved` : "goodput");
     say(this.names.time, run.phase === "over" ? "in total" : "so far");
     say(this.text, run.text);
     say(this.heading, run.heading);
-    say(this.why, run.why);
-    this.heading.hidden = this.why.hidden = !run.why;
+    const error = run.error.join("\n");
+    say(this.why, error && run.is_error ? "" : run.why);
+    say(this.error, error);
+    this.error.hidden = !error;
+    this.heading.hidden = this.reason.hidden = !run.why && !error;
     say(this.todo, run.todo);
     this.brief.hidden = !run.todo;
     keyed(this.commands, run.commands, (one) => one, (one) => h("span", null, h("code", { title: one }, one), copyButton(() => one, "Copy")));
-    say(this.error, run.error.join("\n"));
-    this.error.hidden = !run.error.length;
-    this.showLinks(run);
+    this.showLinks();
     this.showGoodput();
     this.tick();
   }
@@ -147,7 +155,10 @@ export class Header {
     if (this.store.get("run")) say(this.values.time, seconds(this.store.now()));
   }
 
-  showLinks(run) {
+  /** The permission to notify takes up to 60 ms to ask for: the links come after the first frame. */
+  showLinksNow() {
+    const run = this.store.get("run");
+    if (!run) return;
     const asks = this.source.live && run.phase !== "over" && globalThis.Notification?.permission === "default";
     const key = `${run.tensorboard} ${run.exit_code} ${asks}`;
     if (key === this.linked) return;

@@ -262,7 +262,8 @@ function thinned(places) {
 /** A mark in a word or two; all of it is in the tooltip and the story. */
 function wordsOf(one, ofRun) {
   if (one.kind === "fault") return one.text.replace(/^Fault \d+: /, "").split(/[ ,]/)[0];
-  if (one.kind === "stall" || one.kind === "restart") return one.kind;
+  if (one.kind === "stall") return "stall noticed";
+  if (one.kind === "restart") return one.kind;
   return ofRun && one.text.length < 40 ? one.text : "";
 }
 

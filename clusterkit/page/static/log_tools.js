@@ -47,7 +47,7 @@ export class LogTools {
       this.select,
       this.attempt,
       this.level,
-      h("div", { class: "fields" }, this.filter, this.error, this.find, this.count, step(-1, "↑", "Previous match"), step(1, "↓", "Next match")),
+      h("div", { class: "fields" }, this.filter, this.error, this.find, this.count, h("span", { class: "steps" }, step(-1, "↑", "Previous match"), step(1, "↓", "Next match"))),
       this.flood,
       toggle("wall clock", (on) => this.clock(on)),
       this.whole,

@@ -2,7 +2,7 @@
 
 import { byTask } from "./format.js";
 
-const SPEED = "steps/s";
+export const SPEED = "steps/s";
 const OWN = ["step", "cpu", "memory", "gpu", "gpu memory"]; // after all that the program reports
 
 /** The metrics there are, in the order of the buttons: [{name, unit, tasks}]. */
@@ -14,7 +14,7 @@ export function metricsOf(store) {
   };
   for (const info of store.all("series")) {
     add(info.name, info.unit, info);
-    if (info.name === "step") add(SPEED, "", info);
+    if (info.name === "step") add(SPEED, SPEED, info);
   }
   const first = [store.get("run")?.metric, SPEED]; // what the run is mainly about
   const rank = (name) => (first.includes(name) ? first.indexOf(name) : OWN.includes(name) ? 100 + OWN.indexOf(name) : 50);
@@ -147,15 +147,18 @@ export function valueAt(curve, u) {
   return low ? curve.v[low - 1] : null;
 }
 
-/** The newest value; of a speed, none once nothing is reported any more. */
-export function newest(metric, curve) {
-  return metric === SPEED ? curve.v.at(-1) : curve.v.findLast((v) => v != null);
+/** The present value, as in the task's row and the headline; of a speed, none once nothing is reported any more. */
+export function newest(metric, curve, row, run) {
+  const last = curve.v.at(-1);
+  if (metric === SPEED) return last == null || run?.speed === null ? null : (row?.speed ?? last);
+  if (row && ["step", "cpu", "memory"].includes(metric)) return row[metric];
+  return row && metric in row.metrics ? row.metrics[metric] : curve.v.findLast((v) => v != null);
 }
 
 /** The axis of a metric whose values are in between: with zero, where that is a part of what it says. */
 export function rangeOf(metric, low, high) {
   if (low == null) return [0, 1];
-  const zero = metric.name === "steps/s" || metric.unit !== "" || (low >= 0 && low < (high - low) * 0.5);
+  const zero = metric.name === SPEED || metric.unit !== "" || (low >= 0 && low < (high - low) * 0.5);
   const room = (high - low || Math.abs(high) || 1) * 0.08;
   return [zero ? Math.min(0, low) : low - room, high + room];
 }

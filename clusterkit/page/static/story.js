@@ -75,10 +75,11 @@ export class Story {
   }
 
   tellStall(stall) {
-    say(this.title, `${clock(stall.at)} · Stalled`);
+    say(this.title, `${clock(stall.since)} · Stalled since then`);
     this.target = { t: stall.at };
     const verdicts = stall.tasks.map(([task, verdict]) => lineOf({ text: `${task} ${verdict}`, kind: "" }, ""));
-    fill(this.list, verdicts.length ? verdicts : lineOf({ text: stall.text, kind: "warning" }, clock(stall.at)));
+    const noticed = lineOf({ text: verdicts.length ? "The stall was noticed" : stall.text, kind: "warning" }, after(stall.at - stall.since));
+    fill(this.list, lineOf({ text: "The last step was reported", kind: "step" }, clock(stall.since)), noticed, verdicts);
     say(this.numbers, stall.report ? "The stacks of all tasks are below, under Stalls." : "");
   }
 

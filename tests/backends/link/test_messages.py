@@ -47,6 +47,7 @@ FROM_AGENT: list[ms.FromAgent] = [
     ms.Claimed({}, "no port is free"),
     ms.Output(WORKER, 1, 1e9),
     ms.Written("stacks/stall-1.txt", 512),
+    ms.Used({WORKER: (87.5, 1 << 30), PS: (0.0, 4096)}),
     ms.Gone(),
     ms.SignalReceived(15),
     *(event for event in EVENTS if isinstance(event, ms.FromAgent)),

@@ -1,4 +1,4 @@
-"""Samples the CPU, memory and GPU use of a run's tasks on this machine, during the whole run."""
+"""Samples the CPU, memory and GPU use of the tasks on this machine, during the whole run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from clusterkit.store.usage import EVERY, SLOWDOWN, UsageLog, UsageSample
+from clusterkit.store.usage import EVERY, SLOWDOWN, UsageSample
 from clusterkit.system.barrier import join, start_thread
 from clusterkit.system.gpus import Gpus
 from clusterkit.system.procfs import Meter
@@ -19,10 +19,13 @@ Pids = Callable[[], Mapping[Task, int]]
 
 
 class UsageSampler:
-    """A thread that samples until `stop`: every two seconds in the first hour, and then at growing intervals."""
+    """A thread that samples until `stop`: every two seconds in the first hour, and then at growing intervals.
 
-    def __init__(self, log: UsageLog, pids: Pids, post: Callable[[Crashed], None]) -> None:
-        self._log, self._pids = log, pids
+    Each sample is passed to `take`, in the thread.
+    """
+
+    def __init__(self, take: Callable[[UsageSample], None], pids: Pids, post: Callable[[Crashed], None]) -> None:
+        self._take, self._pids = take, pids
         self._stopped = threading.Event()
         self._thread = start_thread("usage", self._run, post)
 
@@ -35,8 +38,8 @@ class UsageSampler:
         meter, gpus, began, cores = Meter(), Gpus(), time.monotonic(), len(os.sched_getaffinity(0))
         while not self._stopped.wait(max(EVERY, (time.monotonic() - began) / SLOWDOWN)):
             try:
-                used = meter.sample(dict(self._pids()))
+                used = meter.sample(self._pids())
             except CannotLook:
                 continue
             if used:
-                self._log.add(UsageSample(time.time(), used, gpus.sample(), cores))
+                self._take(UsageSample(time.time(), used, gpus.sample(), cores))

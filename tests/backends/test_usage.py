@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from clusterkit.backends.local import usage
 from clusterkit.store.usage import UsageLog, UsageReader
-from clusterkit.supervisor import usage
 from clusterkit.words.events import Crashed
 from tests.histories import task
 from tests.support import wait_until
@@ -26,7 +26,7 @@ def test_a_task_is_sampled_until_the_end(tmp_path: Path, monkeypatch: pytest.Mon
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True)
     pids = {task("worker:0"): child.pid, task("worker:1"): os.getpid()}
     file = tmp_path / "usage"
-    sampler = usage.UsageSampler(UsageLog(file), lambda: pids, crashes.append)
+    sampler = usage.UsageSampler(UsageLog(file).add, lambda: pids, crashes.append)
     try:
         wait_until(lambda: file.exists() and file.read_bytes().count(b"\n") > 3, 20, "samples")
     finally:
