@@ -193,6 +193,9 @@ def test_the_optimizer_that_makes_steps_is_followed(reports: Reports) -> None:
     patch.steps.send_step()
     patch.steps.read_optimizers()
     patch.steps.send_step()
+    moving.made, still.made = 140359734636688, -1  # memory that was freed
+    patch.steps.read_optimizers()
+    patch.steps.send_step()
     assert reports.steps() == [3]
 
 

@@ -28,6 +28,7 @@ NONE = type(None)  # returns None when called, like a weak reference to a delete
 
 POLL_EVERY = 0.25  # seconds between two reads of the optimizers
 REPORT_EVERY = 0.1  # seconds; the minimum time between two reports of `count`, since a write releases the GIL
+MOST_STEPS = 10**9  # higher counts are of memory that XLA freed when a compiled step failed
 END_WITHIN = 1.0  # seconds; the longest wait for the thread at exit
 
 
@@ -256,7 +257,8 @@ def uses_training() -> bool:
 def steps_of(optimizer: Any) -> int:
     """Return how many steps an optimizer has made; 0 if it does not count them."""
     try:  # `iterations` is not read, since Keras 2's legacy optimizers create that variable on the first access
-        return int(optimizer._iterations.numpy())
+        count = int(optimizer._iterations.numpy())
+        return count if 0 <= count < MOST_STEPS else 0
     except Exception:  # a subclass in the program may raise anything
         return 0
 
