@@ -10,7 +10,7 @@ from html import escape
 
 from clusterkit.exam.model import Cell, CellResult, Chapter, Grade, Report
 from clusterkit.exam.survival import PHASES
-from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, recovery_of, title
+from clusterkit.exam.text import MARKS, NOT_PROVED, Replay, mark_of, recovery_of, title
 from clusterkit.text.printable import printable
 
 MARK = "<!-- clusterkit report: exam"
@@ -33,7 +33,7 @@ pre { overflow-x: auto; background: light-dark(#f4f4f4, #222); padding: .5rem; }
 
 
 def page(report: Report, replay: Replay) -> str:
-    mark = "✔" if report.exit_code == 0 else "✘"
+    mark = mark_of(report)
     head = (
         f'{MARK} {_safe(report.name)} -->\n<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
