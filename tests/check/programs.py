@@ -16,6 +16,11 @@ CLUSTER = "{'cluster': {'worker': ['localhost:12345', 'localhost:23456']}, 'task
 TWO: dict[str, Any] = {"workers": 2}
 SERVED: dict[str, Any] = {"workers": 2, "ps": 1}
 ONE: dict[str, Any] = {"workers": 1}
+NUMPY = "import random\nimport numpy as np\nfrom sklearn.model_selection import train_test_split\n"
+MODEL = "with strategy.scope():\n    model = tf.keras.Sequential()\n    model.compile('sgd', 'mse')\n"
+BUILTIN: dict[str, Any] = {**SERVED, "servers": "builtin", "keras": 2}
+COORDINATOR = f"import tensorflow as tf\nstrategy = tf.distribute.ParameterServerStrategy({RESOLVER})\n"
+SCOPED = "with strategy.scope():\n    model = tf.keras.Sequential([layer])\n    model.compile('sgd', 'mse')\n"
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,58 @@ ROWS = [
         SERVED,
         ({**SERVED, "keras": 2},),
         Severity.ERROR,
+    ),
+    Row(
+        "coordinator-everywhere",
+        f"import tensorflow as tf\nstrategy = tf.distribute.ParameterServerStrategy({RESOLVER})  # here\n",
+        (
+            ("strategy =", "if resolver.is_chief: strategy ="),
+            ("strategy =", "start_server_of(resolver)\nstrategy ="),
+            ("strategy =", "print(resolver.task_type)\nstrategy ="),
+        ),
+        SERVED,
+        ({**SERVED, "servers": "builtin"},),
+        Severity.ERROR,
+    ),
+    Row(
+        "keras-3-fit",
+        f"{COORDINATOR}{SCOPED}model.fit(data, steps_per_epoch=9)  # here\n",
+        (("with strategy.scope():", "if True:"), ("model.fit(", "scaler.fit("), ("    model.compile('sgd', 'mse')\n", "")),
+        {**BUILTIN, "keras": 3},
+        (BUILTIN,),
+        Severity.ERROR,
+    ),
+    Row(
+        "unscoped-layer",
+        f"{COORDINATOR}layer = tf.keras.layers.Normalization()  # here\nlayer.adapt(rows)\n{SCOPED}",
+        (
+            ("layer = tf", "with strategy.scope():\n    layer = tf"),
+            ("layer.adapt(rows)\n", ""),
+            ("Sequential([layer])", "Sequential()"),
+        ),
+        BUILTIN,
+        (),
+        Severity.ERROR,
+    ),
+    Row(
+        "finite-data",
+        f"{COORDINATOR}data = tf.data.Dataset.from_tensor_slices(x)\ndata = data.shuffle(9).batch(3)\n{SCOPED}"
+        "model.fit(data, steps_per_epoch=9)  # here\n",
+        (
+            ("shuffle(9)", "shuffle(9).repeat()"),
+            ("shuffle(9)", "apply(forever)"),
+            ("from_tensor_slices(x)", "from_generator(rows)"),
+            ("model.fit(data", "model.fit(others"),
+            ("data = data.", "if x:\n    data = made()\ndata = data."),
+        ),
+        BUILTIN,
+        (),
+    ),
+    Row(
+        "finite-data",
+        f"{COORDINATOR}{SCOPED}data = tf.data.TFRecordDataset(x).batch(3)\nmodel.evaluate(data)  # here\n",
+        (("batch(3)", "batch(3).repeat()"),),
+        BUILTIN,
     ),
     Row(
         "tf-config-overwritten",
@@ -149,6 +206,59 @@ ROWS = [
         ),
         {**TWO, "patches": False},
         (ONE, TWO),
+    ),
+    Row(
+        "unseeded-rows",
+        f"{NUMPY}{GANG}{MODEL}class Batches(tf.keras.utils.PyDataset):\n    def on_epoch_end(self):\n"
+        "        np.random.shuffle(self.order)  # here\nmodel.fit(Batches(), epochs=2)\n",
+        (
+            ("strategy = ", "tf.keras.utils.set_random_seed(1)\nstrategy = "),
+            ("strategy = ", "np.random.seed(1)\nstrategy = "),
+            ("np.random.shuffle", "self.random.shuffle"),
+            ("keras.utils.PyDataset", "Module"),
+            ("model.fit(Batches()", "model.fit(data"),
+            ("model.fit", "if training.has_ps(): model.fit"),
+            ("strategy = ", "data = data.shard(2, me)\nstrategy = "),
+        ),
+        TWO,
+        (ONE, SERVED, {**TWO, "restart_scope": "task"}),
+    ),
+    Row(
+        "unseeded-rows",
+        f"{NUMPY}{GANG}tf.random.set_seed(1)\n{MODEL}def rows():\n"
+        "    for number in np.random.permutation(9):  # here\n        yield x[number]\n"
+        "data = tf.data.Dataset.from_generator(rows, output_signature=t)\ndata = data.batch(3)\nmodel.fit(x=data)\n",
+        (
+            ("permutation(9)", "uniform(9)"),
+            ("np.random.permutation(9)", "np.random.default_rng(1).permutation(9)"),
+            ("from_generator(rows", "from_generator(other_rows"),
+        ),
+    ),
+    Row(
+        "unseeded-rows",
+        f"{NUMPY}{GANG}rng = np.random.default_rng()\nnp.random.seed(1)\norder = rng.permutation(9)  # here\n"
+        "x = x[order]\ndata = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x))\n",
+        (("default_rng()", "default_rng(1)"), ("x = x[order]", "n = len(order)"), ("experimental_", "")),
+    ),
+    Row(
+        "unseeded-rows",
+        f"{NUMPY}{GANG}{MODEL}def load():\n    files = list_of(x)\n    random.shuffle(files)  # here\n"
+        "    return files\nmodel.fit(tf.data.TFRecordDataset(load()))\n",
+        (("random.shuffle(files)", "random.shuffle(names)"), ("TFRecordDataset(load())", "TFRecordDataset(found)")),
+    ),
+    Row(
+        "unseeded-rows",
+        f"{NUMPY}{GANG}{MODEL}a, b = train_test_split(x)  # here\nmodel.fit(a, epochs=2)\n",
+        (
+            ("split(x)", "split(x, random_state=3)"),
+            ("split(x)", "split(x, shuffle=False)"),
+            ("fit(a", "fit(a.shape"),
+        ),
+    ),
+    Row(
+        "unseeded-rows",
+        f"{NUMPY}{GANG}{MODEL}order = random.sample(range(n), n)  # here\nmodel.fit(x[order])\n",
+        (("range(n), n", "range(n), 8"), ("random.sample(range(n), n)", "random.Random(3).sample(range(n), n)")),
     ),
     Row(
         "loss-per-replica",

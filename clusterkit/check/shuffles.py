@@ -1,0 +1,159 @@
+"""Rules about shuffles that each worker of a gang does in an order of its own, so that rows are lost."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
+from clusterkit.check.source import Source
+from clusterkit.words.model import Shape
+
+_SEEDS = {"tensorflow.random.set_seed", "keras.utils.set_random_seed"}
+_SHUFFLES_LISTS = re.compile(r"^(?:random|numpy\.random|tensorflow\.random)\.|rng")
+_SHUFFLES = re.compile(r"(?:numpy\.random|random)\.(?:shuffle|permutation)")
+_SPLITS = "sklearn.model_selection.train_test_split"
+_MAKERS = {"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"}
+_BATCHES = {"keras.utils.PyDataset", "keras.utils.Sequence"}
+MOST_ROUNDS = 20  # the maximum number of assignments against the order of lines through which rows are followed
+_SHARDS = re.compile(r"(?i)shard|input_pipeline|InputContext|_from_function")  # in programs that divide the rows themselves
+
+
+def unseeded_shuffle(case: Case) -> Iterator[Hit]:
+    """Find datasets that are shuffled without a seed, if the patches that make tasks agree on a seed are off."""
+    is_gang = case.job.shape is Shape.MULTI_WORKER and not case.job.patches and case.names({MULTI_WORKER, OUR_STRATEGY})
+    for source in case.sources if is_gang and not case.names(_SEEDS) else ():
+        for name, call in source.calls():
+            is_method = isinstance(call.func, ast.Attribute) and call.func.attr == "shuffle" and len(call.args) == 1
+            seeded = any(keyword.arg in ("seed", None) for keyword in call.keywords)
+            if is_method and not seeded and not _SHUFFLES_LISTS.search(name) and case.applies(source, call):
+                what = f"Each of the tasks ({case.tasks}) shuffles in an order of its own, and then keeps its part."
+                advice = "Give shuffle() a seed, or leave --no-patches out: rows are lost, and others are read twice."
+                yield Hit(source.location(call), what, advice)
+
+
+def unseeded_rows(case: Case) -> Iterator[Hit]:
+    """Find shuffles by NumPy, Python or scikit-learn without a seed, of rows that are then divided among the workers."""
+    is_gang = case.job.shape is Shape.MULTI_WORKER and case.is_distributed and case.names({MULTI_WORKER, OUR_STRATEGY})
+    if not is_gang or any(source.mentions(_SHARDS) for source in case.sources):
+        return
+    seeds = any(_sets_seed(name, call) for source in case.sources for name, call in source.calls())
+    for source in case.sources:
+        found = {
+            call: advice
+            for name, call in source.calls()
+            if (advice := _unseeded(source, name, call)) and not (seeds and "default_rng" not in advice)
+        }
+        for call in _reaching_training(case, source, found):
+            what = (
+                f"Each of the tasks ({case.tasks}) shuffles the rows in an order of its own, and then trains on its part: "
+                "rows are lost, and others are trained twice."
+            )
+            yield Hit(source.location(call), what, found[call])
+
+
+def _sets_seed(name: str, call: ast.Call) -> bool:
+    """Whether the call seems to seed NumPy or Python, perhaps in a function of another package."""
+    last = getattr(call.func, "attr", getattr(call.func, "id", ""))
+    return "seed" in last.lower() and name != "tensorflow.random.set_seed"
+
+
+def _unseeded(source: Source, name: str, call: ast.Call) -> str:
+    """Return how to seed a call that shuffles rows; "" if the call does not shuffle, or has a seed."""
+    by_all = "Call keras.utils.set_random_seed(1), with the same seed in all workers, before the first shuffle."
+    if _SHUFFLES.fullmatch(name):
+        return by_all
+    if name in ("random.sample", "numpy.random.choice") and _takes_all(call):
+        return by_all
+    if name == _SPLITS and not any(keyword.arg in ("random_state", "shuffle", None) for keyword in call.keywords):
+        return "Give train_test_split() a random_state that is the same in all workers."
+    if isinstance(call.func, ast.Attribute) and call.func.attr in ("shuffle", "permutation", "permuted"):
+        made = _made(source, call.func.value)
+        if made is not None and source.dotted(made.func) in _MAKERS and not made.args and not made.keywords:
+            return f"Give {source.dotted(made.func).rpartition('.')[2]}() a seed that is the same in all workers."
+    return ""
+
+
+def _takes_all(call: ast.Call) -> bool:
+    """Whether the call draws all numbers of a range, or all items of a list, in a random order."""
+    if len(call.args) < 2:
+        return False
+    first, count = map(ast.unparse, call.args[:2])
+    return first in (count, f"range({count})") or count == f"len({first})"
+
+
+def _made(source: Source, owner: ast.AST) -> ast.Call | None:
+    """Return the call that creates a generator: the value of a name or attribute that is bound once, or itself."""
+    if isinstance(owner, ast.Name):
+        owner = source.value(owner.id) or owner
+    elif isinstance(owner, ast.Attribute):
+        values = [node.value for node in source.nodes if isinstance(node, ast.Assign) and _binds(node, owner)]
+        owner = values[0] if len(values) == 1 else owner
+    return owner if isinstance(owner, ast.Call) else None
+
+
+def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
+    return any(isinstance(target, ast.Attribute) and target.attr == owner.attr for target in assignment.targets)
+
+
+def _reaching_training(case: Case, source: Source, found: dict[ast.Call, str]) -> list[ast.Call]:
+    """Return the calls whose results are among the rows that `fit` or a strategy divides among the workers."""
+    shuffled: dict[str, ast.Call] = {}  # from a name to the call that determines the order of its rows
+    for call in found:
+        for name in _shuffled_by(source, call):
+            shuffled.setdefault(name, call)
+    bindings = [node for node in source.nodes if isinstance(node, ast.Assign | ast.Return)] if found else []
+    for _ in range(MOST_ROUNDS):
+        size = len(shuffled)
+        for node in bindings:
+            if (call := _origin(node.value, shuffled, found)) is not None:
+                for name in _bound(source, node):
+                    shuffled.setdefault(name, call)
+        if len(shuffled) == size:
+            break
+    reached = (_origin(rows, shuffled, found) for rows in _training_rows(case, source))
+    return list(dict.fromkeys(call for call in reached if call is not None))
+
+
+def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
+    """Yield the names that a shuffle gives another order: its argument, and the generator or batches that contain it."""
+    if getattr(call.func, "attr", getattr(call.func, "id", "")) == "shuffle":
+        yield from (arg.id for arg in call.args[:1] if isinstance(arg, ast.Name))
+    for node in source.enclosing(call):
+        if isinstance(node, ast.FunctionDef) and any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)):
+            yield node.name
+        if isinstance(node, ast.ClassDef) and not _BATCHES.isdisjoint(map(source.dotted, node.bases)):
+            yield node.name
+
+
+def _bound(source: Source, node: ast.Assign | ast.Return) -> Iterator[str]:
+    """Yield the names that get the value of an assignment, or the name of the function that returns the value."""
+    if isinstance(node, ast.Assign):
+        yield from (name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name))
+        return
+    function = next((each for each in source.enclosing(node) if isinstance(each, ast.FunctionDef | ast.Lambda)), None)
+    if isinstance(function, ast.FunctionDef):
+        yield function.name
+
+
+def _origin(value: ast.AST | None, shuffled: dict[str, ast.Call], found: dict[ast.Call, str]) -> ast.Call | None:
+    """Return the shuffle that determines the order of a value; None if the value depends only on sizes, or on none."""
+    match value:
+        case None | ast.Attribute(attr="shape" | "size" | "ndim" | "dtype") | ast.Call(func=ast.Name(id="len")):
+            return None
+        case ast.Name(id=name):
+            return shuffled.get(name)
+        case ast.Call() if value in found:
+            return value
+    parts = (_origin(part, shuffled, found) for part in ast.iter_child_nodes(value))
+    return next((call for call in parts if call is not None), None)
+
+
+def _training_rows(case: Case, source: Source) -> Iterator[ast.expr]:
+    """Yield the rows of each call in which a strategy divides them among the workers."""
+    fits = [call for origin, call in case.fits() if origin is source]
+    methods = (call for _, call in source.calls() if getattr(call.func, "attr", "") == "experimental_distribute_dataset")
+    for call in (*fits, *(method for method in methods if case.applies(source, method))):
+        named = [keyword.value for keyword in call.keywords if keyword.arg == "x"]
+        yield from [*call.args, *named][:1]
