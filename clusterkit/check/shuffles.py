@@ -17,7 +17,7 @@ _SPLITS = "sklearn.model_selection.train_test_split"
 _MAKERS = {"numpy.random.default_rng", "numpy.random.RandomState", "random.Random"}
 _BATCHES = {"keras.utils.PyDataset", "keras.utils.Sequence"}
 MOST_ROUNDS = 20  # the maximum number of assignments against the order of lines through which rows are followed
-_SHARDS = re.compile(r"(?i)shard|input_pipeline|InputContext|_from_function")  # in programs that divide the rows themselves
+_SHARDS = re.compile(r"(?i)shard|input_pipeline|InputContext|_from_function")  # in code that divides rows
 
 
 def unseeded_shuffle(case: Case) -> Iterator[Hit]:
@@ -34,7 +34,7 @@ def unseeded_shuffle(case: Case) -> Iterator[Hit]:
 
 
 def unseeded_rows(case: Case) -> Iterator[Hit]:
-    """Find shuffles by NumPy, Python or scikit-learn without a seed, of rows that are then divided among the workers."""
+    """Find shuffles without a seed, by other packages than TensorFlow, of rows that are divided among the workers."""
     is_gang = case.job.shape is Shape.MULTI_WORKER and case.is_distributed and case.names({MULTI_WORKER, OUR_STRATEGY})
     if not is_gang or any(source.mentions(_SHARDS) for source in case.sources):
         return
@@ -47,8 +47,8 @@ def unseeded_rows(case: Case) -> Iterator[Hit]:
         }
         for call in _reaching_training(case, source, found):
             what = (
-                f"Each of the tasks ({case.tasks}) shuffles the rows in an order of its own, and then trains on its part: "
-                "rows are lost, and others are trained twice."
+                f"Each of the tasks ({case.tasks}) shuffles the rows in an order of its own, and then trains on its "
+                "part: rows are lost, and others are trained twice."
             )
             yield Hit(source.location(call), what, found[call])
 
@@ -117,11 +117,12 @@ def _reaching_training(case: Case, source: Source, found: dict[ast.Call, str]) -
 
 
 def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
-    """Yield the names that a shuffle gives another order: its argument, and the generator or batches that contain it."""
+    """Yield the names that a shuffle gives another order: its argument, and the generator or batches around it."""
     if getattr(call.func, "attr", getattr(call.func, "id", "")) == "shuffle":
         yield from (arg.id for arg in call.args[:1] if isinstance(arg, ast.Name))
     for node in source.enclosing(call):
-        if isinstance(node, ast.FunctionDef) and any(isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node)):
+        yields = (isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
+        if isinstance(node, ast.FunctionDef) and any(yields):
             yield node.name
         if isinstance(node, ast.ClassDef) and not _BATCHES.isdisjoint(map(source.dotted, node.bases)):
             yield node.name
@@ -153,7 +154,8 @@ def _origin(value: ast.AST | None, shuffled: dict[str, ast.Call], found: dict[as
 def _training_rows(case: Case, source: Source) -> Iterator[ast.expr]:
     """Yield the rows of each call in which a strategy divides them among the workers."""
     fits = [call for origin, call in case.fits() if origin is source]
-    methods = (call for _, call in source.calls() if getattr(call.func, "attr", "") == "experimental_distribute_dataset")
+    distributes = "experimental_distribute_dataset"
+    methods = (call for _, call in source.calls() if getattr(call.func, "attr", "") == distributes)
     for call in (*fits, *(method for method in methods if case.applies(source, method))):
         named = [keyword.value for keyword in call.keywords if keyword.arg == "x"]
         yield from [*call.args, *named][:1]

@@ -37,7 +37,7 @@ from clusterkit.words.model import number_of
 from clusterkit.words.outcome import RunState
 
 SAVES_NOTHING = "the program saves no checkpoint, so that nothing can be resumed. One line saves them: "
-IN_FIT, IN_A_LOOP = "callbacks=[clusterkit.training.Backup()] in fit", "clusterkit.training.Checkpointer(model=model)"
+IN_FIT, IN_A_LOOP = "callbacks=[training.Backup()] in fit", "training.Checkpointer(model=model) in a loop"
 NO_STEPS = (
     "no steps were seen: the program makes none, or does so where clusterkit can't see them. One line reports them: "
     "training.report(step=step, loss=loss)"
@@ -177,7 +177,9 @@ class Examiner:
             return str(cell) in self.chosen
         if time.monotonic() < self.until:
             return True
-        self.report.add(CellResult(cell, Grade.SKIPPED, reason=f"the budget of {compact(self.report.budget)} was spent"))
+        self.report.add(
+            CellResult(cell, Grade.SKIPPED, reason=f"the budget of {compact(self.report.budget)} was spent")
+        )
         return False
 
 

@@ -24,8 +24,8 @@ _FORGOTTEN: Mapping[str, tuple[str, str, str]] = {
 }
 EXACT = tuple(_FORGOTTEN)
 _BACKUP = (
-    "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model, the optimizer, the epoch "
-    "and the position in the data."
+    "Add clusterkit.training.Backup() to the callbacks of fit: it saves and restores the model, the optimizer, the "
+    "epoch and the position in the data."
 )
 _BACKED_UP = {"began-anew", "weights", "optimizer", "counter", "epoch"}  # codes of what Backup restores
 ROUNDING = 1e-5  # the allowed relative difference of metrics, whose sums may have a different order after a resume

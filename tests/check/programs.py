@@ -59,7 +59,7 @@ ROWS = [
     Row(
         "keras-3-fit",
         f"{COORDINATOR}{SCOPED}model.fit(data, steps_per_epoch=9)  # here\n",
-        (("with strategy.scope():", "if True:"), ("model.fit(", "scaler.fit("), ("    model.compile('sgd', 'mse')\n", "")),
+        (("with strategy.scope()", "if x"), ("model.fit(", "scaler.fit("), ("    model.compile('sgd', 'mse')\n", "")),
         {**BUILTIN, "keras": 3},
         (BUILTIN,),
         Severity.ERROR,

@@ -13,6 +13,7 @@ from clusterkit.words.faults import (
     AT_ONCE,
     ON_NETWORK,
     ON_STORAGE,
+    SYNONYMS,
     Fault,
     FaultAction,
     Moment,
@@ -86,12 +87,22 @@ def test_what_a_fault_means(text: str, fault: Fault) -> None:
     assert parse_fault(text) == fault
 
 
+def test_no_synonym_is_an_action() -> None:
+    """Each action has its own words."""
+    assert not set(SYNONYMS) & set(FaultAction)
+    assert set(SYNONYMS.values()) == set(FaultAction) - {FaultAction.RESET}
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         ("", "it begins with an action, as in 'kill worker:1 @ step=100'"),
         ("kil worker:1", "there is no action 'kil'. Did you mean kill?"),
         ("explode worker:1", "There are kill, term, stop"),
+        ("freeze worker:1 @ step=100", "freeze is called stop here. Write 'stop worker:1 @ step=100'."),
+        ("Stall any for=3s", "Stall is called stop here. Write 'stop any for=3s'."),
+        ("oom worker:1", "oom is called memory here. Write 'memory worker:1'."),
+        ("freez worker:1", "there is no action 'freez'. Did you mean freeze, which is called stop here?"),
         ("kill", "it has no target"),
         ("kill worker:x", "'worker:x' is not a target"),
         ("kill random(0)", "selects no task"),

@@ -1,10 +1,11 @@
 """Seeds all random generators in a recorded task, so that two runs of a program compute the same results.
 
 Loaded by path: standard library only. Each library is seeded when it is imported; the program's own seeds are set later
-and take precedence. TensorFlow and the layers of Keras have the same seed in all tasks, since a gang's workers begin with
-the first worker's values. NumPy and Python's `random` have another seed in each worker of a gang: without an exam they
-differ too, and an exam with equal seeds would not find workers that shuffle in orders of their own. After the imports
-of TensorFlow and Keras, which draw random numbers, the generators' states are restored: forks do not repeat the imports.
+and take precedence. TensorFlow and the layers of Keras have the same seed in all tasks, since the workers of a gang
+begin with the first worker's values. NumPy and Python's `random` have another seed in each worker of a gang: without an
+exam they differ too, and an exam with equal seeds would not find workers that shuffle in orders of their own. After the
+imports of TensorFlow and Keras, which draw random numbers, the generators' states are restored: forks do not repeat the
+imports.
 """
 
 from __future__ import annotations
