@@ -40,11 +40,10 @@ def fit_of_keras_3(case: Case) -> Iterator[Hit]:
 def unscoped_layer(case: Case) -> Iterator[Hit]:
     """Find layers with variables of their own, by `adapt`, that are created outside the scope that uses them."""
     for source in case.sources if _has_servers(case) else ():
-        adapted = (call.func.value for _, call in source.calls() if getattr(call.func, "attr", "") == "adapt")
-        for owner in adapted:
-            made = source.value(owner.id) if isinstance(owner, ast.Name) else None
+        for name in _adapted(source):
+            made = source.value(name)
             is_layer = isinstance(made, ast.Call) and source.dotted(made.func).startswith("keras.layers.")
-            used = isinstance(owner, ast.Name) and any(_in_scope(source, use) for use in source.uses(owner.id))
+            used = any(_in_scope(source, use) for use in source.uses(name))
             if made is not None and is_layer and used and not _in_scope(source, made):
                 what = "The layer is created and adapted outside the scope of the strategy: its variables are on no ps."
                 advice = "Create and adapt it within `with strategy.scope():`."
@@ -63,6 +62,13 @@ def finite_data(case: Case) -> Iterator[Hit]:
                 steps = "validation_steps" if name != "data" else "steps_per_epoch" if _is_fit(call) else "steps"
                 more = "" if steps in named else f", and set {steps}"
                 yield Hit(source.location(call), what, f"Add .repeat() to the dataset{more}.", name)
+
+
+def _adapted(source: Source) -> Iterator[str]:
+    for _, call in source.calls():
+        match call.func:
+            case ast.Attribute(value=ast.Name(id=name), attr="adapt"):
+                yield name
 
 
 def _has_servers(case: Case) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 
 from clusterkit.check.case import MULTI_WORKER, OUR_STRATEGY, Case, Hit
 from clusterkit.check.source import Source
@@ -45,7 +46,9 @@ def unseeded_rows(case: Case) -> Iterator[Hit]:
             for name, call in source.calls()
             if (advice := _unseeded(source, name, call)) and not (seeds and "default_rng" not in advice)
         }
-        for call in _reaching_training(case, source, found):
+        rows = _ShuffledRows(source, found) if found else None
+        reached = [rows.origin(each) for each in _training_rows(case, source)] if rows else []
+        for call in dict.fromkeys(each for each in reached if each is not None):
             what = (
                 f"Each of the tasks ({case.tasks}) shuffles the rows in an order of its own, and then trains on its "
                 "part: rows are lost, and others are trained twice."
@@ -97,23 +100,60 @@ def _binds(assignment: ast.Assign, owner: ast.Attribute) -> bool:
     return any(isinstance(target, ast.Attribute) and target.attr == owner.attr for target in assignment.targets)
 
 
-def _reaching_training(case: Case, source: Source, found: dict[ast.Call, str]) -> list[ast.Call]:
-    """Return the calls whose results are among the rows that `fit` or a strategy divides among the workers."""
-    shuffled: dict[str, ast.Call] = {}  # from a name to the call that determines the order of its rows
-    for call in found:
-        for name in _shuffled_by(source, call):
-            shuffled.setdefault(name, call)
-    bindings = [node for node in source.nodes if isinstance(node, ast.Assign | ast.Return)] if found else []
-    for _ in range(MOST_ROUNDS):
-        size = len(shuffled)
-        for node in bindings:
-            if (call := _origin(node.value, shuffled, found)) is not None:
-                for name in _bound(source, node):
-                    shuffled.setdefault(name, call)
-        if len(shuffled) == size:
-            break
-    reached = (_origin(rows, shuffled, found) for rows in _training_rows(case, source))
-    return list(dict.fromkeys(call for call in reached if call is not None))
+class _ShuffledRows:
+    """The variables of a file whose rows are in the order of an unseeded shuffle, each with the call that shuffles.
+
+    A variable is a name in the function that binds it. Assignments are followed in the order of lines, some rounds.
+    """
+
+    def __init__(self, source: Source, shuffles: Iterable[ast.Call]) -> None:
+        self._source, self._shuffles = source, {*shuffles}
+        self._bound: defaultdict[ast.AST | None, set[str]] = defaultdict(set)
+        for node in source.nodes:
+            if isinstance(node, ast.arg) or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)):
+                self._bound[_function(source, node)].add(node.arg if isinstance(node, ast.arg) else node.id)
+        self._origins: dict[tuple[ast.AST | None, str], ast.Call] = {}
+        for call in self._shuffles:
+            for name in _shuffled_by(source, call):
+                self._origins.setdefault(self._variable(call, name), call)
+        bindings = [node for node in source.nodes if isinstance(node, ast.Assign | ast.Return)]
+        for _ in range(MOST_ROUNDS):
+            before = len(self._origins)
+            for node in bindings:
+                self._bind(node)
+            if len(self._origins) == before:
+                break
+
+    def _variable(self, node: ast.AST, name: str) -> tuple[ast.AST | None, str]:
+        functions = (each for each in self._source.enclosing(node) if isinstance(each, ast.FunctionDef | ast.Lambda))
+        return next((each for each in functions if name in self._bound[each]), None), name
+
+    def _bind(self, node: ast.Assign | ast.Return) -> None:
+        """Pass the order of a value on to the variables that it is assigned to, or the function that returns it."""
+        if (call := self.origin(node.value)) is None:
+            return
+        function = _function(self._source, node)
+        if isinstance(node, ast.Return) and isinstance(function, ast.FunctionDef):
+            self._origins.setdefault((None, function.name), call)
+        for target in node.targets if isinstance(node, ast.Assign) else ():
+            for name in ast.walk(target):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                    self._origins.setdefault(self._variable(name, name.id), call)
+
+    def origin(self, value: ast.AST | None) -> ast.Call | None:
+        """Return the shuffle that determines the order of a value's rows; None if the value has only sizes of them."""
+        match value:
+            case None | ast.Attribute(attr="shape" | "size" | "ndim" | "dtype") | ast.Call(func=ast.Name(id="len")):
+                return None
+            case ast.Name(id=name):
+                return self._origins.get(self._variable(value, name))
+            case ast.Call() if value in self._shuffles:
+                return value
+        return next((call for part in ast.iter_child_nodes(value) if (call := self.origin(part)) is not None), None)
+
+
+def _function(source: Source, node: ast.AST) -> ast.FunctionDef | ast.Lambda | None:
+    return next((each for each in source.enclosing(node) if isinstance(each, ast.FunctionDef | ast.Lambda)), None)
 
 
 def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
@@ -126,29 +166,6 @@ def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
             yield node.name
         if isinstance(node, ast.ClassDef) and not _BATCHES.isdisjoint(map(source.dotted, node.bases)):
             yield node.name
-
-
-def _bound(source: Source, node: ast.Assign | ast.Return) -> Iterator[str]:
-    """Yield the names that get the value of an assignment, or the name of the function that returns the value."""
-    if isinstance(node, ast.Assign):
-        yield from (name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name))
-        return
-    function = next((each for each in source.enclosing(node) if isinstance(each, ast.FunctionDef | ast.Lambda)), None)
-    if isinstance(function, ast.FunctionDef):
-        yield function.name
-
-
-def _origin(value: ast.AST | None, shuffled: dict[str, ast.Call], found: dict[ast.Call, str]) -> ast.Call | None:
-    """Return the shuffle that determines the order of a value; None if the value depends only on sizes, or on none."""
-    match value:
-        case None | ast.Attribute(attr="shape" | "size" | "ndim" | "dtype") | ast.Call(func=ast.Name(id="len")):
-            return None
-        case ast.Name(id=name):
-            return shuffled.get(name)
-        case ast.Call() if value in found:
-            return value
-    parts = (_origin(part, shuffled, found) for part in ast.iter_child_nodes(value))
-    return next((call for call in parts if call is not None), None)
 
 
 def _training_rows(case: Case, source: Source) -> Iterator[ast.expr]:
