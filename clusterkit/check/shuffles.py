@@ -44,7 +44,8 @@ def unseeded_rows(case: Case) -> Iterator[Hit]:
         found = {
             call: advice
             for name, call in source.calls()
-            if (advice := _unseeded(source, name, call)) and not (seeds and "default_rng" not in advice)
+            if (advice := _unseeded(source, name, call, seeds))
+            and (case.applies(source, call) or any(_makers_around(source, call)))
         }
         rows = _ShuffledRows(source, found) if found else None
         reached = [rows.origin(each) for each in _training_rows(case, source)] if rows else []
@@ -62,15 +63,17 @@ def _sets_seed(name: str, call: ast.Call) -> bool:
     return "seed" in last.lower() and name != "tensorflow.random.set_seed"
 
 
-def _unseeded(source: Source, name: str, call: ast.Call) -> str:
-    """Return how to seed a call that shuffles rows; "" if the call does not shuffle, or has a seed."""
+def _unseeded(source: Source, name: str, call: ast.Call, seeds: bool) -> str:
+    """Return how to seed a call that shuffles rows; "" if the call does not shuffle, or has a seed.
+
+    `seeds` is whether the program seeds the generators of NumPy and Python, which have no effect on others.
+    """
     by_all = "Call keras.utils.set_random_seed(1), with the same seed in all workers, before the first shuffle."
-    if _SHUFFLES.fullmatch(name):
-        return by_all
-    if name in ("random.sample", "numpy.random.choice") and _takes_all(call):
-        return by_all
-    if name == _SPLITS and not any(keyword.arg in ("random_state", "shuffle", None) for keyword in call.keywords):
-        return "Give train_test_split() a random_state that is the same in all workers."
+    if _SHUFFLES.fullmatch(name) or (name in ("random.sample", "numpy.random.choice") and _takes_all(call)):
+        return "" if seeds else by_all
+    if name == _SPLITS:
+        seeded = seeds or any(keyword.arg in ("random_state", "shuffle", None) for keyword in call.keywords)
+        return "" if seeded else "Give train_test_split() a random_state that is the same in all workers."
     if isinstance(call.func, ast.Attribute) and call.func.attr in ("shuffle", "permutation", "permuted"):
         made = _made(source, call.func.value)
         if made is not None and source.dotted(made.func) in _MAKERS and not made.args and not made.keywords:
@@ -160,6 +163,11 @@ def _shuffled_by(source: Source, call: ast.Call) -> Iterator[str]:
     """Yield the names that a shuffle gives another order: its argument, and the generator or batches around it."""
     if getattr(call.func, "attr", getattr(call.func, "id", "")) == "shuffle":
         yield from (arg.id for arg in call.args[:1] if isinstance(arg, ast.Name))
+    yield from _makers_around(source, call)
+
+
+def _makers_around(source: Source, call: ast.Call) -> Iterator[str]:
+    """Yield the names of the generators and the classes of batches that contain a call, which run it for each epoch."""
     for node in source.enclosing(call):
         yields = (isinstance(each, ast.Yield | ast.YieldFrom) for each in ast.walk(node))
         if isinstance(node, ast.FunctionDef) and any(yields):

@@ -63,6 +63,10 @@ SHUFFLED = [
     Row(
         "unseeded-rows",
         f"{NUMPY}{GANG}{MODEL}order = random.sample(range(n), n)  # here\nmodel.fit(x[order])\n",
-        (("range(n), n", "range(n), 8"), ("random.sample(range(n), n)", "random.Random(3).sample(range(n), n)")),
+        (
+            ("order =", "if x: order ="),
+            ("range(n), n", "range(n), 8"),
+            ("random.sample(range(n), n)", "random.Random(3).sample(range(n), n)"),
+        ),
     ),
 ]  # fmt: skip
