@@ -16,8 +16,8 @@ from clusterkit.check.undefined import undefined_name
 from clusterkit.words.job import Servers, TfConfig
 from clusterkit.words.model import Shape
 
-ALONE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
-_STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *ALONE}
+SINGLE = {f"tensorflow.distribute.{name}Strategy" for name in ("Mirrored", "OneDevice", "CentralStorage")}
+_STRATEGIES = {MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY, "tensorflow.distribute.TPUStrategy", *SINGLE}
 _CREATOR = "keras.utils.experimental.DatasetCreator"
 _SERVER = "tensorflow.distribute.Server"
 _RESOLVER = "tensorflow.distribute.cluster_resolver.TFConfigClusterResolver"
@@ -39,7 +39,7 @@ _INITIALIZES = re.compile(
 
 def hides_module(case: Case) -> Iterator[Hit]:
     """Find files that hide a module or package."""
-    for file, module, whose in case.hides:
+    for file, module, whose in case.hiding_files:
         what = f"This file hides {whose} {module} from everything that the tasks import, TensorFlow included."
         yield Hit(Location(file, 1), what, "Rename it.", module)
 
@@ -63,7 +63,7 @@ def strategy_too_late(case: Case) -> Iterator[Hit]:
     for source, name, call in case.calls(MULTI_WORKER, OUR_STRATEGY) if case.job.shape is Shape.MULTI_WORKER else ():
         lines = [
             source.location(node).line
-            for node in source.before(call)
+            for node in source.nodes_before(call)
             if isinstance(node, ast.Call)
             and _INITIALIZES.fullmatch(called := source.dotted(node.func))
             and (case.keras == 3 or not called.startswith("keras."))
@@ -88,7 +88,7 @@ def wrong_strategy(case: Case) -> Iterator[Hit]:
             what = f"{short} does not support parameter servers, but the job is {case.tasks}."
             advice = "Remove --ps, or use ParameterServerStrategy."
             severity = case.severity(case.job.servers is Servers.PROGRAM and case.joins)
-        elif name in ALONE and len(case.job.cluster) > 1 and not any(s.mentions(_CLUSTER_WORDS) for s in case.sources):
+        elif name in SINGLE and len(case.job.cluster) > 1 and not any(s.mentions(_CLUSTER_WORDS) for s in case.sources):
             what = f"{short} uses the devices of one process: each of the tasks ({case.tasks}) trains by itself."
             advice, severity = "Use MultiWorkerMirroredStrategy, or start one worker.", Severity.WARNING
         else:
@@ -126,7 +126,7 @@ def no_scope(case: Case) -> Iterator[Hit]:
     """Find the call that trains a model outside the scope of the program's strategy."""
     made = [(source, call) for source, _, call in case.calls(MULTI_WORKER, PARAMETER_SERVER, OUR_STRATEGY)]
     used = any(getattr(node, "attr", "") == "scope" for source in case.sources for node in source.nodes)
-    if not case.is_distributed or not made or used or any(source.is_passed_on(call) for source, call in made):
+    if not case.is_distributed or not made or used or any(source.may_escape(call) for source, call in made):
         return
     for source, fit in case.fits():
         what = f"The model is created outside the scope of the strategy: each of the tasks ({case.tasks}) trains alone."
@@ -137,7 +137,7 @@ def no_scope(case: Case) -> Iterator[Hit]:
 def uncalled_main(case: Case) -> Iterator[Hit]:
     """Find a main() that is never called in a program that only defines functions."""
     main = case.sources[0]
-    if (function := main.uncalled("main")) is not None:
+    if (function := main.uncalled_function("main")) is not None:
         yield Hit(main.location(function), "Nothing calls main(), so the program does nothing.", "Call it at the end.")
 
 

@@ -64,7 +64,7 @@ class CellResult:
     lost: int | None = None
 
 
-def judged(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
+def judge(cell: Cell, findings: Iterable[ExamFinding], *runs: str, notes: Sequence[str] = ()) -> CellResult:
     """Return the result of a cell that was reached, which has passed if there are no findings."""
     found = tuple(findings)
     return CellResult(cell, Grade.FAILED if found else Grade.PASSED, found, runs=runs, notes=tuple(notes))
@@ -77,7 +77,7 @@ def not_reached(cell: Cell, reason: str, *runs: str) -> CellResult:
 
 @dataclass(slots=True)
 class Report:
-    """The results of an exam so far. `irregular` is why the program could not be examined, if so.
+    """The results of an exam so far. `invalid_reason` is why the program could not be examined, if so.
 
     `budget` is the time in seconds after which no more cells are examined.
     """
@@ -85,10 +85,10 @@ class Report:
     name: str
     seed: int
     results: list[CellResult] = field(default_factory=list)
-    irregular: str = ""
+    invalid_reason: str = ""
     budget: float = 0.0
 
-    def of(self, chapter: Chapter) -> list[CellResult]:
+    def results_of(self, chapter: Chapter) -> list[CellResult]:
         return [result for result in self.results if result.cell.chapter is chapter]
 
     def count(self, grade: Grade, chapter: Chapter | None = None) -> int:
@@ -98,11 +98,11 @@ class Report:
     def unseen(self) -> list[Chapter]:
         """Return the chapters of which no cell has passed or failed."""
         reached = {one.cell.chapter for one in self.results if one.grade in (Grade.PASSED, Grade.FAILED)}
-        return [chapter for chapter in Chapter if self.of(chapter) and chapter not in reached]
+        return [chapter for chapter in Chapter if self.results_of(chapter) and chapter not in reached]
 
     def is_first(self, result: CellResult) -> bool:
         """Whether the result has no reason, or no earlier cell of its chapter has the same one."""
-        alike = (one for one in self.of(result.cell.chapter) if one.reason == result.reason)
+        alike = (one for one in self.results_of(result.cell.chapter) if one.reason == result.reason)
         return not result.reason or next(alike, result) is result
 
     def passed(self, chapter: Chapter) -> bool:
@@ -114,18 +114,18 @@ class Report:
         """1 if a cell failed; 4 if the program could not be examined or no cell passed; 0 otherwise."""
         if self.count(Grade.FAILED):
             return 1
-        return 4 if self.irregular or not self.count(Grade.PASSED) else 0
+        return 4 if self.invalid_reason or not self.count(Grade.PASSED) else 0
 
     def add(self, result: CellResult) -> CellResult:
         """Add a result, without the remedies of findings that an earlier cell of the chapter already has."""
-        known = {finding.text for one in self.of(result.cell.chapter) for finding in one.findings}
+        known = {finding.text for one in self.results_of(result.cell.chapter) for finding in one.findings}
         short = tuple(replace(one, remedy="") if one.text in known else one for one in result.findings)
         self.results.append(replace(result, findings=short))
         return self.results[-1]
 
     def verdict(self) -> str:
-        if self.irregular:
-            return f"The program could not be examined: {self.irregular}"
+        if self.invalid_reason:
+            return f"The program could not be examined: {self.invalid_reason}"
         passed, failed, skipped = (self.count(one) for one in (Grade.PASSED, Grade.FAILED, Grade.SKIPPED))
         missing = [f"{count} not reached"] if (count := self.count(Grade.NOT_REACHED)) else []
         missing += [f"{skipped} not run within {compact(self.budget)}"] if skipped else []
