@@ -6,6 +6,7 @@ import enum
 from dataclasses import dataclass
 
 from clusterkit.text.durations import exact
+from clusterkit.text.spelling import closest
 from clusterkit.words.model import TaskType
 
 
@@ -32,11 +33,42 @@ class FaultAction(enum.StrEnum):
     DISK_FULL = "disk-full"  # the checkpoint directory has no free space
 
 
+# Other words for actions, which people type and messages translate. `pause`, `freeze` and `stall` are all a SIGSTOP.
+SYNONYMS = {
+    word: action
+    for action, words in {
+        FaultAction.KILL: "crash sigkill die",
+        FaultAction.TERM: "terminate sigterm preempt evict",
+        FaultAction.STOP: "freeze stall pause suspend hang sigstop",
+        FaultAction.SLOW: "throttle straggle cpu",
+        FaultAction.HANG_START: "late-start slow-start",
+        FaultAction.MEMORY: "oom starve ram",
+        FaultAction.PARTITION: "cut disconnect isolate split",
+        FaultAction.DELAY: "latency lag",
+        FaultAction.LOSS: "drop packet-loss",
+        FaultAction.RATE: "bandwidth",
+        FaultAction.CORRUPT: "corrupt damage",
+        FaultAction.DISK_FULL: "disk full enospc",
+    }.items()
+    for word in words.split()
+}
+
 ON_NETWORK = frozenset(
     {FaultAction.PARTITION, FaultAction.DELAY, FaultAction.LOSS, FaultAction.RATE, FaultAction.RESET}
 )
 ON_STORAGE = frozenset({FaultAction.CORRUPT, FaultAction.DISK_FULL})  # faults without a target
 AT_ONCE = frozenset({FaultAction.KILL, FaultAction.TERM, FaultAction.RESET, FaultAction.CORRUPT})  # never healed
+
+
+def no_action(word: str) -> str:
+    """Return a sentence about a word that is not an action: the action that it stands for or resembles, or all."""
+    if word.lower() in SYNONYMS:
+        return f"{word} is called {SYNONYMS[word.lower()]} here."
+    close = closest(word.lower(), [*FaultAction, *SYNONYMS])
+    if close is None:
+        return f"there is no action {word!r}. There are {', '.join(FaultAction)}."
+    called = f", which is called {SYNONYMS[close]} here" if close in SYNONYMS else ""
+    return f"there is no action {word!r}. Did you mean {close}{called}?"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,10 @@ import pytest
 from clusterkit.check.case import HidingFile
 from clusterkit.check.rules import RULES
 from tests.check.checks import findings, line_of, told
-from tests.check.programs import MADE, ROWS, TF, TWO, Row
+from tests.check.programs import MADE, PROGRAMS, TF, TWO, Row
+from tests.check.shuffled import SHUFFLED
+
+ROWS = [*PROGRAMS, *SHUFFLED]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.finding)

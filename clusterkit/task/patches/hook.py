@@ -111,6 +111,9 @@ PATCHES = {
         "tensorflow.python.ops.stateful_random_ops": ("recorder_seeds", "seed_generators"),
         "tensorflow": ("recorder_seeds", "seed_tensorflow"),
         **dict.fromkeys(("keras", "tf_keras"), ("recorder_seeds", "restore_states")),
+        **dict.fromkeys(
+            ("keras.src.random.seed_generator", "tf_keras.src.backend"), ("recorder_seeds", "share_layer_seeds")
+        ),
         TRAINER: ("recorder_seeds", "build_from_specs"),
         "keras.src.backend.tensorflow.random": ("recorder_seeds", "leave_out_dropout"),
         **dict.fromkeys(

@@ -36,7 +36,7 @@ def recorded_seed() -> int | None:
     return None if text is None else int.from_bytes(text.encode()) % (2**31 - 1)
 
 
-def _is_seeded() -> bool:
+def is_seeded() -> bool:
     """Return whether the program has set TensorFlow's seed, in which case workers shuffle in the same order anyway."""
     context = sys.modules["tensorflow.python.eager.context"]
     if context.executing_eagerly():
@@ -51,7 +51,7 @@ def seed_datasets(module: Any, load: Any) -> None:
 
     @wraps(plain)
     def get_seed(seed: Any) -> Any:
-        if seed is None and not _is_seeded():
+        if seed is None and not is_seeded():
             _, place = load("task/patches/refusals").asked_by(sys._getframe(1))
             seed = agreed_seed(place)
         return plain(seed)
@@ -71,7 +71,7 @@ def _iterate_apart(kind: Any) -> None:
 
     @wraps(plain)
     def __iter__(self: Any) -> Any:
-        if _places and (worker := _worker()) and not _is_sharded(self):
+        if _places and (worker := worker_index()) and not _is_sharded(self):
             for _ in range(worker):
                 plain(self)  # each new iterator has another order; worker n uses the (n+1)th iterator
         return plain(self)
@@ -79,7 +79,7 @@ def _iterate_apart(kind: Any) -> None:
     kind.__iter__ = __iter__
 
 
-def _worker() -> int:
+def worker_index() -> int:
     """Return this worker's index among all training tasks, including the chief; 0 in a job of one worker."""
     if "TF_CONFIG" not in os.environ:
         return 0
@@ -129,7 +129,7 @@ def _with_shared_permutations(adapter: Any, load: Any, make: Any) -> Any:
     """Create a dataset whose permutations are equal in all workers. A variable of the adapter counts permutations."""
     tf = sys.modules["tensorflow"]
     resources = sys.modules["tensorflow.python.ops.resource_variable_ops"]
-    if _is_seeded():
+    if is_seeded():
         return make()
     _, place = load("task/patches/refusals").asked_by(sys._getframe(2))
     seed = agreed_seed(place)
@@ -155,7 +155,7 @@ def shuffle_batches(module: Any, load: Any) -> None:
     generators: list[random.Random] = []
 
     def shuffle(items: list[Any]) -> None:
-        if _is_seeded():
+        if is_seeded():
             return random.shuffle(items)
         if not generators:
             generators.append(random.Random(agreed_seed("batches")))
