@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from clusterkit.machine.before import RunHistory
+from clusterkit.machine.blame import looks_collateral
 from clusterkit.machine.census import Census
 from clusterkit.machine.timers import Holds, Timer, Timers
 from clusterkit.words.actions import Action, Record, Signal, Spawn
@@ -94,6 +95,7 @@ class ClusterState:
         self.placed: Mapping[Task, str] = {}  # the host of each task; empty on one machine
         self.cut_off: set[str] = set()  # hosts without connection, which may come back or be lost
         self.kept_up: dict[Task, float] = {}  # servers that run until the coordinator is down; see ending.py
+        self.paused: set[Task] = set()  # tasks that were paused, maybe in an earlier attempt
         self.slowed: set[Task] = set()  # tasks that a slow fault repeatedly stops for short times
         self.timers = Timers()
         self.holds = Holds()
@@ -142,8 +144,12 @@ class ClusterState:
     def failure(self, record: TaskRecord) -> Failure:
         """Return the current attempt, which has ended, as a failure."""
         assert record.exit is not None
-        told = record.tail, record.exception, record.last_step
-        return Failure(record.task, record.attempt, record.exit, record.exited, *told)
+        key = record.task, record.attempt
+        fault = self.attempts[key].fault if key in self.attempts else None
+        told = record.tail, record.exception, record.last_step, fault
+        failure = Failure(record.task, record.attempt, record.exit, record.exited, *told)
+        paused = (task for task in sorted(self.paused) if (fault or BY_HAND) in self.records[task].paused_by)
+        return replace(failure, paused=tuple(paused)) if looks_collateral(failure) else failure
 
     def alive(self, tasks: Iterable[Task] | None = None) -> list[TaskRecord]:
         """Return the records of tasks with a process, among `tasks` or all tasks."""
@@ -275,6 +281,7 @@ class ClusterState:
             self.signal(record, SIGSTOP)
             self.record(Paused(record.task, record.attempt, True))
         record.paused_by.add(by)
+        self.paused.add(record.task)
 
     def unpause(self, record: TaskRecord, *by: int) -> None:
         """Remove these reasons for pausing the task, and let the task continue if none is left."""

@@ -11,7 +11,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import NO_STYLE, printable
 from clusterkit.views.explanations import explanation_lines
 from clusterkit.views.goodput import goodput_lines
-from clusterkit.views.naming import all_failed, failed, measured
+from clusterkit.views.naming import all_failed, because, failed, measured
 from clusterkit.views.recoveries import (
     nothing_recovered,
     recovery_lines,
@@ -53,7 +53,7 @@ def report(
     columns = width or shutil.get_terminal_size((100, 0)).columns
     lines = [_headline(result, run.run_id, columns)]
     if result.cause is not None:
-        lines += _blame(result, result.cause, run, columns)
+        lines += _blame(result, result.cause, run, columns, recovered)
     elif result.state is not RunState.SUCCEEDED:
         lines.append([(f"  Reason: {result.reason}.", ())])
     lines += [[(f"  Unfinished: {line}", (_BOLD,))] for line in all_failed(result.unfinished)]
@@ -108,8 +108,12 @@ def _headline(result: RunResult, run_id: str, width: int) -> _Line:
     return [(text, (_BOLD, _GREEN if good else _RED)), (" ", ()), (rule, (_GREEN if result.fine else _RED,))]
 
 
-def _blame(result: RunResult, cause: Failure, run: RunPaths, width: int) -> Iterator[_Line]:
-    yield [("  ", ()), (f"Cause: {failed(cause)}", (_BOLD,))]
+def _blame(
+    result: RunResult, cause: Failure, run: RunPaths, width: int, recovered: RecoveryReport | None
+) -> Iterator[_Line]:
+    faults = [] if recovered is None else recovered.faults
+    text = next((f": {one.fault}" for one in faults if one.number == cause.fault), "") if because(cause) else ""
+    yield [("  ", ()), (f"Cause: {failed(cause)}{text}", (_BOLD,))]
     for line in explanation_lines(result, width):
         yield [(line, (_BOLD,))]
     # The last lines of a task that was ended or killed show what the task was doing, not the cause.

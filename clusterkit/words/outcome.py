@@ -15,7 +15,7 @@ CRASHED = 70  # exit code: clusterkit itself failed; EX_SOFTWARE in sysexits.h
 PROVED_NOTHING = 3  # exit code of `up`: the job succeeded, but a requested fault was never injected
 SUSPENDED = 75  # exit code of `up`: the run continues in another allocation; EX_TEMPFAIL ("try again") in sysexits.h
 PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler: "checkpointed, restart me"
-SIGKILL = 9
+SIGKILL, SIGTERM = 9, 15
 
 # Linux's signal numbers. Pure modules may not import `signal`.
 SIGNAL_NAMES = {
@@ -111,7 +111,8 @@ class Failure:
 
     `at` is in seconds of the monotonic clock. `tail` is the end of the log, `exception` the last uncaught exception.
     `step` is the newest step that the task reported; if the cause reported none, the newest step of all
-    training tasks.
+    training tasks. `fault` is the number of the injected fault that explains the failure. `paused` are the peers whose
+    pause explains it.
     """
 
     task: Task
@@ -121,6 +122,8 @@ class Failure:
     tail: tuple[str, ...] = ()
     exception: str | None = None
     step: int | None = None
+    fault: int | None = None
+    paused: tuple[Task, ...] = ()
 
 
 class Blame(NamedTuple):

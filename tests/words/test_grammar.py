@@ -142,6 +142,12 @@ def test_what_is_no_fault(text: str, why: str) -> None:
     assert why in str(raised.value)
 
 
+@pytest.mark.parametrize("size", ["1GB", "1500MB", "20KB", "999B", "1000001B"])
+def test_a_size_is_written_with_the_largest_unit_that_is_exact(size: str) -> None:
+    """So that it reads as a person types it."""
+    assert str(parse_fault(f"rate worker:1 limit={size}")) == f"rate worker:1 limit={size}"
+
+
 def test_every_problem_is_told_at_once() -> None:
     """Of one fault, and of all of them."""
     faults, problems = parse_all(["stop worker:x for=soon @ never", "kill worker:1", "burn"])
