@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from clusterkit.text.frames import is_own as is_own_file
 from clusterkit.text.frames import owner_of
-from clusterkit.text.lines import CRASH, PEER_GONE
+from clusterkit.text.lines import CRASH, PEER_GONE, last_traceback
 from clusterkit.text.noise import NoiseFilter, is_info
 from clusterkit.words.model import Task
 from clusterkit.words.outcome import Asked, Blame, Exit, Failure
@@ -152,6 +153,8 @@ _OF_PATH = re.compile(
     r"(?:FileNotFoundError|NotADirectoryError|IsADirectoryError|PermissionError|ValueError: File not found): "
     r"|[\w.]*\.NotFoundError: .*; No such file or directory"
 )
+_OF_OBJECT = re.compile(r"AttributeError: '(?!NoneType')[^']+' object has no attribute ")
+_RAISED = re.compile(r' *File "([^"]*)", line \d+')
 _USAGE = 2  # the exit code of argparse, click and most commands for wrong arguments
 
 
@@ -168,6 +171,14 @@ def is_usage_error(blamed: Blame, leader: Task) -> bool:
         return True
     by_leader = any(failure.task == leader for failure in (cause, *blamed.same))
     return bool(_OF_PROGRAM.match(said) or (by_leader and _OF_PATH.match(said)))
+
+
+def is_bug(failure: Failure) -> bool:
+    """Whether a line of the program itself raised an error that is due to the program's text."""
+    frames = [frame[1] for frame in map(_RAISED.match, failure.tail[last_traceback(failure.tail) or 0 :]) if frame]
+    said = failure.exception or ""
+    of_text = _OF_PROGRAM.match(said) or _OF_OBJECT.match(said)
+    return bool(frames and is_own_file(frames[-1]) and of_text) and is_own(failure) and not _MAY_PASS.search(said)
 
 
 def repeats(before: Failure | None, failure: Failure, numbers: bool = False) -> bool:

@@ -25,7 +25,7 @@ from clusterkit.views.tables import Column, table_lines
 from clusterkit.views.tracebacks import cause_lines
 from clusterkit.words.account import Account, RecoveryReport
 from clusterkit.words.model import Task, number_of
-from clusterkit.words.outcome import SIGKILL, AttemptEnded, Failure, RunResult, RunState
+from clusterkit.words.outcome import REFUSED, SIGKILL, AttemptEnded, Failure, RunResult, RunState
 
 _TASKS = (
     Column("task"), Column("attempts", 2, right=True), Column("steps", 3, right=True),
@@ -130,7 +130,9 @@ def _blame(
         where = "before any step" if cause.step is None else f"at step {cause.step}"
         yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]
     if result.usage_error:
-        yield [("    A restart would read the same. To try anyway: --restart-budget 1", ())]
+        again = "read the same" if cause.step is None else "fail in the same way"
+        anyway = "" if cause.exit.code == REFUSED else " To try anyway: --restart-budget 1"
+        yield [(f"    A restart would {again}.{anyway}", ())]
     for what, others in (("Same error", result.same), ("Collateral", result.collateral)):
         for line in all_failed(others):
             yield [(f"  {what}: {line}", ())]
@@ -146,8 +148,8 @@ def _tasks(attempts: Sequence[AttemptEnded], width: int) -> list[_Line]:
 
 def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> list[_Line]:
     """Return the table of recoveries, or a sentence if the run failed without a recovery."""
-    if result.repeated:
-        return []  # every restart led to the same failure, which the report already shows
+    if result.repeated or result.usage_error:
+        return []  # the report already says that a restart fails in the same way
     if result.state is RunState.SUCCEEDED:
         rows = _titled(recovery_lines(recovered, width))
         rows += [[(line, ())] for line in repeated_steps_lines(recovered, width)]

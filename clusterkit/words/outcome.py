@@ -15,6 +15,7 @@ CRASHED = 70  # exit code: clusterkit itself failed; EX_SOFTWARE in sysexits.h
 PROVED_NOTHING = 3  # exit code of `up`: the job succeeded, but a requested fault was never injected
 SUSPENDED = 75  # exit code of `up`: the run continues in another allocation; EX_TEMPFAIL ("try again") in sysexits.h
 PREEMPTED = 42  # exit code of TensorFlow's PreemptionCheckpointHandler: "checkpointed, restart me"
+REFUSED = 78  # exit code: the program can't work as it is configured; EX_CONFIG in sysexits.h
 SIGKILL, SIGTERM = 9, 15
 
 # Linux's signal numbers. Pure modules may not import `signal`.
@@ -199,7 +200,7 @@ class RunResult:
     | --- | --- |
     | same | other tasks' own failures with the same error as the cause |
     | repeated | True if the task's previous attempt failed in the same way, and training made no progress since |
-    | usage_error | True if a restart is pointless: a wrong program, argument or path, noticed before any step |
+    | usage_error | True if a restart is pointless: a wrong program, argument, path or configuration |
     | not_injected | faults that had no effect; if the job succeeded nevertheless, `exit_code` is 3 |
     | explanations, finding | why the run failed and what to do, the most specific first; `finding` is the text |
     | lost | True if something other than the run ended its supervisor |
