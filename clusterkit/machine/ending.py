@@ -13,7 +13,7 @@ from clusterkit.machine.roles import blamed_for
 from clusterkit.machine.timers import Timer
 from clusterkit.text.spelling import listed
 from clusterkit.words.actions import Finish
-from clusterkit.words.distribution import Undistributed
+from clusterkit.words.distribution import Training, Undistributed
 from clusterkit.words.events import Crashed, Finished, Stopping, Succeeded
 from clusterkit.words.model import Task, TaskState, TaskType
 from clusterkit.words.outcome import (
@@ -196,7 +196,7 @@ class Ending:
     def _result(self, verdict: Verdict, restarts: int) -> RunResult:
         attempts = [self.state.attempts[key] for key in sorted(self.state.attempts)]
         steps = [attempt.last_step for attempt in attempts if attempt.last_step is not None]
-        blame = verdict.blame
+        blame, report = verdict.blame, self.state.records[self.state.job.leader].trains_with
         return RunResult(
             state=verdict.state,
             exit_code=verdict.exit_code,
@@ -217,6 +217,7 @@ class Ending:
             undistributed=self.undistributed(),
             unfinished=tuple(self.unfinished) if verdict.state is RunState.SUCCEEDED else (),
             metrics=metrics_of_first(self.state.metrics),
+            loop=report is not None and report.training is Training.LOOP,
         )
 
 

@@ -13,7 +13,7 @@ from clusterkit.text.durations import shown
 from clusterkit.text.printable import printable
 from clusterkit.text.wrapping import at_words
 from clusterkit.views.naming import LONGEST, all_failed, died, named, plain
-from clusterkit.views.recoveries import KEEPS, USUAL, repeated_steps
+from clusterkit.views.recoveries import USUAL, remedy, repeated_steps
 from clusterkit.views.situations import failure_text, reason_of
 from clusterkit.views.tracebacks import error_place
 from clusterkit.words.account import Recovery, RecoveryReport
@@ -170,7 +170,7 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
     if advice:
         return Guidance(f"{told} {why}", advice)
     if repeated_steps(report):
-        return Guidance(told, f"To lose less next time, {KEEPS}.", show)
+        return Guidance(told, f"To lose less next time, {remedy(result.loop)}.", show)
     less = "Nothing: no step was lost."
     if lost:
         most = max(one.lost or 0 for one in report.recoveries)

@@ -130,7 +130,8 @@ def _blame(
         where = "before any step" if cause.step is None else f"at step {cause.step}"
         yield [(f"    It fails the same way each time, {where}, as attempt {cause.attempt - 1} did.", ())]
     if result.usage_error:
-        again = "read the same" if cause.step is None else "fail in the same way"
+        of_text = cause.step is None and cause.exit.code != REFUSED
+        again = "read the same" if of_text else "fail in the same way"
         anyway = "" if cause.exit.code == REFUSED else " To try anyway: --restart-budget 1"
         yield [(f"    A restart would {again}.{anyway}", ())]
     for what, others in (("Same error", result.same), ("Collateral", result.collateral)):
@@ -152,7 +153,7 @@ def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> lis
         return []  # the report already says that a restart fails in the same way
     if result.state is RunState.SUCCEEDED:
         rows = _titled(recovery_lines(recovered, width))
-        rows += [[(line, ())] for line in repeated_steps_lines(recovered, width)]
+        rows += [[(line, ())] for line in repeated_steps_lines(recovered, width, result.loop)]
         return rows
     if death := same_each_time(recovered):
         return [[(f"  The job did not recover: {death} {len(recovered.recoveries)} times.", ())]]

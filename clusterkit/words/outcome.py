@@ -208,6 +208,7 @@ class RunResult:
     | undistributed | the tasks that trained alone although they have peers |
     | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
+    | loop | True if the program trains in a loop of its own, without Keras' `fit` |
     """
 
     state: RunState
@@ -232,6 +233,7 @@ class RunResult:
     explanations: tuple[Explanation, ...] = ()
     unfinished: tuple[Failure, ...] = ()
     metrics: Mapping[str, float | None] = field(default_factory=dict)
+    loop: bool = False
 
     @property
     def fine(self) -> bool:

@@ -105,6 +105,8 @@ def test_steps_that_no_checkpoint_kept_are_counted(lost: int, last: int, told: b
     text = " ".join(" ".join(lines(SUCCESS, recovered=report)).split())
     said = "62 steps were trained again for want of a checkpoint: add clusterkit.training.Backup() to fit's callbacks"
     assert (said in text) is told
+    text = " ".join(" ".join(lines(replace(SUCCESS, loop=True), recovered=report)).split())
+    assert ("for want of a checkpoint: save checkpoints with clusterkit.training.Checkpointer." in text) is told
 
 
 def test_of_a_task_that_was_killed_only_the_last_lines_are_shown() -> None:
