@@ -38,7 +38,8 @@ def unrecovered_lines(report: RecoveryReport, restarts: int, width: int | None =
     numbers = dict.fromkeys(number for recovery in report.recoveries for number in recovery.faults)
     of = f" from {', '.join(texts[number] for number in numbers)}" if numbers else ""
     why = f"no new step after {number_of('restart', restarts)}" if restarts else "nothing was restarted"
-    return [f"  The job did not recover{of}: {why}.", *_lines(report, (), width)]
+    said = f"The job did not recover{of}: {why}" if of or restarts else "Nothing was restarted"
+    return [f"  {said}.", *_lines(report, (), width)]
 
 
 def nothing_recovered(report: RecoveryReport) -> bool:

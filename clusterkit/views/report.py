@@ -156,7 +156,8 @@ def _recoveries(result: RunResult, recovered: RecoveryReport, width: int) -> lis
         rows += [[(line, ())] for line in repeated_steps_lines(recovered, width, result.loop)]
         return rows
     if death := same_each_time(recovered):
-        return [[(f"  The job did not recover: {death} {len(recovered.recoveries)} times.", ())]]
+        each = f"in each of {number_of('attempt', len(recovered.recoveries))}"
+        return [[(f"  The job did not recover: {death} {each}.", ())]]
     if not nothing_recovered(recovered):
         return _titled(recovery_lines(recovered, width))
     said, *table = unrecovered_lines(recovered, result.restarts, width)
