@@ -157,6 +157,9 @@ def _success(result: RunResult, report: RecoveryReport, run_id: str) -> Guidance
         return Guidance(printable(str(result.undistributed)), printable(f"The program needs: {mend}"))
     if result.unfinished:
         return Guidance(why or "; ".join(all_failed(result.unfinished)), advice or "Let each task make as many steps.")
+    if result.diverged_at is not None:
+        text = f"The loss is not a number since step {result.diverged_at}."
+        return Guidance(text, "Look for a learning rate that is too high, and for NaN in the data.")
     if result.not_injected:
         fault = result.not_injected[0]
         text = printable(f"Never injected: {fault.fault}: {fault.why}.")

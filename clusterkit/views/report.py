@@ -62,6 +62,8 @@ def report(
     lines += [
         [("  ", ()), (f"Never injected: {one.fault}", (_BOLD,)), (f": {one.why}.", ())] for one in result.not_injected
     ]
+    if result.diverged_at is not None:
+        lines.append([("  ", ()), (f"! The loss is not a number since step {result.diverged_at}.", (_BOLD,))])
     if found := result.undistributed:
         lines.append([("  ", ()), (str(found), (_BOLD,)), (" The program needs:", ())])
         lines += [[(f"      {line}", ())] for line in found.mend]

@@ -208,6 +208,7 @@ class RunResult:
     | undistributed | the tasks that trained alone although they have peers |
     | unfinished | training tasks whose programs had not finished when the leader succeeded |
     | metrics | the last metrics of the first task that had any; None for NaN and infinities |
+    | diverged_at | the step since which the loss is NaN or infinite; None if the last loss is a number |
     | loop | True if the program trains in a loop of its own, without Keras' `fit` |
     """
 
@@ -234,11 +235,13 @@ class RunResult:
     unfinished: tuple[Failure, ...] = ()
     metrics: Mapping[str, float | None] = field(default_factory=dict)
     loop: bool = False
+    diverged_at: int | None = None
 
     @property
     def fine(self) -> bool:
         """Whether the run succeeded and nothing about that success is in doubt."""
-        return self.exit_code == 0 and self.undistributed is None and not self.unfinished
+        proved = self.exit_code == 0 and self.undistributed is None and not self.unfinished
+        return proved and self.diverged_at is None
 
     @property
     def word(self) -> str:

@@ -110,6 +110,13 @@ def test_steps_that_no_checkpoint_kept_are_counted(lost: int, last: int, told: b
     assert ("for want of a checkpoint: save checkpoints with clusterkit.training.Checkpointer." in text) is told
 
 
+def test_a_loss_that_is_not_a_number_is_a_warning() -> None:
+    """The run succeeded, and its model is worth nothing."""
+    text = lines(replace(SUCCESS, diverged_at=40))
+    assert text[0].startswith("! run ")
+    assert "  ! The loss is not a number since step 40." in text
+
+
 def test_of_a_task_that_was_killed_only_the_last_lines_are_shown() -> None:
     """They say where it was, and nothing about the cause; a failed run has no line about what cost most."""
     cause = Failure(task("worker:1"), 1, Exit(signal=9), 5.0, tuple(f"step {n}" for n in range(9)))
