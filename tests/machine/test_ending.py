@@ -6,7 +6,6 @@ import pytest
 
 from clusterkit.words import events as ev
 from clusterkit.words.actions import Record
-from clusterkit.words.distribution import Training
 from clusterkit.words.job import JobSpec, Limits
 from clusterkit.words.outcome import Asked, Exit, RunState
 from tests.histories import BEGAN, SIGINT, SIGKILL, SIGTERM, History, job, task
@@ -32,17 +31,6 @@ def test_the_job_is_over_when_its_leader_exits_0(spec: JobSpec, leader: str) -> 
     assert run.result.reason == f"{leader} exited with code 0"
     assert run.result.cause is None
     assert len(run.result.attempts) == len(spec.tasks)
-
-
-@pytest.mark.parametrize("training", Training)
-def test_the_result_says_whether_the_program_has_a_training_loop_of_its_own(training: Training) -> None:
-    """So that no reader advises on fit where there is none."""
-    run = History(job(workers=2)).begin()
-    run.send(ev.TrainsWith(task("worker:0"), 1, (), 2, True, training))
-    run.exits("worker:1", code=0)
-    run.exits("worker:0", code=0)
-    run.after(20)
-    assert run.result.loop is (training is Training.LOOP)
 
 
 @pytest.mark.parametrize(
